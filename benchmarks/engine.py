@@ -1,4 +1,4 @@
-"""What a preview and an `up` cost, by the number of models, pools and fleets, beside a program with nothing in it.
+"""Measure the cost of a preview and an `up`, by the number of models, pools and fleets, beside a program with nothing in it.
 
     python benchmarks/engine.py
 
@@ -53,7 +53,7 @@ MADE: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100)}
 
 
 class Cost(Record):
-    """What one run of the engine cost; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
+    """The cost of one run of the engine; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
 
     resources: int
     seconds: float

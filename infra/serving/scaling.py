@@ -25,7 +25,7 @@ _MESSAGES_WITHOUT_A_SECOND_POD = 1_000_000
 
 @dataclass(frozen=True)
 class Wake:
-    """What starts the first pod of a fleet that may have none: the request queue, with the workers that take from it."""
+    """The request queue, which starts the first pod of a fleet that may have none, and the workers that take from it."""
 
     worker: Worker
     queue_arn: pulumi.Input[str]

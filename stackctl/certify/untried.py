@@ -11,6 +11,7 @@ _GITHUB = "it needs a repository on GitHub whose workflows take the roles"
 _BEFORE = "it is done before a run begins"
 _TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
 _MODELS = "it needs other models than those of `make models`: release yours, and ask them"
+_BY_HAND = "`stackctl cold-start STACK --measured` tells it of a stack that is up"
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
@@ -45,6 +46,9 @@ UNTRIED: Mapping[str, str] = {
     "workflows and the roles that they use": _GITHUB,
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,
+    "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
+    "a fleet without pods gets its first by a message of the queue, and loses the last when all is answered, not in an outage "
+    "of Prometheus": "it needs a fleet that may have no pod, and the time until it has lost the last",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
     "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",

@@ -20,7 +20,7 @@ CAPACITIES = ("spot", "on-demand")
 
 
 class Profile(StrEnum):
-    """What Triton's nodes of the new stack are."""
+    """The kind of nodes that Triton has in the new stack."""
 
     GPU = "gpu"
     CPU = "cpu"

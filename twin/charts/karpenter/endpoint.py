@@ -82,7 +82,7 @@ class Endpoint:
 
 
 class Lookups:
-    """What has to be looked up in the account to judge a call (`calls.Account`)."""
+    """Looks up in the account whatever a call is judged by (`calls.Account`)."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients

@@ -1,4 +1,4 @@
-"""What the controller is started with, and how a request of AWS is read; `tests/system/e2e/test_nodes.py` runs it."""
+"""The controller's arguments and environment, and how a request of AWS is read; `tests/system/e2e/test_nodes.py` runs it."""
 
 from __future__ import annotations
 
