@@ -20,7 +20,7 @@ CAPACITIES = ("spot", "on-demand")
 
 
 class Profile(StrEnum):
-    """What Triton's nodes of the new stack are."""
+    """The nodes of Triton in the new stack: with a GPU, or without."""
 
     GPU = "gpu"
     CPU = "cpu"
