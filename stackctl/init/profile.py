@@ -20,7 +20,7 @@ CAPACITIES = ("spot", "on-demand")
 
 
 class Profile(StrEnum):
-    """The kind of nodes that Triton has in the new stack."""
+    """The nodes of Triton in the new stack: with a GPU, or without."""
 
     GPU = "gpu"
     CPU = "cpu"

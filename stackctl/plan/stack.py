@@ -1,4 +1,4 @@
-"""Read a stack file for a plan: groups of models with their loads, and pools with the pods that their nodes hold."""
+"""Read what a plan is made of from a stack file: groups of models with their loads, pools with the pods that nodes hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NoPlan(Failure):
 
 @dataclass(frozen=True)
 class Wants:
-    """The question of a plan. `unknown`: places that are possible, and of which no rate is known, as `model@pool`."""
+    """The input of a plan. `unknown`: places that are possible, and of which no rate is known, as `model@pool`."""
 
     groups: tuple[Group, ...]
     pools: tuple[Pool, ...]

@@ -19,7 +19,7 @@ STANDING: Mapping[str, Check] = {
     "every pod of a stack has room on its nodes, in staging and prod with a zone lost": nodes.every_pod_has_room,
     "logs of containers go to one encrypted group, and its sender may do nothing else": account.logs_arrive,
     "nodes join with the declared labels, taints and GPUs": nodes.as_declared,
-    "nodes are started by Karpenter or cluster-autoscaler": nodes.started_by_an_autoscaler,
+    "nodes are started and ended by Karpenter": nodes.started_by_an_autoscaler,
     "GPU sharing and MIG": nodes.share_their_gpus,
     "Mountpoint and FSx for Lustre": serving.models_are_mounted,
     "preflight finds what an account lacks, and can only read": run.preflight_was_right,

@@ -83,7 +83,7 @@ def test_what_is_counted_is_what_autoscaling_assumes() -> None:
 
 def test_a_release_on_local_disks_is_fetched_before_the_models_load() -> None:
     def local(sections: dict[str, Any]) -> None:
-        image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{'0' * 64}"
+        image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{'0123456789abcdef' * 4}"
         sections["models"] |= {"access": "local", "fetcher": {"image": image}}
         sections["models"]["release"]["bytes"] = 100 * 1024**3
 

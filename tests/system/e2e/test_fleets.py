@@ -87,7 +87,7 @@ def _loaded(kube: KubeClient) -> dict[str, list[str]]:
 
 
 def _update(twin: Twin, fleets: list[dict[str, Any]]) -> None:
-    """What a person does: change the file, then `pulumi up`, which waits for pods."""
+    """Do as a person does: change the file, then `pulumi up`, which waits for pods."""
     twin.pin("triton-eks:fleets", fleets)
     done = twin.shell(f"pulumi up --stack {STACK} --yes --skip-preview --non-interactive")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -113,9 +113,10 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     assert registry.families(stack_files.config(autoscaled, "local")) == ("prometheus", "prometheus-operator", "keda")
     worker = {"triton-eks:worker": {"scaler": "keda"}, "triton-eks:triton": {"autoscaler": "none"}}
     assert registry.families(worker) == ("keda",)
-    assert registry.families({"triton-eks:autoscaling": {"minReplicas": 1, "maxReplicas": 2}}) == ("keda",)
+    scaled = {"minReplicas": 1, "maxReplicas": 2}
+    for config in ({"triton-eks:autoscaling": scaled}, {"triton-eks:fleets": [{"autoscaling": scaled}]}):
+        assert registry.families(config) == ("keda", "karpenter"), "who scales nodes where pods are scaled"
     assert registry.families({"triton-eks:worker": {"maxReplicas": 2}}) == ("keda",)
-    assert registry.families({"triton-eks:fleets": [{"autoscaling": {"minReplicas": 1, "maxReplicas": 2}}]}) == ("keda",)
     assert registry.families({"triton-eks:fleets": [{"replicas": 1}, 3]}) == ()
     stack_files.pin(autoscaled, "local", "triton-eks:triton.autoscaler", "hpa")
     both = registry.families(stack_files.config(autoscaled, "local"))
