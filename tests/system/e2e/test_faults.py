@@ -75,7 +75,7 @@ def test_a_killed_process_of_a_pod_costs_no_request_and_is_started_again(site: S
 
 
 STARTED_WITH = {"keda-operator": ("keda-adapter",)}
-"""The processes that the agent starts anew after another one (twin/releases/runner.py)."""
+"""The processes that the agent starts anew after another one (twin/releases/programs.py)."""
 
 
 @pytest.mark.parametrize("name", ["keda-operator", "keda-adapter", "prometheus-operator"])
