@@ -116,7 +116,7 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 
 # Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
 # is a file, and a group by itself: `.ci/slow` runs one in turn.
-SLOW := autoscaling delivery faults gateway hpa keda monitoring nodes upgrades
+SLOW := autoscaling delivery faults fleets gateway hpa keda monitoring nodes upgrades
 slow_file = tests/system/e2e/test_$(1).py
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -129,7 +129,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: th
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, gateway, hpa, monitoring, nodes or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, monitoring, nodes or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
 
 # Without an environment: `.ci/slow` asks.
@@ -199,6 +199,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/delivery.py
 	$(PY) benchmarks/batching.py
 	$(PY) benchmarks/delivery.py --pace 90
+	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error

@@ -25,6 +25,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from spec.files import rewrite  # noqa: E402
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE  # noqa: E402
 from spec.prometheus.rule import series  # noqa: E402
 from spec.scaling.signal import RECORDINGS  # noqa: E402
@@ -75,7 +76,8 @@ def main(
         **_prometheus(servers.prometheus_urls()[0], begun, time.time()),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(document, indent=None, separators=(",", ":")).replace(',"', ',\n"') + "\n")
+    text = json.dumps(document, separators=(",", ":")).replace(',"', ',\n"')
+    rewrite(file, f"{text}\n".encode())
 
 
 def _look(

@@ -1,4 +1,4 @@
-"""What a preview and an `up` cost, by the number of models, pools and fleets, beside a program with nothing in it.
+"""Measure the cost of a preview and an `up`, by the number of models, pools and fleets, beside a program with nothing in it.
 
     python benchmarks/engine.py
 
@@ -34,6 +34,7 @@ from twin.commands import preview  # noqa: E402
 from twin.engine.engine import Engine, process_name  # noqa: E402
 from twin.host import processes  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
+from twin.plugins import awaiting  # noqa: E402
 from twin.services import scratch  # noqa: E402
 
 EMPTY = ROOT / "benchmarks" / "empty_program"
@@ -52,7 +53,7 @@ MADE: Mapping[Kind, tuple[int, ...]] = {"models": (1, 100)}
 
 
 class Cost(Record):
-    """What one run of the engine cost; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
+    """The cost of one run of the engine; `cpu_seconds` and `peak_mib` over pulumi, the program, plugins and policies."""
 
     resources: int
     seconds: float
@@ -84,7 +85,7 @@ def models(number: int) -> Config:
     """Return prod with so many models, each with a route and alerts of its own."""
     config = _prod()
     section = config["triton-eks:models"]
-    wants = section["serving"]["classify"]
+    wants = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
     section["serving"] = {f"model-{one:03}": dict(wants) for one in range(number)}
     return _released(config)
 
@@ -113,6 +114,7 @@ STACKS: Mapping[Kind, Callable[[int], Config]] = {"models": models, "pools": poo
 
 def _prod() -> Config:
     config: Config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    del config["triton-eks:autoscaling"]["targets"]  # of models that are not there
     return config
 
 
@@ -163,7 +165,7 @@ def measure(engine: Engine, action: Action) -> Cost:
         if action == "preview":
             made = preview.read(engine, STACK).summary
         else:
-            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"])
+            engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
         seconds = time.monotonic() - began
     if action == "up":
         made = engine.last_changes(STACK)
@@ -203,6 +205,9 @@ def _each(home: TwinHome, program: Path, config: Config, actions: tuple[Action, 
 
 
 def main(
+    kinds: Annotated[list[str] | None, typer.Argument(help="models, pools, fleets; all of them without a word")] = None,
+    largest: Annotated[int, typer.Option(min=1, help="Leave out what is larger.")] = 500,
+    up: Annotated[bool, typer.Option(help="Make some, too, and not only preview them.")] = True,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine, and say so in the record.")] = False,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
@@ -212,7 +217,9 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         home = TwinHome(Path(folder) / "twin")
         for kind, number in [(kind, number) for kind, numbers in PREVIEWED.items() for number in numbers]:
-            actions: tuple[Action, ...] = ("preview", "up") if number in MADE.get(kind, ()) else ("preview",)
+            if (kinds and kind not in kinds) or number > largest:
+                continue
+            actions: tuple[Action, ...] = ("preview", "up") if up and number in MADE.get(kind, ()) else ("preview",)
             costs = of_stack(home, STACKS[kind](number), actions)
             # Of the resources that the engine counts one is the stack itself.
             empty = of_nothing(home, costs[0].resources - 1, actions)

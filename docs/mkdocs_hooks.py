@@ -20,6 +20,7 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/RESULTS.md": "results.md",
     "benchmarks/delivery.md": "delivery.md",
+    "benchmarks/engine.md": "engine.md",
     "benchmarks/rollout.md": "rollout.md",
     "charts/triton/README.md": "charts/triton.md",
     "charts/worker/README.md": "charts/worker.md",

@@ -96,7 +96,8 @@ def deploy(settings: Settings) -> None:
 
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
     ready = [nodes.system, *addons]
-    plugin = DevicePlugin("device-plugin", cluster, settings.gpu.pools, pulumi.ResourceOptions(depends_on=[nodes, *addons]))
+    after_nodes = pulumi.ResourceOptions(depends_on=[nodes, *addons])
+    plugin = [DevicePlugin("device-plugin", cluster, settings.gpu.pools, after_nodes)] if settings.gpu.pools else []
     install_container_logs(cluster, settings, logs, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
@@ -109,7 +110,7 @@ def deploy(settings: Settings) -> None:
     # Serving: inference, and the asynchronous path to it
     worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []
     requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons, *worker_nodes])
-    gpu_nodes = [nodes, *node_autoscaler, plugin]
+    gpu_nodes = [nodes, *node_autoscaler, *plugin]
     serve_models(
         cluster,
         settings,
@@ -117,6 +118,7 @@ def deploy(settings: Settings) -> None:
         cache=cache,
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
+        requests=requests,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)

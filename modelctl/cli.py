@@ -213,7 +213,7 @@ def rollout(
     endpoint_url: Endpoint = None,
     translation: Translation = None,
 ) -> None:
-    """Change models in place, on running pods in explicit mode, without a lost request.
+    """Bring a release by steps into running pods, or onto pods of its own (triton.rollout), without a lost request.
 
     Run again after whatever interrupted it, it goes on where it was.
     """

@@ -12,7 +12,7 @@ GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
 
 # EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it.
-_INVISIBLE_MEMORY_SHARE = 0.02
+INVISIBLE_MEMORY_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class InstanceType:
         On a g5.xlarge that is a little more than 14 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
-        return int(total - total * _INVISIBLE_MEMORY_SHARE - kubelet.reserved_memory_mib(self.max_pods))
+        return int(total - total * INVISIBLE_MEMORY_SHARE - kubelet.reserved_memory_mib(self.max_pods))
 
     def allocatable_disk_gib(self, root_gib: int) -> int:
         """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB."""

@@ -9,6 +9,7 @@ import typer
 
 from console.exit_codes import EPILOG
 from console.options import Json, StackArgument
+from stackctl.init.profile import Profile
 
 app = typer.Typer(
     help="Make a stack, answer questions about it and its AWS account, take it away.",
@@ -49,11 +50,14 @@ def init(
         str | None,
         typer.Option(help="Triton's image by its digest.", show_default="NVIDIA's, as its registry has it now"),
     ] = None,
+    profile: Annotated[
+        Profile, typer.Option(help="Nodes of Triton: with a GPU, or without, for an account whose quota for GPUs is 0.")
+    ] = Profile.GPU,
 ) -> None:
     """Write the file of a stack for a first try, every value of which is true for this account, and make the stack."""
     from stackctl.init import command
 
-    command.init(name, region, api_from or [], cost_center, image)
+    command.init(name, region, api_from or [], cost_center, image, profile)
 
 
 @app.command()
@@ -81,7 +85,7 @@ def first_inference(
     stack: StackArgument = "",
     yes: Annotated[bool, typer.Option("--yes", help="Let `pulumi up` ask nobody.")] = False,
 ) -> None:
-    """Serve the sample models on a stack that is up, ask one of them, and say where it listens and what it costs."""
+    """Serve the models of `make models` on a stack that is up, ask one, and say where it listens and what it costs."""
     from stackctl.first_inference import command
 
     command.first_inference(stack, yes=yes)
@@ -172,7 +176,9 @@ def rules(
         str | None,
         typer.Option(metavar="URL", help="Where people on call read docs/runbooks.", show_default="docs/runbooks"),
     ] = None,
-    operator: Annotated[bool, typer.Option("--operator", help="Print a PrometheusRule object instead of a file.")] = False,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Print objects of kind PrometheusRule instead of a file.")
+    ] = False,
 ) -> None:
     """Print the Prometheus rules of a stack as YAML, for a Prometheus of your own."""
     from stackctl.rules import as_yaml
@@ -256,12 +262,15 @@ def review_collect(
     against: Annotated[
         str | None, typer.Option(metavar="REV", help="Git revision that models, cost and quotas are compared with.")
     ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output of `twin replay STACK --against REV --json`.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Make the report of one stack, as JSON, of the engine's preview and the stack file."""
     from stackctl.review import command
 
-    command.collect(stack, preview, against, output)
+    command.collect(stack, preview, against, replay, output)
 
 
 @review.command("render")

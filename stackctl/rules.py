@@ -8,7 +8,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from spec.failure import NOT_TRIED, Failure
-from spec.prometheus.rule_file import RUNBOOKS, groups, prometheus_rule
+from spec.prometheus.rule_file import RUNBOOKS, groups, prometheus_rules
 from spec.settings.fields import WebAddress
 from stackctl.stack_settings import settings_of
 
@@ -31,13 +31,13 @@ _Readable.add_representer(str, _text)
 
 
 def as_yaml(stack: str, runbooks: str | None = None, *, operator: bool = False) -> str:
-    """Return the rule file of a stack, or with `operator` the same as a PrometheusRule object. Raises Failure.
+    """Return the rule file of a stack, or with `operator` the same as objects of kind PrometheusRule. Raises Failure.
 
     `runbooks` is the URL under which people on call read docs/runbooks.
     """
     settings, pages = settings_of(stack), RUNBOOKS if runbooks is None else _address(runbooks)
-    made: dict[str, Any] = prometheus_rule(settings, pages) if operator else {"groups": groups(settings, pages)}
-    return yaml.dump(made, Dumper=_Readable, sort_keys=False, width=1000)
+    made: list[dict[str, Any]] = prometheus_rules(settings, pages) if operator else [{"groups": groups(settings, pages)}]
+    return yaml.dump_all(made, Dumper=_Readable, sort_keys=False, width=1000)
 
 
 def _address(runbooks: str) -> str:

@@ -13,6 +13,7 @@ from infra.platform.installed_chart import InstalledChart, chart_values, custom_
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import cpu_pool_spec, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions
+from spec.catalog import INVISIBLE_MEMORY_SHARE
 from spec.names import KARPENTER as CONTROLLER
 from spec.settings import Settings
 from spec.settings.gpu import GpuPool
@@ -112,6 +113,8 @@ def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) 
                 "interruptionQueue": interruption_queue,
                 # Without a way to the internet there is no price list: that service has no endpoint in most regions.
                 "isolatedVPC": not cluster.network.internet,
+                # What a stack's pods are held against, too: by its own 0.075 it would start no node for the largest of them.
+                "vmMemoryOverheadPercent": INVISIBLE_MEMORY_SHARE,
             },
             "serviceMonitor": {"enabled": monitored},
         },

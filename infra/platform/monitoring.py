@@ -120,7 +120,8 @@ def install_monitoring(
     opts = pulumi.ResourceOptions(depends_on=list(after))
     monitoring = Monitoring("monitoring", cluster, settings, settings.monitoring, opts)
     watched = pulumi.ResourceOptions(depends_on=[monitoring])
-    GpuMetrics("gpu-metrics", cluster, settings.gpu.pools, watched)
+    if settings.gpu.pools:
+        GpuMetrics("gpu-metrics", cluster, settings.gpu.pools, watched)
     if settings.monitoring.open_cost:
         OpenCost("opencost", cluster, watched)
     return [monitoring]

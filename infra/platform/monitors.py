@@ -5,6 +5,7 @@ They are in the namespace of the monitoring, so that they neither wait for the w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
@@ -31,7 +32,7 @@ def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
         monitors.append(pod_monitor(WORKER_CHART, WORKER.namespace))
     if settings.gateway is not None:
         monitors.append(pod_monitor(GATEWAY_JOB, GATEWAY_NAMESPACE, path="/stats/prometheus"))
-    return [*monitors, _rules(settings, runbooks)]
+    return [*monitors, *_rules(settings, runbooks)]
 
 
 def pod_monitor(
@@ -65,10 +66,10 @@ def pod_monitor(
     }
 
 
-def _rules(settings: Settings, runbooks: str) -> Manifest:
-    made = rule_file.prometheus_rule(settings, runbooks)
-    metadata = _metadata(made["metadata"]["name"])
-    return {**made, "metadata": {**metadata, "labels": {**made["metadata"]["labels"], **metadata["labels"]}}}
+def _rules(settings: Settings, runbooks: str) -> Iterator[Manifest]:
+    for made in rule_file.prometheus_rules(settings, runbooks):
+        metadata = _metadata(made["metadata"]["name"])
+        yield {**made, "metadata": {**metadata, "labels": {**made["metadata"]["labels"], **metadata["labels"]}}}
 
 
 def _metadata(name: str) -> Manifest:

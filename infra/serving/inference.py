@@ -8,9 +8,10 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.lustre import LustreCache
+from infra.aws.queue import RequestQueue
 from infra.serving import routes
 from infra.serving.parity import ParityExporter
-from infra.serving.scaling import TritonScaling
+from infra.serving.scaling import TritonScaling, Wake
 from infra.serving.triton import FleetArgs, TritonServer
 from infra.serving.triton_values import Drain
 from spec.settings import Settings
@@ -24,12 +25,13 @@ def serve_models(
     cache: LustreCache | None,
     gateway: Sequence[pulumi.Resource],
     pod_autoscaler: Sequence[pulumi.Resource],
+    requests: RequestQueue | None,
     after: Sequence[pulumi.Resource],
 ) -> None:
     """Register Triton and what belongs to it; nothing before the first `modelctl release`.
 
     `after`: what its pods cannot start without. `gateway`: what brings the kinds of the routes. `pod_autoscaler`: what
-    brings those of its scaling.
+    brings those of its scaling. `requests`: the queue that starts a fleet without pods.
     """
     release = settings.models.release
     if release is None:
@@ -44,10 +46,11 @@ def serve_models(
     if settings.gateway is not None:
         models = routes.routed(settings.models, settings.gateway, fleets)
         routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
+    wake = Wake(settings.worker, requests.arn) if settings.worker is not None and requests is not None else None
     for fleet in fleets:
         if fleet.stack.pod_autoscaler != "none":
             opts = pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler])
-            TritonScaling(f"{fleet.release}-scaling", cluster, fleet, opts)
+            TritonScaling(f"{fleet.release}-scaling", cluster, fleet, wake, opts)
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
         image = settings.monitoring.parity_image
         ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))

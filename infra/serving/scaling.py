@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.stack import Stack
 from infra.platform.installed_chart import custom_resource
 from infra.platform.prometheus_stack import prometheus_url
-from spec.names import TRITON_NAMESPACE
+from infra.serving.queue_trigger import queue_reader, queue_trigger
+from spec.names import TRITON_NAMESPACE, ServiceAccount
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
+from spec.settings.worker import Worker
+
+_MESSAGES_WITHOUT_A_SECOND_POD = 1_000_000
+"""The queue starts the first pod. How many more there are is for the numbers of the models to say."""
+
+
+@dataclass(frozen=True)
+class Wake:
+    """The request queue, which starts the first pod of a fleet that may have none, and the workers that take from it."""
+
+    worker: Worker
+    queue_arn: pulumi.Input[str]
 
 
 class TritonScaling(pulumi.ComponentResource):
@@ -21,22 +36,33 @@ class TritonScaling(pulumi.ComponentResource):
 
     It is called like the fleet's Deployment, as is the HorizontalPodAutoscaler that KEDA makes: of two, the second is
     refused. Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
+    `wake`: for a fleet whose minReplicas is 0.
     """
 
     def __init__(
-        self, name: str, cluster: ClusterAccess, fleet: Fleet[Settings], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        fleet: Fleet[Settings],
+        wake: Wake | None = None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:TritonScaling", name, None, opts)
         if fleet.stack.pod_autoscaler == "keda":
+            spec, needed = scaled_object_spec(fleet.stack, prometheus_url(fleet.stack), fleet.deployment), []
+            if fleet.stack.fewest_pods == 0 and wake is not None:
+                reader = ServiceAccount(TRITON_NAMESPACE, fleet.release)
+                needed = [queue_reader(name, cluster, reader, wake.queue_arn, cluster.in_cluster(self), parent=self)]
+                spec["triggers"].append(first_pod_trigger(cluster.stack, wake.worker, reader.name))
             custom_resource(
                 f"{name}-scaled-object",
                 {
                     "apiVersion": "keda.sh/v1alpha1",
                     "kind": "ScaledObject",
                     "metadata": {"name": fleet.release, "namespace": TRITON_NAMESPACE},
-                    "spec": scaled_object_spec(fleet.stack, prometheus_url(fleet.stack), fleet.deployment),
+                    "spec": spec,
                 },
-                cluster.in_cluster(self),
+                cluster.in_cluster(self, *needed),
             )
         elif fleet.stack.pod_autoscaler == "hpa":
             k8s.autoscaling.v2.HorizontalPodAutoscaler(
@@ -48,3 +74,8 @@ class TritonScaling(pulumi.ComponentResource):
         else:
             raise ValueError(f"the pods of {fleet.release} have no autoscaler: triton.autoscaler is none")
         self.register_outputs({})
+
+
+def first_pod_trigger(stack: Stack, worker: Worker, authentication: str) -> dict[str, Any]:
+    """Return the trigger by which a message in the request queue starts the first pod, and any number of them no second."""
+    return queue_trigger(stack, worker, authentication, _MESSAGES_WITHOUT_A_SECOND_POD)

@@ -64,7 +64,9 @@ class Workers(pulumi.ComponentResource):
             # Triton's NetworkPolicy lets it in.
             {INFERENCE_CLIENT_LABEL: "true"},
         )
-        computed = values(cluster.stack, worker, concurrency, fleets) | (cpu_pool.placement() if own_nodes else {})
+        # docs/facts/scaling.md#preferences-of-pods: a node for each worker, were they to prefer hosts of their own.
+        placement = {**cpu_pool.placement(), "spread": {"hosts": False}} if own_nodes else {}
+        computed = values(cluster.stack, worker, concurrency, fleets) | placement
         after = cluster.in_cluster(self, own_namespace)
         install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})

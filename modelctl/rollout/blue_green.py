@@ -8,7 +8,7 @@ file is the only journal: whatever was killed goes on from what is written there
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,9 @@ from modelctl.rollout.controller import Outcome, Result, Wanted
 from modelctl.rollout.fleet import Fleet
 from modelctl.rollout.gate import Canary, Gate, of_release
 from modelctl.rollout.limits import Limits, until
-from modelctl.rollout.metrics import Counters, VersionOf
 from modelctl.rollout.phases import MOST_COMPARED_PERCENT, Breach, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
-from modelctl.rollout.pod_client import PodProblem
+from modelctl.rollout.pod_client import PodHangs, PodProblem
 from modelctl.rollout.pods import Pods
 from modelctl.rollout.proof import Proof, WrongAnswer
 from modelctl.store.bucket import Store
@@ -170,7 +169,7 @@ class BlueGreen:
     def _give(self, trial: _Trial, percent: int) -> None:
         """Give the candidate this share, and judge it by it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
         gate = trial.gate(percent)
-        gate.look(trial.counters())
+        trial.count(gate)
         candidate.give(self._file, percent)
         self._tell(f"{self._file}: the candidate gets {percent} % of the requests")
         self._platform.up()
@@ -234,10 +233,13 @@ class _Trial:
             f"{self._limits.restart:g} s{''.join(f'; {why}' for why in self._proof.waiting)}"
         )
 
-    def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
-        """Return what all pods count, those of the release by names of their own."""
-        old = {uid: of_release(self._old.manifest.id, found) for uid, found in self._stable.counters().items()}
-        return {**old, **self._tried.counters()}
+    def count(self, gate: Gate) -> None:
+        """Show the gate what all pods count, those of the release by names of their own."""
+        try:
+            old = {uid: of_release(self._old.manifest.id, found) for uid, found in self._stable.counters().items()}
+            gate.look({**old, **self._tried.counters()})
+        except PodHangs:  # which a busy pod does: the next look counts what this one misses
+            return
 
     def gate(self, percent: int) -> Gate:
         """Return what judges the candidate at this share."""
@@ -262,7 +264,7 @@ class _Trial:
 
     def _look(self, gate: Gate) -> None:
         self._proof.look()  # of pods that an autoscaler has added, or that took another's place
-        gate.look(self.counters())
+        self.count(gate)
         if found := gate.breaches():
             raise Breach("; ".join(found))
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from modelctl.repository.golden import Golden
 from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import PodClient, PodHangs, PodOverloaded, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodProblem, PodRefuses
 
 
 class WrongAnswer(Exception):
     """A pod does not answer as the release has it; the text says which."""
 
 
-def goldens(release: StackRelease) -> dict[str, Golden]:
-    """Return the golden inference of each model that has one, and that one request tells of.
+def goldens(release: StackRelease, models: Iterable[str]) -> dict[str, Golden]:
+    """Return the golden inference of each of these models that has one, and that one request tells of.
 
     Raises StoreError and GoldenError.
     """
     return {
         model: golden
-        for model in release.manifest.versions
+        for model in models
         if configs.keeps_state(release.config(model)) is None and (golden := release.golden(model)) is not None
     }
 
@@ -34,7 +34,7 @@ def wrong_answers(client: PodClient, asked: Mapping[str, Golden], versions: Mapp
     for model, golden in asked.items():
         try:
             answer = client.infer(model, versions[model], golden.request())
-        except (PodHangs, PodOverloaded) as problem:
+        except WITHOUT_TIME as problem:
             busy = problem
             continue
         except PodRefuses as problem:
@@ -54,7 +54,7 @@ class Proof:
         self._release = release
         self._fleet = fleet
         self._tell = tell
-        self._goldens = goldens(release)
+        self._goldens = goldens(release, release.manifest.versions)
         self.proven: set[str] = set()
         self.waiting: list[str] = []
 

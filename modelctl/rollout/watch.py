@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelctl.rollout import configs
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.gate import Canary, Gate
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.plan import StackRelease
-from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs
 from modelctl.rollout.pods import Pods
+from modelctl.rollout.proof import goldens, wrong_answers
 from spec.failure import NOT_TRIED, Failure
 
 
@@ -95,11 +95,7 @@ class Watch:
             limits.terms,
             watched=True,
         )
-        self._goldens = {
-            model: golden
-            for model in self._versions
-            if configs.keeps_state(release.config(model)) is None and (golden := release.golden(model)) is not None
-        }
+        self._goldens = goldens(release, self._versions)
         self._proven: set[str] = set()
         self._unproven: list[str] = []
         self._uncounted: list[str] = []
@@ -153,8 +149,6 @@ class Watch:
 
     def _prove(self, pod: Pod) -> list[str]:
         """Return what is wrong with a pod's answers. Raises PodHangs and PodOverloaded when the others are right."""
-        wrong = []
-        busy: PodProblem | None = None
         # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
         served, watched = self._fleet.release(pod), self._release.manifest.id
         if served not in {None, watched}:
@@ -166,19 +160,7 @@ class Watch:
                     f"{pod.name} does not serve {', '.join(missing)} of release {watched}; run this after "
                     "`pulumi up`, when all pods are ready"
                 )
-            for model, golden in self._goldens.items():
-                try:
-                    answer = client.infer(model, self._versions[model], golden.request())
-                except WITHOUT_TIME as problem:
-                    busy = problem
-                    continue
-                except PodRefuses as problem:
-                    wrong.append(f"{problem}, which is the answer of {model} to its golden inference")
-                    continue
-                if difference := golden.difference(answer):
-                    wrong.append(f"{pod.name}: {model} version {self._versions[model]} answers wrongly: {difference}")
-        if busy is not None and not wrong:
-            raise busy
+            wrong = wrong_answers(client, self._goldens, self._versions)
         self._tell(
             f"{pod.name}: {len(self._goldens)} golden inferences, {'as released' if not wrong else 'not as released'}"
         )

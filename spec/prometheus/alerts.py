@@ -112,10 +112,14 @@ def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
     named, failing = ("Triton", "Every inference request") if fleet.name is None else (fleet.release, "Every request to it")
     # The pod of a fleet of one is away during each rollout, for as long as a start takes.
     lasting = duration(_DOWN_SECONDS if fleet.stack.fewest_pods > 1 else start + _DOWN_SECONDS)
+    answers = answering(fleet.stack, *own)
+    # Of a fleet that may have no pod: only while there should be one.
+    wanted = series("kube_deployment_spec_replicas", deployment=fleet.release)
+    down = f"absent({answers})" if fleet.stack.fewest_pods else f"{wanted} > 0\nunless on (namespace) ({answers})"
     return [
         alert(
             "TritonDown",
-            f"absent({answering(fleet.stack, *own)})",
+            down,
             lasting=lasting,
             severity="critical",
             labels={"namespace": TRITON_NAMESPACE, **label},

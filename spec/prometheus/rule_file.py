@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -15,10 +16,14 @@ from spec.prometheus.rule import Group
 from spec.prometheus.slo import slo_alert_group, slo_recording_group
 from spec.settings.model import Settings
 
-__all__ = ["groups", "prometheus_rule"]
+__all__ = ["groups", "prometheus_rules"]
 
 RUNBOOKS = "docs/runbooks"
 """Where the page of each alert is, in this repository."""
+LARGEST_BYTES = 256 * 1024
+"""Of the rules of one object, as JSON. The operator refuses one whose rules it would write into a file of more than 512 KiB:
+https://github.com/prometheus-operator/prometheus-operator/blob/v0.93.1/pkg/operator/rules.go#L230
+"""
 
 
 def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
@@ -42,17 +47,40 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
     return [group for group in made if group["rules"]]
 
 
-def prometheus_rule(settings: Settings, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-    """The same as the object that prometheus-operator reads. Its labels are those of the platform: a Prometheus whose
-    `ruleSelector` is not empty has to select them.
+def prometheus_rules(settings: Settings, runbooks: str = RUNBOOKS) -> list[dict[str, Any]]:
+    """The same as what prometheus-operator reads: one object, and more where the rules of many models do not fit into it.
+    Their labels are those of the platform: a Prometheus whose `ruleSelector` is not empty has to select them.
     """
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": {
-            "name": "triton",
-            "namespace": TRITON_NAMESPACE,
-            "labels": {"app.kubernetes.io/name": "triton", "app.kubernetes.io/component": "rules"},
-        },
-        "spec": {"groups": groups(settings, runbooks)},
-    }
+    return [
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {
+                "name": "triton" if number == 1 else f"triton-{number}",
+                "namespace": TRITON_NAMESPACE,
+                "labels": {"app.kubernetes.io/name": "triton", "app.kubernetes.io/component": "rules"},
+            },
+            "spec": {"groups": portion},
+        }
+        for number, portion in enumerate(_portions(groups(settings, runbooks)), start=1)
+    ]
+
+
+def _portions(whole: list[Group]) -> list[list[Group]]:
+    """The groups in portions of LARGEST_BYTES at most. A group that does not fit goes on in the next one, named as before:
+    what is recorded there from what is recorded before may be one evaluation late.
+    """
+    portions: list[list[Group]] = [[]]
+    size = 0
+    for group in whole:
+        part: Group = {**group, "rules": []}
+        for rule in group["rules"]:
+            more = len(json.dumps(rule))
+            if size + more > LARGEST_BYTES:
+                portions[-1] += [part] if part["rules"] else []
+                portions.append([])
+                part, size = {**group, "rules": []}, 0
+            part["rules"].append(rule)
+            size += more
+        portions[-1].append(part)
+    return portions

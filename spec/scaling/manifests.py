@@ -15,9 +15,13 @@ _FAILURES_BEFORE_FALLBACK = 4
 
 
 def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
-    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`."""
+    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`.
+
+    A fleet that may have no pod needs one more trigger, that starts the first: its pods' own numbers are not there then.
+    """
     bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
-    triggers = [signal.keda_trigger(prometheus_url) for signal in signals(settings, deployment)]
+    to_zero, pace = bounds.min_replicas == 0, behavior(settings)
+    triggers = [signal.keda_trigger(prometheus_url, to_zero=to_zero) for signal in signals(settings, deployment)]
     if bounds.cron_floor is not None:
         triggers.append(_cron_trigger(bounds.cron_floor))
     return {
@@ -25,16 +29,19 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
         "minReplicaCount": bounds.min_replicas,
         "maxReplicaCount": bounds.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
+        # Of the last pod alone: KEDA ends it, and the HorizontalPodAutoscaler those before it.
+        **({"cooldownPeriod": pace["scaleDown"]["stabilizationWindowSeconds"]} if to_zero else {}),
         "fallback": {
             "failureThreshold": _FAILURES_BEFORE_FALLBACK,
-            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else bounds.min_replicas,
+            # With 0 there would be none: an outage of Prometheus would then end the pods of a loaded fleet.
+            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else max(1, bounds.min_replicas),
             # `static`, the default, would scale a loaded fleet down to it.
             "behavior": "currentReplicasIfHigher",
         },
         "advanced": {
             # Who takes the ScaledObject away keeps the pods that serve.
             "restoreToOriginalReplicaCount": False,
-            "horizontalPodAutoscalerConfig": {"name": name, "behavior": behavior(settings)},
+            "horizontalPodAutoscalerConfig": {"name": name, "behavior": pace},
         },
         "triggers": triggers,
     }

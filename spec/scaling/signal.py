@@ -87,10 +87,11 @@ class Signal:
         own = [pods_of([self.deployment])] if self.deployment is not None else []
         return f"sum({series(self.recording.series, *own, model=self.model)})"
 
-    def keda_trigger(self, prometheus_url: str) -> dict[str, Any]:
+    def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
 
-        Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are.
+        Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are. With
+        `to_zero` there may be no pod that has a number, and nothing is 0: as an error it would hold the last pod for ever.
         """
         return {
             "type": "prometheus",
@@ -102,7 +103,7 @@ class Signal:
                 "serverAddress": prometheus_url,
                 "query": self.query,
                 "threshold": f"{self.target:g}",
-                "ignoreNullValues": "false",
+                "ignoreNullValues": "true" if to_zero else "false",
             },
         }
 

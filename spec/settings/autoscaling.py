@@ -179,15 +179,18 @@ class Autoscaling(Section):
 
     guide: ClassVar[str] = "docs/autoscaling.md"
 
-    min_replicas: Pods = Field(description="the fewest pods, like 2")
+    min_replicas: Annotated[int, between(0, 1000, "pods")] = Field(
+        description="the fewest pods, like 2; 0: none while nothing is asked, with KEDA and the section worker only, whose "
+        "queue starts the first pod"
+    )
     max_replicas: Pods = Field(description="the most pods, like 8")
     targets: dict[ModelName, Target] = Field(
         default_factory=dict, description="by model, the load that one pod should carry, where the derived one is not right"
     )
     fallback_replicas: Pods | None = Field(
         default=None,
-        description="the fewest pods while Prometheus does not answer, with KEDA only; without it: minReplicas, so that "
-        "nothing is scaled down then",
+        description="the fewest pods while Prometheus does not answer, with KEDA only; without it: minReplicas (1 for 0), "
+        "so that nothing is scaled down then",
     )
     cron_floor: CronFloor | None = Field(
         default=None, description="more pods at certain times, with KEDA only; without it: minReplicas at all times"
@@ -234,7 +237,7 @@ class Autoscaling(Section):
         if self.min_replicas > self.max_replicas:
             yield at.problem(
                 "minReplicas",
-                f"{self.min_replicas} is more than maxReplicas {self.max_replicas}; give 1 to {self.max_replicas}",
+                f"{self.min_replicas} is more than maxReplicas {self.max_replicas}; give 0 to {self.max_replicas}",
             )
 
     @rule
@@ -257,4 +260,4 @@ class Autoscaling(Section):
 
     def _within(self, at: Place, pods: int, key: str) -> Iterator[Problem]:
         if self.min_replicas <= self.max_replicas and not self.min_replicas <= pods <= self.max_replicas:
-            yield at.problem(key, f"{pods} is out of bounds; give {self.min_replicas} to {self.max_replicas}")
+            yield at.problem(key, f"{pods} is out of bounds; give {max(1, self.min_replicas)} to {self.max_replicas}")

@@ -1,7 +1,7 @@
 """GPU node groups: `triton-eks:gpu`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -281,6 +281,11 @@ class Gpu(Section):
     guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
 
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return the section of a stack without GPUs."""
+        return cls.model_construct(pools=())
 
     @rule
     def _names_are_distinct(self, at: Place) -> Iterator[Problem]:

@@ -97,7 +97,10 @@ class Document(Section):
         description="by name, types of EC2 that spec/catalog.py lacks, as `aws ec2 describe-instance-types` has them",
     )
     nodes: Nodes = Field(description="the node groups without GPUs")
-    gpu: Gpu = Field(description="the GPU node groups")
+    gpu: Gpu = Field(
+        default_factory=Gpu.none,
+        description="the GPU node groups; without it: no node has a GPU, and Triton runs on nodes.cpu",
+    )
     models: Models = Field(description="where models come from")
     triton: Triton = Field(description="the inference server")
     monitoring: Monitoring | None = Field(

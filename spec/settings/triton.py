@@ -41,7 +41,9 @@ class Triton(Section):
     )
     image: Name = Field(description="the image by digest, like <mirror>/nvidia/tritonserver@sha256:<64 hex digits>")
     pool: Name = Field(description="the GPU pool that its pods run on")
-    gpus: Annotated[int, between(1, 8, "whole GPUs per pod")] = Field(description="whole GPUs per pod")
+    gpus: Annotated[int, between(0, 8, "whole GPUs per pod")] = Field(
+        description="whole GPUs per pod; 0 with pool: cpu, on nodes.cpu"
+    )
     replicas: Annotated[int, between(1, 1000, "pods")] | None = Field(
         default=None,
         description="the number of pods; required where nothing scales them (autoscaler: none), else forbidden",

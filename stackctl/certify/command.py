@@ -34,7 +34,7 @@ from stackctl.cost.command import of_settings
 from stackctl.destroy.engine import Engine
 from stackctl.destroy.guards import objections
 from stackctl.destroy.run import Teardown
-from stackctl.first_inference.command import first_inference
+from stackctl.first_inference.command import first_inference, require_models
 from stackctl.orphans.find import leftovers
 from stackctl.orphans.search import Leftover, Search
 from stackctl.preflight.checks import CHECKS
@@ -64,6 +64,7 @@ def certify(stack: str, *, hours: float, confirm: str) -> int:
             f"{stack_file(stack)} pins a release, which the new stack's bucket does not have: take models.release out, "
             "or let `stackctl init` write another stack"
         )
+    require_models(settings)
     readers = Readers(settings.region, OPERATIONS)
     who = caller(readers)
     require_account(who, settings)

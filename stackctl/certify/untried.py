@@ -10,7 +10,8 @@ _PREVIEWS = "it is about previews, which are made before an account is there"
 _GITHUB = "it needs a repository on GitHub whose workflows take the roles"
 _BEFORE = "it is done before a run begins"
 _TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
-_MODELS = "it needs models other than the samples: release yours, and ask them"
+_MODELS = "it needs other models than those of `make models`: release yours, and ask them"
+_BY_HAND = "`stackctl cold-start STACK --measured` tells it of a stack that is up"
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
@@ -45,13 +46,16 @@ UNTRIED: Mapping[str, str] = {
     "workflows and the roles that they use": _GITHUB,
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,
+    "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
+    "a fleet without pods gets its first by a message of the queue, and loses the last when all is answered, not in an outage "
+    "of Prometheus": "it needs a fleet that may have no pod, and the time until it has lost the last",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
     "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": _OFFLINE,
-    "the GPU memory budget of a pod": "the sample models use no GPU memory",
+    "the GPU memory budget of a pod": "each model would have to be alone on a GPU, under the largest of its requests",
     "no accepted request is lost when a pod drains": _DISRUPTIVE,
     "a rolling update under load fails no request": _DISRUPTIVE,
     "a stack may have several [fleets](fleets.md), and a model moves from one to another without a lost request": (
@@ -78,10 +82,12 @@ UNTRIED: Mapping[str, str] = {
     "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "
     "pod from starting and is named": _DISRUPTIVE,
     "pods of a node download a release once, and serve from copies of their own": "it needs a second pod on the same node",
-    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': _MODELS,
+    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': (
+        "it is about the twin"
+    ),
     "real ONNX models (types of files; text in pictures by three models behind one in Python) answer as the packages that "
-    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the same release "
-    "for GPUs and CPUs": _MODELS,
+    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the release that "
+    "`dev`, `staging` and `prod` pin, whose id is made anew": "a run asks one of them, once; `modelctl watch` asks more",
     "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
     "lacks: refused before anything is uploaded": _OFFLINE,
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,

@@ -183,7 +183,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
     which it has its `shares`.
 
     The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
-    Without, it is the first.
+    Without, it is the first, and one pod for a fleet that may have none: so many there are while there is work.
     """
     bounds = settings.autoscaling
     warm = bounds.warm_pods if bounds is not None else 0
@@ -194,7 +194,7 @@ def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int,
         math.ceil(settings.models.serving[model].expected_rate * shares.get(model, 1) / rate)
         for model, rate in rates.items()
     ]
-    return fewest + warm, min(max([fewest, *wanted]), most) + warm
+    return fewest + warm, min(max([fewest, 1, *wanted]), most) + warm
 
 
 def part_of(pool: GpuPool) -> str:

@@ -1,1 +1,1 @@
-"""Serves the sample models on a stack that is up, and asks one of them, by the way that clients take."""
+"""Serves models on a stack that is up, and asks one of them, by the way that clients take."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -34,6 +35,8 @@ from stackctl.cost.command import hour_and_day, of_settings
 from stackctl.first_inference.question import MODEL, Answer, ask, question
 from stackctl.stack_settings import settings_of
 
+MODELS = Path(".models")
+"""Where `make models` writes them."""
 READY_SECONDS = 2700.0
 """A GPU node starts, and pulls an image of some 10 GB, before Triton does."""
 _POLL_SECONDS = 2.0
@@ -52,7 +55,7 @@ class NotServing(Failure):
 
 
 def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) -> str:
-    """Release the samples, bring them up, ask one of them, and say where it listens and what it costs. Raises Failure.
+    """Release MODELS, bring them up, ask one of them, and say where it listens and what it costs. Raises Failure.
 
     With `yes`, `pulumi up` asks nobody. Triton has `seconds` to become ready. Returns the answer, as a sentence.
     """
@@ -60,6 +63,7 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
     console = output(soft_wrap=True)
     say = console.print
     asked = question()
+    require_models(settings)
     with interruptible(f"interrupted; what is done is done: {_AGAIN}"):
         readers = Readers(settings.region, {**IDENTITY_OPERATIONS, "s3": {"HeadObject": "s3:GetObject"}})
         require_account(caller(readers), settings)
@@ -67,6 +71,7 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
         _require_release(settings, readers, str(outputs["modelBucket"]))
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
         fleet = next(one for one in settings_of(stack).each_fleet if one.serves(MODEL))
+        _require_pods(fleet)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], fleet.release) as cluster:
             pod = wait_until_ready(cluster, say, seconds)
             url = _gateway_url(cluster, settings.gateway)
@@ -77,12 +82,27 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
     return said
 
 
+def require_models(settings: Settings) -> None:
+    """Refuse a stack that pins nothing where there is nothing to be released, before anything is made. Raises NotUp."""
+    if settings.models.release is None and not MODELS.is_dir():
+        raise NotUp(f"there is no directory {MODELS}, whose models are to be served: `make models` makes it, then {_AGAIN}")
+
+
 def _outputs(stack: str) -> dict[str, Any]:
     """Return the outputs that this needs. Raises NotUp."""
     outputs = pulumi_program.outputs(stack)
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
         raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
     return outputs
+
+
+def _require_pods(fleet: Fleet[Settings]) -> None:
+    """Refuse a fleet that may have no pod: nothing that is done here would start one. Raises NotUp."""
+    if fleet.stack.fewest_pods == 0:
+        raise NotUp(
+            f"{fleet.release} may have no pod (autoscaling.minReplicas 0), and a message in the request queue alone starts "
+            "one: send it (docs/requests.md), or give minReplicas 1"
+        )
 
 
 def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
@@ -106,7 +126,7 @@ def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
 def _serve(
     stack: str, settings: Settings, outputs: dict[str, Any], *, yes: bool, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Release the samples where the stack pins nothing and serves nothing, and bring up what it pins; return the outputs.
+    """Release MODELS where the stack pins nothing and serves nothing, and bring up what it pins; return the outputs.
 
     Raises NotUp, PulumiFailed, Failure.
     """
@@ -132,8 +152,8 @@ def _serve(
 
 
 def _release(stack: str, bucket: str, say: Callable[[str], None]) -> None:
-    """Release `models/` with the command that a person would use, which pins it. Raises Failure."""
-    words = ["modelctl", "release", "models/", "--bucket", bucket, "--pin", stack_file(stack)]
+    """Release MODELS with the command that a person would use, which pins it. Raises Failure."""
+    words = ["modelctl", "release", str(MODELS), "--bucket", bucket, "--pin", stack_file(stack)]
     say(f"python3 -m {' '.join(words)}")
     if subprocess.run([sys.executable, "-m", *words], check=False).returncode != 0:
         raise Failure(f"`modelctl release` ended with an error, which stands above; mend it, then {_AGAIN}")

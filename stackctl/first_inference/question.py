@@ -1,4 +1,4 @@
-"""A request of the sample models, its right answer, and how it is asked over HTTP, as Triton and KServe speak it."""
+"""A picture, the text in it, and how a model is asked for that over HTTP, as Triton and KServe speak it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 
-MODEL = "pipeline"
-"""The sample ensemble: a request of it goes through every sample model."""
-SOURCE = Path("models", MODEL, "1", "golden.json")
+MODEL = "text_in_picture"
+"""Of examples/packaged: it asks three ONNX models, so that an answer of it is one of the GPU."""
+SOURCE = Path("examples", "packaged", MODEL, "1", "golden.json")
 _BUSY = (429, 503)
 _BUSY_SECONDS = 60.0
 _POLL_SECONDS = 0.5
@@ -26,7 +26,7 @@ Post = Callable[[str, dict[str, Any]], tuple[int, bytes]]
 
 
 class NoQuestion(Failure):
-    """The sample's request is not there, or cannot be read; the text says what to do."""
+    """The model's request is not there, or cannot be read; the text says what to do."""
 
     exit_code = NOT_TRIED
 
@@ -52,7 +52,7 @@ class Answer:
 
 
 def question() -> Question:
-    """Return the request that the sample model has beside it, with its right answer. Raises NoQuestion."""
+    """Return the request that the model has beside it, with its right answer. Raises NoQuestion."""
     try:
         golden = reading.json_file(SOURCE)
         given = {

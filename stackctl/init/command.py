@@ -28,7 +28,7 @@ from stackctl.account.read_only import AwsUnusable, Operations, Readers
 from stackctl.cost.command import hour_and_day, of_settings
 from stackctl.images.upstream import pinned_image
 from stackctl.init import backend, profile
-from stackctl.init.profile import Found
+from stackctl.init.profile import Found, Profile
 from stackctl.preflight.checks import service_quotas
 from stackctl.preflight.checks.check import Check, Finding, Status, Subject, findings
 from stackctl.preflight.checks.instance_offerings import read_offering
@@ -45,7 +45,9 @@ class NotMade(Failure):
     exit_code = NOT_TRIED
 
 
-def init(name: str, region: str | None, api_from: Sequence[str], cost_center: str | None, image: str | None) -> None:
+def init(
+    name: str, region: str | None, api_from: Sequence[str], cost_center: str | None, image: str | None, made_for: Profile
+) -> None:
     """Write the file of a stack, make the stack in Pulumi's state, and say the next command. Raises Failure.
 
     `image` is Triton's, by its digest; None: NVIDIA's, as its registry has it now.
@@ -71,7 +73,7 @@ def init(name: str, region: str | None, api_from: Sequence[str], cost_center: st
                 caller=who.arn,
                 owner=owner_of(who.arn),
                 region=region,
-                gpu_types=_gpu_types(readers),
+                gpu_types=_gpu_types(readers) if made_for is Profile.GPU else _without_gpu(readers),
                 capacity=profile.CAPACITIES[0],
                 image=image or f"{TRITON_UPSTREAM_REPOSITORY}@{example_digest(DEFAULT_TRITON_VERSION)}",
                 api_cidrs=tuple(api_from),
@@ -139,6 +141,14 @@ def _gpu_types(readers: Readers) -> tuple[str, ...]:
     )
 
 
+def _without_gpu(readers: Readers) -> tuple[str, ...]:
+    """Return that there is no GPU type, where enough zones have the other types. Raises NotMade."""
+    wanted = [profile.SYSTEM_TYPE, *profile.CPU_TYPES]
+    if len(read_offering(readers, wanted).zones_of(wanted)) < profile.ZONES:
+        raise NotMade(f"{readers.region} has no {profile.ZONES} zones with {', '.join(wanted)}; choose another region")
+    return ()
+
+
 def _settings(name: str, found: Found) -> Settings:
     """Return the settings that a file would have. Raises SettingsError."""
     return load(read_config(profile.text(found), stack_file(name)), name)
@@ -147,7 +157,7 @@ def _settings(name: str, found: Found) -> Settings:
 def _with_quotas(name: str, draft: Found, readers: Readers, who: Caller) -> tuple[Found, list[Finding]]:
     """Return the stack with the cheapest capacity that quotas allow, and what they lack for it."""
     tried = []
-    for capacity in profile.CAPACITIES:
+    for capacity in profile.CAPACITIES if draft.gpu_types else ("on-demand",):
         found = replace(draft, capacity=capacity)
         asked = findings(_QUOTAS, Subject(_settings(name, found), readers, who))
         lacking = [finding for finding in asked if finding.status is Status.FAIL]
@@ -160,9 +170,14 @@ def _with_quotas(name: str, draft: Found, readers: Readers, who: Caller) -> tupl
 def _tell(name: str, found: Found, quotas: Sequence[Finding], say: Callable[[str], None]) -> None:
     say(f"{stack_file(name)} is written:")
     say(f"  account  {found.account} in {found.region}, as {found.caller}")
-    say(f"  GPU      one of {' or '.join(found.gpu_types)}, {found.capacity}")
+    if found.gpu_types:
+        say(f"  GPU      one of {' or '.join(found.gpu_types)}, {found.capacity}")
+    else:
+        say(f"  GPU      none: Triton runs on {' or '.join(profile.CPU_TYPES)}")
     say(f"  image    {found.image}")
     say(f"  API      for {', '.join(found.api_cidrs)}")
     say(f"  price    {hour_and_day(of_settings(_settings(name, found)))}, from `pulumi up` to `stackctl destroy`")
     for finding in quotas:
         say(f"  lacking  {finding.message}\n           {finding.remedy}")
+    if quotas and found.gpu_types:
+        say(f"  or       remove {stack_file(name)}, and run the same command with --profile cpu: it needs no quota for GPUs")

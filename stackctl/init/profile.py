@@ -1,23 +1,37 @@
-"""The stack that a first try is made with: a cluster with one small GPU node, which serves the sample models."""
+"""The stack that a first try is made with: a cluster with one small GPU node, or none, which reads the text in pictures."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 
+from spec.settings.nodes import CPU_POOL_NAME
 from spec.versions import DEFAULT_KUBERNETES, DEFAULT_TRITON_VERSION
 
 FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xlarge", "g4dn.2xlarge"))
 """Types of one GPU for a try; the first family that the region offers in enough zones is taken."""
 SYSTEM_TYPE = "m7i.large"
+CPU_TYPES = ("m7i.xlarge", "m6i.xlarge")
+"""Of the nodes for Triton where a try has no GPU."""
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
 """The cheaper first."""
 
 
+class Profile(StrEnum):
+    """The kind of nodes that Triton has in the new stack."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True)
 class Found:
-    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`."""
+    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`.
+
+    Without `gpu_types` the stack has no GPU.
+    """
 
     account: str
     caller: str
@@ -59,6 +73,29 @@ config:
     adminRoleArns: []
     deletionProtection: false
     logRetentionDays: 30
+{_nodes(found)}
+  triton-eks:models:
+    oldReleaseDays: 14
+{_serving(found)}
+  triton-eks:triton:
+    version: "{DEFAULT_TRITON_VERSION}"
+    image: {found.image}
+    pool: {"gpu" if found.gpu_types else CPU_POOL_NAME}
+    gpus: {1 if found.gpu_types else 0}
+    replicas: 1
+    cpu: "3"
+    memoryGiB: {12 if found.gpu_types else 8}
+"""
+
+
+def _nodes(found: Found) -> str:
+    if not found.gpu_types:
+        return f"""\
+  triton-eks:nodes:
+    autoscaler: karpenter  # it starts the nodes for Triton
+    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 2, desired: 2, max: 2, diskGiB: 50}}
+    cpu: {{instanceTypes: [{", ".join(CPU_TYPES)}], max: 2, diskGiB: 100}}"""
+    return f"""\
   triton-eks:nodes:
     system: {{instanceTypes: [{SYSTEM_TYPE}], min: 1, desired: 2, max: 3, diskGiB: 50}}
   triton-eks:gpu:
@@ -69,21 +106,40 @@ config:
         min: 0
         desired: 1
         max: 2
-        diskGiB: 200
-  triton-eks:models:
-    oldReleaseDays: 14
+        diskGiB: 200"""
+
+
+def _serving(found: Found) -> str:
+    """Return what is wanted of the models that `make models` writes; without a GPU answers may take longer."""
+    if not found.gpu_types:
+        return """\
+    # The models that `make models` writes, on CPUs.
     serving:
-      normalize: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
-      classify: {{device: cpu, sloP95Ms: 100, expectedRate: 5, peakRate: 20}}
-  triton-eks:triton:
-    version: "{DEFAULT_TRITON_VERSION}"
-    image: {found.image}
-    pool: gpu
-    gpus: 1
-    replicas: 1
-    cpu: "3"
-    memoryGiB: 12
-"""
+      filetype: {device: cpu, sloP95Ms: 500, expectedRate: 2, peakRate: 4}
+      text_in_picture: {device: cpu, sloP95Ms: 10000, expectedRate: 0.2, peakRate: 0.5, warmup: []}
+      text_detection: {device: cpu, sloP95Ms: 5000, expectedRate: 0.2, peakRate: 0.5}
+      text_direction: {device: cpu, sloP95Ms: 2000, expectedRate: 0.4, peakRate: 1}
+      text_recognition: {device: cpu, sloP95Ms: 5000, expectedRate: 0.4, peakRate: 1}
+      speech:
+        device: cpu
+        sloP95Ms: 20
+        expectedRate: 31
+        peakRate: 124
+        sequence: {strategy: oldest, maxIdleMs: 5000, maxCandidates: 64}"""
+    return """\
+    # The models that `make models` writes. gpuMemoryMiB was not measured: docs/serving.md#the-models-of-the-stacks.
+    serving:
+      filetype: {device: gpu, gpuMemoryMiB: 700, sloP95Ms: 100, expectedRate: 5, peakRate: 20}
+      text_in_picture: {device: cpu, sloP95Ms: 2000, expectedRate: 1, peakRate: 4, instances: 2, warmup: []}
+      text_detection: {device: gpu, gpuMemoryMiB: 4000, sloP95Ms: 500, expectedRate: 1, peakRate: 4}
+      text_direction: {device: gpu, gpuMemoryMiB: 500, sloP95Ms: 250, expectedRate: 2, peakRate: 8}
+      text_recognition: {device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 500, expectedRate: 2, peakRate: 8}
+      speech:
+        device: cpu
+        sloP95Ms: 20
+        expectedRate: 31
+        peakRate: 124
+        sequence: {strategy: oldest, maxIdleMs: 5000, maxCandidates: 64}"""
 
 
 def _text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""What a stack file says for a plan: groups of models with their loads, and pools with the pods that their nodes hold."""
+"""Read a stack file for a plan: groups of models with their loads, and pools with the pods that their nodes hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NoPlan(Failure):
 
 @dataclass(frozen=True)
 class Wants:
-    """What is to be planned. `unknown`: places that are possible, and of which no rate is known, as `model@pool`."""
+    """The question of a plan. `unknown`: places that are possible, and of which no rate is known, as `model@pool`."""
 
     groups: tuple[Group, ...]
     pools: tuple[Pool, ...]

@@ -16,11 +16,24 @@ from stackctl.cost.throughput import EvidenceError
 from stackctl.cost.usage import Amounts
 from stackctl.quotas import needed_quotas
 from stackctl.review.plan import Plan
-from stackctl.review.report import Candidate, Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
+from stackctl.review.report import (
+    Candidate,
+    Cost,
+    CostLine,
+    MeasuredCost,
+    ModelChange,
+    ModelMove,
+    Quota,
+    Range,
+    Replay,
+    Report,
+)
 from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
-def report(stack: str, plan: Plan, against: str | None = None, today: date | None = None) -> Report:
+def report(
+    stack: str, plan: Plan, against: str | None = None, today: date | None = None, replay: Replay | None = None
+) -> Report:
     """Return the report of a stack in the working tree. Raises NoSuchStack, SettingsError, NoSuchRevision.
 
     Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
@@ -55,6 +68,7 @@ def report(stack: str, plan: Plan, against: str | None = None, today: date | Non
         cost=cost,
         quotas=_quotas(now, then),
         moves=_moves(now, then) if then is not None else (),
+        replay=replay,
         candidate_before=_candidate(then) if then is not None else _candidate(now),
         candidate_after=_candidate(now),
     )

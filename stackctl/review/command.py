@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.files import rewrite
 from spec.reading import Unreadable
 from stackctl.review import collect as collecting
-from stackctl.review import document, redaction, report_files, verdict
+from stackctl.review import document, redaction, replayed, report_files, verdict
 from stackctl.review import preview as preview_of_the_engine
 from stackctl.review.plan import Plan
 from stackctl.review.report import Report
@@ -23,8 +24,11 @@ class WrongPreview(Failure):
     exit_code = NOT_TRIED
 
 
-def collect(stack: str, preview: Path, against: str | None, output: Path | None) -> None:
-    """Write the report of a stack as JSON. `preview` is the engine's output, `-` standard input. Raises Failure."""
+def collect(stack: str, preview: Path, against: str | None, replay: Path | None, output: Path | None) -> None:
+    """Write the report of a stack as JSON. Raises Failure.
+
+    `preview` is the engine's output, `-` standard input; `replay` is what `twin replay --against … --json` has printed.
+    """
     given = reading.stream(sys.stdin.buffer, "standard input") if str(preview) == "-" else reading.file(preview)
     told = None
     try:
@@ -32,7 +36,13 @@ def collect(stack: str, preview: Path, against: str | None, output: Path | None)
         told, found = preview_of_the_engine.stack_of(text), preview_of_the_engine.read(text)
     except Unreadable as error:
         found = Plan((), errors=(f"the preview said nothing that can be read: {error}",))
-    made = redaction.everywhere(collecting.report(stack, found, against))
+    load = None
+    if replay is not None:
+        try:
+            load = replayed.read(replay, stack)
+        except Unreadable as error:
+            found = dataclasses.replace(found, warnings=(*found.warnings, f"no load was replayed: {error}"))
+    made = redaction.everywhere(collecting.report(stack, found, against, replay=load))
     if told not in (None, stack):
         raise WrongPreview(f"{preview} is a preview of the stack {told}, not of {stack}")
     _write(made.to_json(), output)

@@ -20,7 +20,7 @@ from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 from stackctl.review.plan import Plan
 
-SCHEMA = 3
+SCHEMA = 4
 MOST_BYTES = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
 _NUMBER = re.compile(r"-?[0-9]{1,13}(?:\.[0-9]{1,60})?(?:E[+-]?[0-9]{1,2})?")
@@ -123,6 +123,33 @@ class Quota:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """Of a replayed load: the share of the requests that missed the SLO, hours of GPUs, and US dollars of their nodes."""
+
+    missed: Decimal
+    gpu_hours: Decimal
+    usd: Decimal | None
+
+
+@dataclass(frozen=True)
+class ReplayedFleet:
+    """A fleet under the same load before and after; None: it is not there."""
+
+    name: str
+    before: Figures | None
+    after: Figures | None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The fleets for which a trace comes to something else than before (docs/replay.md). `notes`: what that rests on."""
+
+    trace: str
+    fleets: tuple[ReplayedFleet, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """One stack. `base`: the revision that it is compared with. None elsewhere: not known, and not told as zero."""
 
@@ -135,6 +162,7 @@ class Report:
     cost: Cost | None = None
     quotas: tuple[Quota, ...] | None = None
     moves: tuple[ModelMove, ...] = ()
+    replay: Replay | None = None
     candidate_before: Candidate | None = None
     candidate_after: Candidate | None = None
     schema: int = SCHEMA

@@ -10,7 +10,19 @@ from decimal import Decimal
 from stackctl.review import consequences, refusals
 from stackctl.review.markdown import block, code, prose, shortened
 from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
-from stackctl.review.report import Candidate, Cost, CostLine, MeasuredCost, ModelChange, ModelMove, Quota, Range, Report
+from stackctl.review.report import (
+    Candidate,
+    Cost,
+    CostLine,
+    MeasuredCost,
+    ModelChange,
+    ModelMove,
+    Quota,
+    Range,
+    Replay,
+    ReplayedFleet,
+    Report,
+)
 
 MOST_CHANGES = 12
 """Properties of one resource that are told."""
@@ -50,6 +62,7 @@ def of(report: Report) -> list[Section]:
         Section("Models", _models(report), "models"),
         _policies(report),
         _cost(report.cost),
+        _replay(report.replay),
         _quotas(report.quotas),
         Section("Changed in place", tuple(_updated(step, replaced) for step in updated), "resources"),
         Section("Created", tuple(_by_type(created)), "types"),
@@ -349,6 +362,29 @@ def _amount(amounts: Range | None, size: str, zero: bool) -> Decimal | None:
         return Decimal(0) if zero else None
     amount: Decimal = getattr(amounts, size)
     return amount
+
+
+def _replay(replay: Replay | None) -> Section:
+    if replay is None:
+        return Section("Under load", (), "fleets")
+    head = [
+        f"The same requests ({code(_name(replay.trace))}) replayed through the scaling of before and after, in virtual "
+        "time, on servers that are a model (docs/replay.md).",
+        *(f"{prose(note)}." for note in replay.notes),
+        "",
+        "| | missed the SLO | GPU-hours | US$ of the nodes |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    return Section("Under load", tuple(map(_replayed, replay.fleets)), "fleets", "\n".join(head))
+
+
+def _replayed(fleet: ReplayedFleet) -> str:
+    cells = []
+    for field, form in (("missed", "{:.2%}"), ("gpu_hours", "{:,.1f}"), ("usd", "{:,.2f}")):
+        both = [getattr(figures, field) if figures is not None else None for figures in (fleet.before, fleet.after)]
+        before, after = (form.format(number) if number is not None else "–" for number in both)  # noqa: RUF001
+        cells.append(after if before == after else f"{before} → {after}")
+    return f"| {code(_name(fleet.name))} | {' | '.join(cells)} |"
 
 
 def _moved(before: Decimal | None, after: Decimal) -> str:

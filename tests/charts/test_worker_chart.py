@@ -56,6 +56,23 @@ def test_every_object_is_valid_for_every_minor_and_restricted(environment: str, 
     assert pod_security.violations(deployment["spec"]["template"]["spec"]) == []
 
 
+@pytest.mark.parametrize(
+    ("spread", "topologies"),
+    [
+        ({}, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]),
+        ({"spread": {"hosts": False}}, ["topology.kubernetes.io/zone"]),
+    ],
+)
+def test_workers_prefer_other_zones_and_other_hosts_unless_a_host_would_be_started_for_each(
+    spread: dict[str, Any], topologies: list[str]
+) -> None:
+    constraints = only(render(computed(KEDA) | spread), "Deployment")["spec"]["template"]["spec"][
+        "topologySpreadConstraints"
+    ]
+    assert [one["topologyKey"] for one in constraints] == topologies
+    assert {one["whenUnsatisfiable"] for one in constraints} == {"ScheduleAnyway"}
+
+
 def test_replicas_are_rendered_only_where_nothing_else_owns_them() -> None:
     assert "replicas" not in only(render(computed(KEDA)), "Deployment")["spec"]
     assert only(render(computed(BY_HAND)), "Deployment")["spec"]["replicas"] == 2

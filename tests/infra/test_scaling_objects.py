@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from infra import app
 from infra.platform.dashboards.scaling import scaling as scaling_board
+from infra.serving.scaling import first_pod_trigger
 from spec.prometheus.timing import timing
 from spec.scaling.behavior import NODE_START_SECONDS, assumptions, behavior, start_seconds
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
+from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import KEDA
 
 TWO_MODELS = {"models.serving": {"classify": CLASSIFY, "embed.v2": {**CLASSIFY, "instances": 2}}}
 
@@ -43,6 +46,26 @@ def test_the_most_demanding_number_of_the_most_loaded_model_decides() -> None:
 def test_an_outage_of_prometheus_takes_no_pod_away() -> None:
     assert scaled_object()["fallback"] == {"failureThreshold": 4, "replicas": 1, "behavior": "currentReplicasIfHigher"}
     assert scaled_object(fallbackReplicas=2)["fallback"]["replicas"] == 2
+
+
+def to_zero() -> dict[str, Any]:
+    """The ScaledObject of a fleet that may have no pod."""
+    read = settings({**SCALED, "worker": KEDA, "autoscaling": scaling(minReplicas=0)})
+    assert read.worker is not None
+    spec = scaled_object_spec(read, PROMETHEUS)
+    return {**spec, "triggers": [*spec["triggers"], first_pod_trigger(stack(), read.worker, "triton")]}
+
+
+def test_a_fleet_without_pods_gets_its_first_by_a_message_and_no_second() -> None:
+    spec = to_zero()
+    assert (spec["minReplicaCount"], spec["fallback"]["replicas"], spec["cooldownPeriod"]) == (0, 1, 600)
+    assert spec["cooldownPeriod"] == behavior(settings(SCALED))["scaleDown"]["stabilizationWindowSeconds"]
+    *of_pods, queue = spec["triggers"]
+    assert {trigger["metadata"]["ignoreNullValues"] for trigger in of_pods} == {"true"}, "no pod, no number: that is 0"
+    assert queue["authenticationRef"] == {"name": "triton"}
+    assert (queue["metadata"]["queueLength"], queue["metadata"]["activationQueueLength"]) == ("1000000", "0")
+    assert crds.problems("keda", manifest(spec)) == []
+    assert [problem for trigger in spec["triggers"] for problem in triggers.problems(trigger)] == []
 
 
 def test_a_floor_in_working_hours_is_one_more_trigger() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from infra.serving.queue_trigger import authentication_spec
 from infra.serving.worker import concurrency, reply_url, values
-from infra.serving.worker_scaling import authentication_spec, scaling_spec
+from infra.serving.worker_scaling import scaling_spec
 from spec.names import queue_url
 from spec.queue_timing import grace_seconds, visibility_timeout
 from spec.settings.worker import Worker

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.serving.worker_scaling import authentication_spec
+from infra.serving.queue_trigger import authentication_spec
 from tests import crds, triggers
 from tests.infra.test_worker import scaling
 

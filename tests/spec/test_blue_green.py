@@ -9,6 +9,7 @@ from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from tests.infra.test_fleets import GATEWAY
 from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 
 RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
 NEXT = {"id": "aaaaaaaaaaaa", "bytes": 223456, "models": {"classify": 1, "embed": 1}}
@@ -135,5 +136,31 @@ def test_mistakes(changes: dict[str, Any], said: str) -> None:
     assert found.startswith(said)
 
 
+@pytest.mark.parametrize(("percent", "torn"), [(0, False), (5, True), (100, False)])
+def test_sequences_are_not_shared(percent: int, torn: bool) -> None:
+    sequence = {"strategy": "direct"}
+    serving = {"classify": {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40, "sequence": sequence}}
+    found = complaints({**WITH_CANDIDATE, "models.serving": serving, "models.candidate.percent": percent})
+    said = (
+        "models.candidate.percent: 5 would tear the sequences of classify apart, whose requests belong to one server; "
+        "give 0 or 100"
+    )
+    assert (said in found) is torn
+
+
 def test_a_mistake_of_both_is_told_once() -> None:
     assert len(complaints({**WITH_CANDIDATE, "triton.cpu": "64"})) == len(complaints({**BLUE_GREEN, "triton.cpu": "64"})) > 0
+
+
+def test_a_candidate_has_pods_to_prove_itself_on() -> None:
+    to_zero = {
+        **BLUE_GREEN,
+        **SCALED,
+        "models.release": REMOVED,
+        "worker": BY_HAND,
+        "autoscaling": {"minReplicas": 0, "maxReplicas": 8},
+    }
+    assert (
+        "autoscaling.minReplicas: a candidate of blue-green proves itself on its pods; give 1 or more, or use "
+        "rollout: rolling" in complaints(to_zero)
+    )

@@ -232,7 +232,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         fleet(1, autoscaling={"minReplicas": 3, "maxReplicas": 2}),
-        ["fleets[1].autoscaling.minReplicas: 3 is more than maxReplicas 2; give 1 to 2"],
+        ["fleets[1].autoscaling.minReplicas: 3 is more than maxReplicas 2; give 0 to 2"],
     ),
     (
         fleet(1, autoscaling={"minReplicas": 1, "maxReplicas": 2, "targets": {"rank": {"pending": 4}}}),

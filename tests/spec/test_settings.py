@@ -136,7 +136,7 @@ def test_an_empty_config_names_every_section() -> None:
         load({}, "dev", today=TODAY)
     assert [problem.path for problem in caught.value.problems] == [
         "aws:region",
-        *("environment", "tags", "network", "cluster", "nodes", "gpu", "models", "triton"),
+        *("environment", "tags", "network", "cluster", "nodes", "models", "triton"),
     ]
 
 

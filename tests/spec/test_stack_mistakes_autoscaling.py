@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.test_stack_mistakes_access import gateway
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 
 CLASSIFY = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
 PROMETHEUS = "http://prometheus.observability.svc:9090"
@@ -90,11 +92,28 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {**SCALED, "autoscaling": scaling(minReplicas=3)},
-        ["autoscaling.minReplicas: 3 is more than maxReplicas 2; give 1 to 2"],
+        ["autoscaling.minReplicas: 3 is more than maxReplicas 2; give 0 to 2"],
+    ),
+    (
+        {**SCALED, "autoscaling": scaling(minReplicas=-1)},
+        ["autoscaling.minReplicas: -1 is out of range; use 0 to 1000 pods"],
     ),
     (
         {**SCALED, "autoscaling": scaling(minReplicas=0)},
-        ["autoscaling.minReplicas: 0 is out of range; use 1 to 1000 pods"],
+        [
+            "autoscaling.minReplicas: nothing would start the first pod of 0: requests that find no pod are refused, and "
+            "only a message in the request queue waits for one; give 1 or more, or add the section worker"
+        ],
+    ),
+    (
+        {**HPA, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)},
+        [
+            "autoscaling.minReplicas: a HorizontalPodAutoscaler never starts a first pod; give 1 or more, or use KEDA",
+        ],
+    ),
+    (
+        {**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0, fallbackReplicas=3)},
+        ["autoscaling.fallbackReplicas: 3 is out of bounds; give 1 to 2"],
     ),
     (
         {**SCALED, "autoscaling": scaling(maxReplicas=3)},
@@ -299,3 +318,11 @@ def test_pods_that_share_a_gpu_are_warned_about() -> None:
 def test_the_fewest_pods_are_those_of_their_owner() -> None:
     assert settings().fewest_pods == 2
     assert settings({**SCALED, "autoscaling": scaling(minReplicas=2)}).fewest_pods == 2
+    assert settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)}).fewest_pods == 0
+
+
+def test_a_gateway_before_a_fleet_that_may_have_no_pod_is_warned_of() -> None:
+    to_zero = {**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)}
+    assert not [found for found in settings(to_zero).warnings if found.path == "autoscaling.minReplicas"]
+    (warning,) = [found for found in settings({**to_zero, **gateway()}).warnings if found.path == "autoscaling.minReplicas"]
+    assert warning.message.startswith("is 0: while there is no pod the gateway answers 503")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.stack_config import DIGEST, LARGEST_ON_G5_XLARGE, complaints
+from tests.spec.stack_config import DIGEST, LARGEST_ON_G5_XLARGE, REMOVED, complaints
 
 CPU_MODEL = {"device": "cpu", "sloP95Ms": 9, "expectedRate": 1, "peakRate": 1}
 ALIKE = "differs from 'a' in upper and lower case only, and no release has both; keep the one that is meant"
@@ -151,7 +151,14 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"triton.pool": "g6"}, ["triton.pool: there is no GPU pool 'g6'; use g5 or p4d"]),
     ({"triton.gpus": 2}, ["triton.gpus: 2 GPUs are more than a g5.xlarge of pool 'g5' has; use at most 1"]),
-    ({"triton.gpus": 0}, ["triton.gpus: 0 is out of range; use 1 to 8 whole GPUs per pod"]),
+    (
+        {"triton.gpus": 0},
+        ["triton.gpus: 0 leave the GPUs of pool 'g5' idle; use 1 or more, or pool: cpu (nodes.cpu)"],
+    ),
+    (
+        {"gpu": REMOVED},
+        ["triton.pool: there is no GPU pool 'g5'; add it to gpu.pools, or use cpu (nodes.cpu)"],
+    ),
     (
         {"gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4}, "triton.gpus": 2},
         ["triton.gpus: 2 shares of a GPU are no more than one (pool 'g5' uses mps); use 1"],

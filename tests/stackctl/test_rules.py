@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spec.prometheus.rule_file import groups, prometheus_rule
+from spec.prometheus.rule_file import groups, prometheus_rules
 from spec.stack_names import names
 from stackctl.rules import NoAddress, as_yaml
 from tests.paths import ROOT
@@ -28,7 +28,7 @@ def test_it_prints_a_rule_file_with_links_to_where_the_runbooks_are() -> None:
 
 
 def test_it_prints_the_object_of_the_operator() -> None:
-    assert yaml.safe_load(export("prod", "--operator").stdout) == prometheus_rule(settings("prod"))
+    assert list(yaml.safe_load_all(export("prod", "--operator").stdout)) == prometheus_rules(settings("prod"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What moto lacks of how Karpenter starts machines: the images of EKS, and instance types that EC2 has none of.
+"""Add to moto the parts that it lacks of how Karpenter starts machines: the images of EKS, and instance types that EC2 has none of.
 
 `WITHOUT_CAPACITY` is an SSM parameter of the account: instance types, separated by commas, each perhaps with a zone or a
 kind of capacity (`g5.xlarge`, `g5.xlarge/us-west-2a`, `g5.xlarge/spot`). A fleet gets none of what it names.

@@ -26,7 +26,7 @@ _IMAGE_NAME = re.compile(r"amazon-eks-node-al2023-.*?-(1\.\d+)-v\d{8}")
 
 @dataclass(frozen=True)
 class KubeletSettings:
-    """What the NodeConfigs of an instance say together."""
+    """Return the NodeConfigs of an instance as one."""
 
     cluster: str
     labels: Mapping[str, str]

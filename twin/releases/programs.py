@@ -30,10 +30,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet."""
+    """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet.
+
+    `seconds`: how long it may take to come up.
+    """
 
     service: Service
     answers: Callable[[], Awaitable[bool]]
+    seconds: float = _START_SECONDS
 
 
 async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
@@ -106,7 +110,7 @@ async def _bring_up(home: TwinHome, program: Program) -> Record:
         record = await _to_its_end(processes.start, home, service)
         log.info("started %s (process %d)", service.name, record.pid)
     try:
-        async with asyncio.timeout(_START_SECONDS):
+        async with asyncio.timeout(program.seconds):
             while record.alive():
                 with contextlib.suppress(OSError, httpx.HTTPError):
                     if await program.answers():
@@ -114,6 +118,6 @@ async def _bring_up(home: TwinHome, program: Program) -> Record:
                 await asyncio.sleep(_POLL_SECONDS)
         what = f"{service.name} ended while it was starting"
     except TimeoutError:
-        what = f"{service.name} did not answer within {_START_SECONDS:g} s"
+        what = f"{service.name} did not answer within {program.seconds:g} s"
     await stop(home, service.name)
     raise ChartFailed(f"{what}. The end of {record.log}:\n{processes.tail(Path(record.log))}")

@@ -22,7 +22,7 @@ from twin.replay.plan import Plan, plans
 from twin.replay.simulation import check, simulate
 from twin.replay.traces import EVERY, Trace
 
-_FORM = "give a model and the milliseconds of a batch of one and of a full batch, like classify=4:20"
+_FORM = "give a model and the milliseconds of a batch of one and of a full batch, like filetype=4:20"
 _LONGEST_BATCH_MS = 600_000
 
 

@@ -5,7 +5,7 @@ A port of v2.20.2. Every `pollingInterval` each query is asked once, and the aut
 https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go (`GetScaledObjectMetrics`). A query without an
 answer is an error, and after `failureThreshold` of them in a row the fallback's number takes its place:
 https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go. Here failures are counted once per question; KEDA
-also counts looks at one. Activation, from no pod to one, is left out: a fleet of Triton has one pod at least.
+also counts looks at one. Activation, from no pod to one and back, is left out (`twin.replay.plan` refuses such a fleet).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.timing import timing
 from spec.scaling.behavior import NODE_START_SECONDS, start_seconds
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
-from spec.scaling.signal import ASSUMED_BATCH_SIZE, Signal, signals
+from spec.scaling.signal import ASSUMED_BATCH_SIZE, BUSY, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings
 from spec.settings.fleets import Fleet
 from stackctl.cost.prices import EC2, PriceTable
@@ -19,8 +19,10 @@ from stackctl.cost.throughput import Measured
 from stackctl.cost.usage import SPOT_SHARE, shares
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Controller, Fixed, Hpa, Keda
+from twin.replay.prometheus import Target
 from twin.replay.service import Service, service_of
 
+_READ = {PENDING: Target.pending, BUSY: Target.busy}
 _NO_PROMETHEUS = "http://prometheus"
 """The address in the triggers, which nobody asks here."""
 
@@ -45,12 +47,21 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number that a controller knows by a name: of each pod, what `read` makes of the samples of one of its models."""
+
+    name: str
+    model: str
+    read: Callable[[Target, float], float | None]
+
+
+@dataclass(frozen=True)
 class Plan:
     """One fleet of a stack. `fewest`: the pods that it begins with."""
 
     fleet: str
     models: tuple[Model, ...]
-    signals: tuple[Signal, ...]
+    numbers: tuple[Number, ...]
     controller: Callable[[], Controller]
     fewest: int
     pool: Pool
@@ -71,6 +82,12 @@ def plans(
     streams = sorted(model for model, wants in settings.models.serving.items() if wants.llm is not None)
     if streams:
         raise NotReplayable(f"{', '.join(streams)}: the batching of language models is not simulated, only Triton's own")
+    without_pods = [fleet.release for fleet in settings.each_fleet if fleet.stack.fewest_pods == 0]
+    if without_pods:
+        raise NotReplayable(
+            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 a message in the request queue starts the first "
+            "pod, and what is replayed are requests to the pods; replay it with 1"
+        )
     unknown = sorted(given.keys() - settings.models.serving.keys())
     if unknown:
         known = ", ".join(sorted(settings.models.serving)) or "none"
@@ -111,7 +128,8 @@ def _plan(
     found = tuple(signals(stack, fleet.deployment))
     fewest = stack.autoscaling.min_replicas if stack.autoscaling is not None else stack.triton.replicas or 1
     pool, starts, controller = _pool(stack, prices), _starts(stack), _controller(fleet, found)
-    return Plan(fleet.release, models, found, controller, fewest, pool, starts, _notes(stack, starts, models))
+    numbers = tuple(Number(signal.name, signal.model, _READ[signal.recording]) for signal in found)
+    return Plan(fleet.release, models, numbers, controller, fewest, pool, starts, _notes(stack, starts, models))
 
 
 def _controller(fleet: Fleet[Settings], found: tuple[Signal, ...]) -> Callable[[], Controller]:

@@ -38,7 +38,7 @@ class Target:
     gone: bool = False
     """The pod is no longer scraped: its gauges end at once, its rates with the samples in their window."""
 
-    def pending(self) -> float | None:
+    def pending(self, _now: float) -> float | None:
         """Return `pod_model:triton_pending_requests:sum`."""
         return None if self.gone or not self.samples else self.samples[-1].pending
 

@@ -13,13 +13,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from spec.prometheus.rule import SCRAPE_SECONDS
-from spec.scaling.signal import BUSY
 from twin.replay.capacity import Cluster, Pod
 from twin.replay.controllers import Seen
 from twin.replay.hpa import SYNC_SECONDS
 from twin.replay.outcome import Moment, Outcome
 from twin.replay.plan import Plan
-from twin.replay.prometheus import WINDOW_SECONDS, Target
+from twin.replay.prometheus import WINDOW_SECONDS
 from twin.replay.serving import Server
 from twin.replay.traces import EVERY, Rates, Trace, TraceUnusable
 
@@ -157,10 +156,9 @@ class _Simulation:
     def _evaluated(self, pods: list[Pod], now: int) -> dict[str, list[float]]:
         places = {model.name: place for place, model in enumerate(self._plan.models)}
         found: dict[str, list[float]] = {}
-        for signal in self._plan.signals:
-            targets: list[Target] = [pod.servers[places[signal.model]].target for pod in pods]
-            values = [target.busy(now) if signal.recording is BUSY else target.pending() for target in targets]
-            found[signal.name] = [value for value in values if value is not None]
+        for number in self._plan.numbers:
+            values = [number.read(pod.servers[places[number.model]].target, now) for pod in pods]
+            found[number.name] = [value for value in values if value is not None]
         return found
 
     def _seen(self, now: int) -> Seen:

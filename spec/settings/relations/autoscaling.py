@@ -60,6 +60,38 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
 
 @rule
 @of_each_fleet
+def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
+    """Refuse minReplicas 0 without KEDA, which alone starts a first pod, and without a queue that it looks at."""
+    document = subject.document
+    if document.autoscaling is None or document.autoscaling.min_replicas > 0:
+        return
+    if document.pod_autoscaler == "hpa":
+        yield Problem(
+            "autoscaling.minReplicas", "a HorizontalPodAutoscaler never starts a first pod; give 1 or more, or use KEDA"
+        )
+    if document.worker is None:
+        yield Problem(
+            "autoscaling.minReplicas",
+            "nothing would start the first pod of 0: requests that find no pod are refused, and only a message in the "
+            "request queue waits for one; give 1 or more, or add the section worker",
+        )
+
+
+@warning
+@of_each_fleet
+def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
+    """Warn of a gateway whose requests find no pod, and start none."""
+    bounds = subject.document.autoscaling
+    if bounds is not None and bounds.min_replicas == 0 and subject.document.gateway is not None:
+        yield Problem(
+            "autoscaling.minReplicas",
+            "is 0: while there is no pod the gateway answers 503, and its requests start none, which messages in the "
+            "request queue alone do; give 1 or more where clients ask through the gateway",
+        )
+
+
+@rule
+@of_each_fleet
 def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
     """Require models.serving where pods are scaled: only a model with an entry has a target.
 

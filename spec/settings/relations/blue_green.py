@@ -47,6 +47,16 @@ def _blue_green_is_of_one_fleet(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _a_candidate_has_pods(subject: Subject) -> Iterator[Problem]:
+    """Refuse minReplicas 0 with blue-green: a release without pods cannot prove itself."""
+    bounds = subject.document.autoscaling
+    if is_blue_green(subject.document) and bounds is not None and bounds.min_replicas == 0:
+        yield Problem(
+            "autoscaling.minReplicas", f"a candidate of blue-green proves itself on its pods; give 1 or more, {_OTHERWISE}"
+        )
+
+
+@rule
 def _one_thing_shares_requests(subject: Subject) -> Iterator[Problem]:
     """Refuse gateway.canaries with blue-green, which has a canary of its own."""
     gateway = subject.document.gateway

@@ -50,7 +50,10 @@ def _pool_exists(subject: Subject) -> Iterator[Problem]:
     if wanted == CPU_POOL_NAME and (subject.document.nodes.cpu is not None or subject.document.triton.gpus == 0):
         return  # told as that of a fleet without GPUs
     if wanted not in names:
-        yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {did_you_mean(wanted, names)}use {one_of(names)}")
+        pools = (
+            f"{did_you_mean(wanted, names)}use {one_of(names)}" if names else "add it to gpu.pools, or use cpu (nodes.cpu)"
+        )
+        yield Problem("triton.pool", f"there is no GPU pool '{wanted}'; {pools}")
 
 
 @rule

@@ -36,7 +36,7 @@ def triton_is_ready(subject: Subject) -> Outcome:
 
 
 def first_inference(subject: Subject) -> Outcome:
-    """Say whether the sample models were released, read by Triton, and answered."""
+    """Say whether the models were released, read by Triton, and answered."""
     if FIRST_INFERENCE in subject.trouble:
         return differ(subject.trouble[FIRST_INFERENCE])
     return agree(subject.answer) if subject.answer else not_tried("no inference was made")

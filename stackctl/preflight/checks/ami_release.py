@@ -18,7 +18,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield a finding for each variant."""
     kubernetes = subject.settings.cluster.version
     release = KUBERNETES[kubernetes].ami_release
-    for variant in _VARIANTS:
+    for variant in _VARIANTS if subject.settings.gpu.pools else ("standard",):
         yield _variant(subject, kubernetes, release, variant)
 
 

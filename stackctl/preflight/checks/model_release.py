@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if release is None:
         yield ok("the stack pins none yet: the platform comes up without Triton")
         return
-    make = f"python3 -m modelctl release models/ --bucket {bucket} --pin stacks/Pulumi.{settings.stack}.yaml"
+    make = f"python3 -m modelctl release MODELS_DIR --bucket {bucket} --pin stacks/Pulumi.{settings.stack}.yaml"
     s3 = subject.readers("s3")
     if or_none(lambda: s3.head_bucket(Bucket=bucket), *NO_OBJECT) is None:
         first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"

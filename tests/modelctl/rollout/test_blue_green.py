@@ -37,7 +37,7 @@ WRONG = "a: adder version 2 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolera
 
 
 class Killed(BaseException):
-    """What a process that is killed does next: nothing."""
+    """Stands for the end of a process that is killed."""
 
 
 @dataclass

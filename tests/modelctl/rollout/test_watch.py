@@ -32,7 +32,7 @@ DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", 
 
 
 def watched(release: StackRelease, fleet: Fleet, tell: Callable[[str], None] = lambda _: None) -> Seen:
-    """What a watch of no time sees of a stack without fleets."""
+    """Return the findings of a watch of no time, of a stack without fleets."""
     versions = release.manifest.versions
     return watch(release, [Watched(fleet, versions, list(versions))], {}, Limits(watch=0), tell)
 

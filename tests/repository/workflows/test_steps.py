@@ -319,7 +319,8 @@ _OUTPUTS = {
 def test_a_release_is_brought_from_the_bucket_of_the_environment_before(checkout: Path, stand_ins: StandIns) -> None:
     stand_ins.put("pulumi", "python")
     stand_ins.answer(_OUTPUTS)
-    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
+    before, own = {"BEFORE": "dev", "BACKEND_BEFORE": "s3://dev"}, {"STACK": "staging", "PULUMI_BACKEND_URL": "s3://staging"}
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, **before, **own)
     assert (done.returncode, done.stderr) == (0, "")
     assert stand_ins.calls == [
         *_OUTPUTS,
@@ -332,7 +333,7 @@ def test_a_release_is_brought_from_the_bucket_of_the_environment_before(checkout
 def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand_ins: StandIns) -> None:
     stand_ins.put("pulumi", "python")
     stand_ins.answer({**_OUTPUTS, failing: ("", 255)})
-    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev", BACKEND_BEFORE="")
     assert done.returncode == 255
     assert stand_ins.calls[-1] == failing
 

@@ -5,6 +5,7 @@ from functools import cache
 from spec.prometheus.rule import Group, Rule
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings, load_stack_file
+from spec.settings.autoscaling import Autoscaling
 from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 
@@ -39,6 +40,14 @@ def with_local_disk() -> Settings:
     """Staging, whose pods fetch their release before Triton starts."""
     staging = settings("staging")
     return staging.model_copy(update={"models": staging.models.model_copy(update={"access": "local"})})
+
+
+@cache
+def to_zero() -> Settings:
+    """Dev, whose fleet may have no pod."""
+    dev = settings("dev")
+    bounds = Autoscaling.model_validate({"minReplicas": 0, "maxReplicas": 2})
+    return dev.model_copy(update={"autoscaling": bounds, "triton": dev.triton.model_copy(update={"replicas": None})})
 
 
 def want(**keys: object) -> ModelServing:

@@ -8,7 +8,7 @@ import pytest
 
 from spec.prometheus.rule_file import groups
 from tests.spec.prometheus import promtool as tool
-from tests.spec.prometheus.stacks import SERVING, STACKS, rule_groups, rules, with_local_disk
+from tests.spec.prometheus.stacks import SERVING, STACKS, rule_groups, rules, to_zero, with_local_disk
 
 # The first test to ask for promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
@@ -59,6 +59,12 @@ def test_the_rules_of_a_stack_with_slos_do_what_their_cases_expect(name: str, pr
 def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tmp_path: Path) -> None:
     (case,) = tool.cases("local_disk").values()
     done = tool.unit_test(promtool, groups(with_local_disk()), case, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_fleet_that_may_have_no_pod_is_down_only_while_it_should_have_one(promtool: Path, tmp_path: Path) -> None:
+    (case,) = tool.cases("to_zero").values()
+    done = tool.unit_test(promtool, groups(to_zero()), case, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,15 +1,18 @@
 """Facts of the chart, the program and the models' generated configs that the rules take for granted."""
 
+import json
+
 import pytest
+import yaml
 
 from modelctl.repository.configure.derive import histogram_buckets_ms
 from spec.names import TRITON_CONTAINER, TRITON_DEPLOYMENT, TRITON_NAMESPACE
 from spec.prometheus.rule import JOB, duration
-from spec.prometheus.rule_file import groups, prometheus_rule
+from spec.prometheus.rule_file import LARGEST_BYTES, groups, prometheus_rules
 from spec.prometheus.timing import timing
 from spec.settings import Release
 from tests.charts import rendering
-from tests.spec.prometheus.stacks import SERVING, STACKS, rules, settings
+from tests.spec.prometheus.stacks import SERVING, STACKS, rules, settings, want
 
 
 def alerts(stack: str, name: str) -> list[dict[str, object]]:
@@ -70,9 +73,27 @@ def test_a_duration_is_rounded_up_to_minutes(seconds: int, text: str) -> None:
 
 def test_the_object_of_the_operator_holds_the_same_groups() -> None:
     staging = settings("staging")
-    rule = prometheus_rule(staging, "https://runbooks.example.com/")
+    (rule,) = prometheus_rules(staging, "https://runbooks.example.com/")
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
     assert rule["metadata"]["namespace"] == TRITON_NAMESPACE
     assert rule["spec"]["groups"] == groups(staging, "https://runbooks.example.com")
     (down,) = [r for group in rule["spec"]["groups"] for r in group["rules"] if r.get("alert") == "TritonDown"]
     assert down["annotations"]["runbook_url"] == "https://runbooks.example.com/TritonDown.md"
+
+
+def test_rules_of_many_models_are_in_objects_that_the_operator_takes() -> None:
+    staging = settings("staging")
+    wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(100)}
+    many = staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
+    objects = prometheus_rules(many)
+    assert [one["metadata"]["name"] for one in objects] == ["triton", "triton-2", "triton-3"]
+    parts = [group for one in objects for group in one["spec"]["groups"]]
+    assert [(part["name"], rule) for part in parts for rule in part["rules"]] == [
+        (group["name"], rule) for group in groups(many) for rule in group["rules"]
+    ]
+    assert all(part["rules"] for part in parts)
+    for one in objects:
+        names = [group["name"] for group in one["spec"]["groups"]]
+        assert len(names) == len(set(names))
+        assert 0 < sum(len(json.dumps(rule)) for group in one["spec"]["groups"] for rule in group["rules"]) <= LARGEST_BYTES
+        assert len(yaml.safe_dump(one["spec"])) < 512 * 1024

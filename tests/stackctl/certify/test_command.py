@@ -21,9 +21,10 @@ STACK = "dev"
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of which dev pins no release and may be taken away."""
+    """A checkout with models, of which dev pins no release and may be taken away."""
     folder = tmp_path / "checkout"
     (folder / "stacks").mkdir(parents=True)
+    (folder / ".models").mkdir()
     (folder / "docs").mkdir()
     (folder / "docs" / "proven.md").write_text((ROOT / "docs" / "proven.md").read_text())
     text = (ROOT / stack_file(STACK)).read_text()
@@ -110,3 +111,9 @@ def test_a_stack_file_that_somebody_has_changed_meanwhile_is_left_as_it_is(tmp_p
     file.write_text("config: {release: 1, other: 2}\n")
     pin.take_out()
     assert file.read_text() == "config: {release: 1, other: 2}\n"
+
+
+def test_without_models_to_release_nothing_is_begun(checkout: Path, account: str, pulumi: Pulumi) -> None:
+    (checkout / ".models").rmdir()
+    code, said = refused("--confirm", STACK)
+    assert (code, said[0].partition(",")[0]) == (2, "error: there is no directory .models")

@@ -142,6 +142,7 @@ def test_each_fleet_has_the_nodes_that_its_pods_fill_and_their_cost() -> None:
 def test_shared_gpus_take_several_pods() -> None:
     def share(sections: dict[str, Any]) -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
+        sections["models"]["serving"] = {"speech": sections["models"]["serving"]["speech"]}
         sections["nodes"] = {"autoscaler": "cluster-autoscaler", "system": {**sections["nodes"]["system"], "max": 4}}
 
     def small(sections: dict[str, Any]) -> None:
@@ -149,9 +150,9 @@ def test_shared_gpus_take_several_pods() -> None:
         sections["gpu"]["pools"][0]["instanceTypes"] = ["g5.2xlarge"]
         sections["triton"] |= {"cpu": "500m", "memoryGiB": 6}
 
-    settings = stack("staging", share)
+    settings = stack("staging", _without_digest(share))
     assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
-    settings = stack("staging", small)
+    settings = stack("staging", _without_digest(small))
     assert pods_per_node(settings, settings.gpu.pools[0]) == 4
     assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
 
@@ -203,7 +204,7 @@ def test_a_public_load_balancer_has_addresses() -> None:
 def test_storage_queue_and_logs_are_exact() -> None:
     table = prices(s3_gb_month="0.023", ebs_gp3_gib_month="0.08", sqs_million_requests="0.40", alarm_month="0.10")
     found = estimate(stack("prod"), table, TODAY).parts
-    models = Decimal(15693) / 10**9 * Decimal("0.023")
+    models = Decimal(20771510) / 10**9 * Decimal("0.023")
     volumes = 2 * 101 * Decimal("0.08")
     assert found["storage"].min == models + volumes
     polls = Decimal(730 * 3600) / 20 / 10**6 * Decimal("0.40")
@@ -293,24 +294,24 @@ def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
 
     table = prices(fsx_lustre_250_gib_month="0.21")
     more = part(stack("prod", _without_digest(fsx)), table, "storage").min - part(stack("prod"), table, "storage").min
-    assert more + Decimal(15693) / 10**9 == 1200 * Decimal("0.21")
+    assert more + Decimal(20771510) / 10**9 == 1200 * Decimal("0.21")
 
 
 def test_a_million_inferences_at_the_expected_rates() -> None:
-    """prod expects 40 + 40 requests per second."""
+    """prod expects 40 of files, 10 of pictures and 50 of what these ask, and 124 of sound."""
     found = estimate(stack("prod"), prices(), TODAY)
-    assert found.per_million == found.total.expected / (80 * 730 * 3600) * 10**6
+    assert found.per_million == found.total.expected / (224 * 730 * 3600) * 10**6
 
 
 def tuned(sections: dict[str, Any]) -> None:
-    sections["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
+    sections["models"]["serving"]["filetype"]["tuned"] = "benchmarks/results/filetype-x.json"
 
 
 def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     """The evidence that `tuned` names."""
     machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
-    evidence = {"model": "classify", "winner": {"rate": 7.5}, "machine": machine, **changed}
-    (folder / "classify-x.json").write_text(json.dumps(evidence), encoding="utf-8")
+    evidence = {"model": "filetype", "winner": {"rate": 7.5}, "machine": machine, **changed}
+    (folder / "filetype-x.json").write_text(json.dumps(evidence), encoding="utf-8")
     monkeypatch.setattr(throughput, "RESULTS", folder)
 
 
@@ -325,7 +326,8 @@ def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str
     assert estimate(settings, prices(), TODAY).per_million_measured == {}
     [note] = of_throughput(settings)
     assert note.startswith(
-        "no measured throughput of classify, normalize, so no cost of a million inferences at a measured rate: "
+        f"no measured throughput of {', '.join(sorted(settings.models.serving))}, so no cost of a million inferences at a "
+        "measured rate: "
         "run `modelctl tune` against a server on a g5.xlarge"
     )
     assert note.endswith("until then the fewest pods are the expected ones") == (settings.pod_autoscaler != "none")
@@ -335,32 +337,32 @@ def test_a_measured_rate_comes_with_its_machine(tmp_path: Path, monkeypatch: pyt
     plant(tmp_path, monkeypatch)
     known, unknown = of_throughput(stack("prod", _without_digest(tuned)))
     assert known == (
-        "classify: 7.5 requests/s measured on 2 CPUs (A CPU), priced as a g5.xlarge, which may answer at another rate"
+        "filetype: 7.5 requests/s measured on 2 CPUs (A CPU), priced as a g5.xlarge, which may answer at another rate"
     )
-    assert unknown.startswith("no measured throughput of normalize, ")
+    assert unknown.startswith("no measured throughput of speech, text_detection, ")
 
 
 def test_a_server_elsewhere_is_not_told_as_the_machine_of_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(tmp_path, monkeypatch, machine={"cpu": "A CPU", "cpus": 2, "server_on_loopback": False})
     found = throughput.measured(stack("prod", _without_digest(tuned)))
-    assert found["classify"].where == "a server elsewhere, over a network"
+    assert found["filetype"].where == "a server elsewhere, over a network"
 
 
 def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(tmp_path, monkeypatch, model="projection")
     with pytest.raises(throughput.EvidenceError) as told:
         throughput.measured_rates(stack("prod", _without_digest(tuned)))
-    assert str(told.value) == "classify-x.json: the stack file names it as evidence of classify, and it is of projection"
+    assert str(told.value) == "filetype-x.json: the stack file names it as evidence of filetype, and it is of projection"
 
 
 def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded one, of a model that the benchmark has and no stack."""
     [recorded] = (ROOT / "benchmarks" / "results").glob("projection-*.json")
     evidence = json.loads(recorded.read_text(encoding="utf-8"))
-    plant(tmp_path, monkeypatch, **{**evidence, "model": "classify"})
+    plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
     found = throughput.measured(stack("prod", _without_digest(tuned)))
     where = "2 CPUs (Intel(R) Xeon(R) Processor)"
-    assert found == {"classify": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193)}
+    assert found == {"filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193)}
 
 
 def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
@@ -368,16 +370,16 @@ def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
 ) -> None:
     plant(tmp_path, monkeypatch)
     settings = stack("prod", _without_digest(tuned))
-    assert throughput.measured_rates(settings) == {"classify": 7.5}
+    assert throughput.measured_rates(settings) == {"filetype": 7.5}
     assert usage.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
     assert usage.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
     found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
-    assert found.per_million_measured == {"classify": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
+    assert found.per_million_measured == {"filetype": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
 
 
 def test_evidence_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throughput, "RESULTS", tmp_path)
-    with pytest.raises(throughput.EvidenceError, match=r"classify-x\.json: evidence that a stack file names cannot be read"):
+    with pytest.raises(throughput.EvidenceError, match=r"filetype-x\.json: evidence that a stack file names cannot be read"):
         throughput.measured_rates(stack("prod", _without_digest(tuned)))
 
 

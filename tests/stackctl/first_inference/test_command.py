@@ -27,12 +27,14 @@ from stackctl.first_inference.question import Question, WrongAnswer, ask, questi
 from tests.aws_environment import use_none_of_the_developers
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, settings
+from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 
-RIGHT = {"outputs": [{"name": "CLASS", "data": [2, 1]}]}
-ASKED = Question({"inputs": []}, {"CLASS": [2, 1]})
+RIGHT = {"outputs": [{"name": "TEXT", "data": ["EKS"]}]}
+ASKED = Question({"inputs": []}, {"TEXT": ["EKS"]})
 OUTPUTS = {"clusterName": "triton-staging", "region": "us-west-2", "modelBucket": "b", "tritonRoleArn": "arn"}
 WITHOUT_A_RELEASE = {"models.release": REMOVED}
-PIPELINE = {"models.release.models": {"pipeline": 1}, "models.release.id": "3f2a9c1b7d04"}
+PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id": "3f2a9c1b7d04"}
 
 
 def post(*answers: tuple[int, Any]) -> Callable[[str, dict[str, Any]], tuple[int, bytes]]:
@@ -50,32 +52,36 @@ def test_the_question_is_the_samples_own_with_its_answer(monkeypatch: pytest.Mon
     monkeypatch.chdir(ROOT)
     asked = question()
     [given] = asked.body["inputs"]
-    assert (given["name"], given["datatype"], given["shape"], len(given["data"])) == ("FEATURES", "FP32", [2, 4], 8)
-    assert asked.expected == {"CLASS": [2, 1]}
+    assert (given["name"], given["datatype"], given["shape"]) == ("PICTURE", "UINT8", [40, 112, 3])
+    assert (len(given["data"]), asked.expected) == (40 * 112 * 3, {"TEXT": ["EKS"]})
 
 
 def test_an_answer_with_a_key_twice_is_read() -> None:
-    twice = b'{"parameters":{"sequence_id":0,"sequence_id":0},"outputs":[{"name":"CLASS","data":[2,1]}]}'
-    assert ask(ASKED, post((200, twice))).outputs == {"CLASS": [2, 1]}
+    twice = b'{"parameters":{"sequence_id":0,"sequence_id":0},"outputs":[{"name":"TEXT","data":["EKS"]}]}'
+    assert ask(ASKED, post((200, twice))).outputs == {"TEXT": ["EKS"]}
 
 
 def test_a_triton_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stackctl.first_inference.question._POLL_SECONDS", 0)
-    assert ask(ASKED, post((503, {}), (429, {}), (200, RIGHT))).outputs == {"CLASS": [2, 1]}
+    assert ask(ASKED, post((503, {}), (429, {}), (200, RIGHT))).outputs == {"TEXT": ["EKS"]}
 
 
 @pytest.mark.parametrize(
     ("status", "content", "said"),
     [
-        (404, b'{"error":"unknown model"}', 'pipeline answers 404: {"error":"unknown model"}'),
-        (503, b"", "pipeline answers 503: nothing"),
-        (200, b"<html>", "pipeline answers with what is no inference ("),
+        (404, b'{"error":"unknown model"}', 'text_in_picture answers 404: {"error":"unknown model"}'),
+        (503, b"", "text_in_picture answers 503: nothing"),
+        (200, b"<html>", "text_in_picture answers with what is no inference ("),
         (
             200,
-            b'{"outputs": [{"name": "CLASS", "data": [0]}]}',
-            "pipeline answers CLASS [0], and models/pipeline/1/golden.json ",
+            b'{"outputs": [{"name": "TEXT", "data": ["ECS"]}]}',
+            "text_in_picture answers TEXT ['ECS'], and examples/packaged/text_in_picture/1/golden.json ",
         ),
-        (200, b'{"outputs": []}', "pipeline answers CLASS None, and models/pipeline/1/golden.json says [2, 1]"),
+        (
+            200,
+            b'{"outputs": []}',
+            "text_in_picture answers TEXT None, and examples/packaged/text_in_picture/1/golden.json says ['EKS']",
+        ),
     ],
 )
 def test_another_answer_is_told_as_it_is(status: int, content: bytes, said: str) -> None:
@@ -109,7 +115,7 @@ def releases(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr("stackctl.first_inference.command.subprocess.run", run)
-    monkeypatch.setattr("stackctl.first_inference.command.settings_of", lambda _stack: settings(PIPELINE))
+    monkeypatch.setattr("stackctl.first_inference.command.settings_of", lambda _stack: settings(PICTURES))
     return calls
 
 
@@ -117,10 +123,21 @@ def serve(given: Settings, outputs: dict[str, Any], *, yes: bool = True) -> dict
     return command._serve("staging", given, outputs, yes=yes, say=lambda _line: None)
 
 
-def test_a_stack_without_a_release_gets_the_samples(pulumi: list[list[str]], releases: list[list[str]]) -> None:
+def test_models_have_to_be_there_where_none_are_released(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    command.require_models(settings(PICTURES))
+    with pytest.raises(
+        NotUp, match=r"^there is no directory \.models, whose models are to be served: `make models` makes it"
+    ):
+        command.require_models(settings(WITHOUT_A_RELEASE))
+
+
+def test_a_stack_without_a_release_gets_the_models_that_make_writes(
+    pulumi: list[list[str]], releases: list[list[str]]
+) -> None:
     assert serve(settings(WITHOUT_A_RELEASE), {**OUTPUTS})["releaseId"] == "3f2a9c1b7d04"
     assert releases == [
-        ["-m", "modelctl", "release", "models/", "--bucket", "b", "--pin", "stacks/Pulumi.staging.yaml"],
+        ["-m", "modelctl", "release", ".models", "--bucket", "b", "--pin", "stacks/Pulumi.staging.yaml"],
     ]
     assert [" ".join(call) for call in pulumi] == [
         "up --stack staging --yes --skip-preview --non-interactive",
@@ -128,20 +145,29 @@ def test_a_stack_without_a_release_gets_the_samples(pulumi: list[list[str]], rel
     ]
 
 
+def test_a_fleet_that_may_have_no_pod_is_not_waited_for() -> None:
+    to_zero = settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)})
+    with pytest.raises(NotUp, match=r"^triton may have no pod .* give minReplicas 1$"):
+        command._require_pods(to_zero.each_fleet[0])
+    command._require_pods(settings().each_fleet[0])
+
+
 def test_a_release_that_is_pinned_and_not_up_is_brought_up_and_not_made_again(
     pulumi: list[list[str]], releases: list[list[str]]
 ) -> None:
-    serve(settings(PIPELINE), {**OUTPUTS}, yes=False)
+    serve(settings(PICTURES), {**OUTPUTS}, yes=False)
     assert (releases, pulumi[0]) == ([], ["up", "--stack", "staging"])
 
 
 def test_a_release_that_is_up_is_left_alone(pulumi: list[list[str]], releases: list[list[str]]) -> None:
     up = {**OUTPUTS, "releaseId": "3f2a9c1b7d04"}
-    assert (serve(settings(PIPELINE), up), pulumi, releases) == (up, [], [])
+    assert (serve(settings(PICTURES), up), pulumi, releases) == (up, [], [])
 
 
 def test_a_release_of_other_models_is_not_replaced(pulumi: list[list[str]], releases: list[list[str]]) -> None:
-    with pytest.raises(NotUp, match=r"pins release 3f2a9c1b7d04, which has no pipeline: ask a model of yours instead$"):
+    with pytest.raises(
+        NotUp, match=r"pins release 3f2a9c1b7d04, which has no text_in_picture: ask a model of yours instead$"
+    ):
         serve(settings(), {**OUTPUTS})
     assert (pulumi, releases) == ([], [])
 
@@ -151,7 +177,7 @@ def test_an_up_that_nobody_agreed_to_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pulumi_program, "ask", lambda _arguments: unchanged)
     monkeypatch.setattr(pulumi_program, "run", lambda _arguments: 0)
     with pytest.raises(NotUp, match=r"^`pulumi up` was not agreed to"):
-        serve(settings(PIPELINE), {**OUTPUTS})
+        serve(settings(PICTURES), {**OUTPUTS})
 
 
 class Fleet:
@@ -205,13 +231,13 @@ def test_a_gateway_that_is_not_reached_from_here_is_gone_around() -> None:
     url = f"http://127.0.0.1:{gone.server_port}"
     gone.server_close()
     answer, way = command._ask(cast(Cluster, fleet), "a", url, lambda send: ask(ASKED, send), said.append)
-    assert (answer.outputs, way, fleet.asked) == ({"CLASS": [2, 1]}, "pod a, by the API server", ["a"])
+    assert (answer.outputs, way, fleet.asked) == ({"TEXT": ["EKS"]}, "pod a, by the API server", ["a"])
     assert said[0].startswith(f"the gateway at {url} is not reached from here (")
 
 
 class _Gateway(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        assert (self.path, self.headers["content-type"]) == ("/v2/models/pipeline/infer", "application/json")
+        assert (self.path, self.headers["content-type"]) == ("/v2/models/text_in_picture/infer", "application/json")
         content = json.dumps(RIGHT).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
@@ -229,7 +255,7 @@ def test_a_gateway_that_is_reached_is_asked() -> None:
         url = f"http://127.0.0.1:{server.server_port}"
         answer, way = command._ask(cast(Cluster, fleet), "a", url, lambda send: ask(ASKED, send), print)
         server.shutdown()
-    assert (answer.outputs, way, fleet.asked) == ({"CLASS": [2, 1]}, f"by the gateway at {url}", [])
+    assert (answer.outputs, way, fleet.asked) == ({"TEXT": ["EKS"]}, f"by the gateway at {url}", [])
 
 
 GATEWAY = {"gateway": {"replicas": 2, "cpu": "1", "memoryMiB": 512}}
@@ -330,7 +356,8 @@ def test_a_cluster_that_refuses_is_a_sentence() -> None:
 def test_outside_of_the_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        command.Failure, match=r"^models/pipeline/1/golden.json: .*; run this from the root of the checkout$"
+        command.Failure,
+        match=r"^examples/packaged/text_in_picture/1/golden.json: .*; run this from the root of the checkout$",
     ):
         question()
 

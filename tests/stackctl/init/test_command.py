@@ -235,6 +235,21 @@ def test_the_cheapest_capacity_that_quotas_allow_is_taken(
     assert done.stdout.count("aws service-quotas request-service-quota-increase --region us-west-2 ") == told
 
 
+def test_a_stack_without_gpus_takes_none_of_their_quotas(account: Account, checkout: Path, pulumi: Pulumi) -> None:
+    account.lacks(quotas.G, quotas.G_SPOT, quotas.P, quotas.P4_SPOT)
+    with_gpu = init(*GIVEN)
+    assert "  or       remove stacks/Pulumi.dev.yaml, and run the same command with --profile cpu: " in with_gpu.stdout
+    (checkout / FILE).unlink()
+    done = init(*GIVEN, "--profile", "cpu")
+    assert done.exit_code == 0, done.output
+    made = load_stack_file(checkout / FILE)
+    assert (made.gpu.pools, made.triton.pool, made.triton.gpus, made.node_autoscaler) == ((), "cpu", 0, "karpenter")
+    assert {need.quota.code for need in quotas.needed_quotas(made)} & set(account.quotas) == set()
+    assert [line for line in done.stdout.splitlines() if line.startswith(("  GPU", "  lacking"))] == [
+        "  GPU      none: Triton runs on m7i.xlarge or m6i.xlarge"
+    ]
+
+
 def test_a_region_without_the_first_family_gets_the_next(account: Account, checkout: Path, pulumi: Pulumi) -> None:
     done = init(*GIVEN, "--region", "eu-south-1")
     assert done.exit_code == 0, done.output

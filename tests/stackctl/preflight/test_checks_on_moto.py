@@ -192,7 +192,7 @@ def test_a_release_that_is_not_in_the_bucket_fails_with_the_command_that_makes_i
     assert (finding.status, finding.message, finding.remedy) == (
         Status.FAIL,
         f"release 3f2a9c1b7d04 is pinned, and s3://{BUCKET}/releases/3f2a9c1b7d04/manifest.json is not there",
-        f"python3 -m modelctl release models/ --bucket {BUCKET} --pin stacks/Pulumi.staging.yaml",
+        f"python3 -m modelctl release MODELS_DIR --bucket {BUCKET} --pin stacks/Pulumi.staging.yaml",
     )
 
 

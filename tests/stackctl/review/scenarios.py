@@ -7,7 +7,18 @@ from decimal import Decimal
 from typing import Any
 
 from stackctl.review import preview
-from stackctl.review.report import Cost, CostLine, MeasuredCost, ModelChange, Quota, Range, Report
+from stackctl.review.report import (
+    Cost,
+    CostLine,
+    Figures,
+    MeasuredCost,
+    ModelChange,
+    Quota,
+    Range,
+    Replay,
+    ReplayedFleet,
+    Report,
+)
 
 Event = dict[str, Any]
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "c2VjcmV0"}
@@ -133,6 +144,14 @@ def much() -> Report:
             Quota("Running On-Demand G and VT instances", "ec2/L-DB2E81BA", "vCPUs", 36, 60),
             Quota("VPCs per Region", "vpc/L-F678F1CE", "VPCs", 1, 1),
         ),
+        replay=Replay(
+            "diurnal",
+            (
+                ReplayedFleet("triton", _figures("0.0003", "96.04", "96.58"), _figures("0.0412", "72.3", "72.73")),
+                ReplayedFleet("triton-new", None, _figures("0", "24", None)),
+            ),
+            ("a pod starts in 300 s, on a new node in 540 s (assumed)",),
+        ),
     )
 
 
@@ -198,6 +217,10 @@ def failed() -> Report:
             stream({"diagnosticEvent": {"severity": "error", "message": message}}, summary({"triton-eks": "1.0.0"}))
         ),
     )
+
+
+def _figures(missed: str, gpu_hours: str, usd: str | None) -> Figures:
+    return Figures(Decimal(missed), Decimal(gpu_hours), Decimal(usd) if usd is not None else None)
 
 
 def _range(*amounts: str) -> Range:

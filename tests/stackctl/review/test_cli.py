@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -194,6 +195,21 @@ def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
     assert made.cost is not None and made.cost.before is None and made.cost.after.expected > 1000
     assert made.quotas is not None and {quota.code for quota in made.quotas} >= {"ec2/L-DB2E81BA", "ec2/L-417A185B"}
     assert made.models is None
+
+
+def test_collect_adds_a_replayed_load_and_says_where_there_is_none(tmp_path: Path) -> None:
+    events, load, out = tmp_path / "events.json", tmp_path / "replay.json", tmp_path / "prod.json"
+    events.write_text(scenarios.stream(scenarios.summary({"triton-eks": "1.0.0"}, same=1)), encoding="utf-8")
+    fleets = [{"triton": {"missedShare": missed, "gpuHours": 24, "usd": 24.14}} for missed in (0.01, 0.2)]
+    document = {"stack": "prod", "trace": "diurnal", "before": fleets[0], "after": fleets[1], "notes": []}
+    load.write_text(json.dumps(document), encoding="utf-8")
+    collect = ("collect", "prod", "--preview", str(events), "--output", str(out), "--replay", str(load))
+    assert review(*collect).exit_code == 0
+    assert "| `triton` | 1.00% → 20.00% | 24.0 | 24.14 |" in review("render", str(out)).stdout
+    load.write_text("")
+    assert review(*collect).exit_code == 0
+    comment = review("render", str(out)).stdout
+    assert "no load was replayed: " in comment and "Under load" not in comment
 
 
 def test_collect_names_what_it_does_not_know(tmp_path: Path) -> None:

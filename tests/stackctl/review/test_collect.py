@@ -26,17 +26,17 @@ HOUR = prices.load("us-west-2").usd("ec2.g5.xlarge")
 
 
 def tuned(config: dict[str, Any]) -> None:
-    """With evidence for `classify`, and without a release, which another want would not fit."""
-    config["models"]["serving"]["classify"]["tuned"] = "benchmarks/results/classify-x.json"
+    """With evidence for `filetype`, and without a release, which another want would not fit."""
+    config["models"]["serving"]["filetype"]["tuned"] = "benchmarks/results/filetype-x.json"
     del config["models"]["release"]
 
 
 @pytest.fixture
 def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A measured rate of `classify`, as `modelctl tune` writes it."""
+    """A measured rate of `filetype`, as `modelctl tune` writes it."""
     machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
-    found = {"model": "classify", "winner": {"rate": 7.5}, "machine": machine}
-    (tmp_path / "classify-x.json").write_text(json.dumps(found), encoding="utf-8")
+    found = {"model": "filetype", "winner": {"rate": 7.5}, "machine": machine}
+    (tmp_path / "filetype-x.json").write_text(json.dumps(found), encoding="utf-8")
     monkeypatch.setattr(throughput, "RESULTS", tmp_path)
 
 
@@ -54,16 +54,16 @@ def test_measured_throughput_is_told_as_what_a_million_inferences_cost(
 ) -> None:
     text, measured = comment(monkeypatch, stack("prod"), stack("prod", tuned))
     usd = HOUR / (Decimal("7.5") * 3600) * 10**6
-    assert measured == (MeasuredCost("classify", None, usd),)
-    assert f"\nA million inferences of `classify` at its measured rate, the node alone: {usd:.2f} US$.\n" in text
-    assert "\nno measured throughput of normalize" in text
-    assert "\nbefore: no measured throughput of classify, normalize" in text
+    assert measured == (MeasuredCost("filetype", None, usd),)
+    assert f"\nA million inferences of `filetype` at its measured rate, the node alone: {usd:.2f} US$.\n" in text
+    assert "\nno measured throughput of speech, text\\_detection, " in text
+    assert "\nbefore: no measured throughput of filetype, speech, " in text
 
 
 def test_without_measured_throughput_the_comment_says_of_what(monkeypatch: pytest.MonkeyPatch) -> None:
     text, measured = comment(monkeypatch, stack("prod"), stack("prod"))
     assert measured == ()
-    assert text.count("no measured throughput of classify, normalize") == 1
+    assert text.count("no measured throughput of filetype, speech, ") == 1
 
 
 def test_a_region_without_prices_is_told_and_costs_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

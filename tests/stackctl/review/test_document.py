@@ -156,7 +156,7 @@ def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> N
     assert "#### The preview failed\n\n```text\nno such zone\n" in told["stack-0099"]
     assert "#### Deleted\n\n- `the-vpc` (`aws:ec2/vpc:Vpc`)" in told["stack-0098"]
     assert all("#### Policies" in told[f"stack-{number:04}"] for number in range(98))
-    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Quotas.\n")
+    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Under load, Quotas.\n")
 
 
 def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:

@@ -7,19 +7,27 @@ from typing import Any
 import pytest
 import yaml
 
+from spec.settings.digest import digest_of
+from spec.settings.source import load
 from tests.paths import ROOT
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import previewed
+from tests.system.component.engine.stack_run import TODAY, previewed
 from tests.system.component.test_fleets import ACCOUNT, BUDGET, DEPLOYMENT, ROUTE, SCALED, SERVICE, of_triton
 
 NAMES = ["triton-blue", "triton-green"]
 
 
 def with_candidate() -> dict[str, Any]:
-    """prod, whose release serves from the green slot, and 5 % of the requests go to a candidate in the blue one."""
+    """prod, whose release serves from the green slot, and 5 % of the requests go to a candidate in the blue one.
+
+    Without `speech`, whose sequences cannot be shared.
+    """
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
-    config["triton-eks:triton"]["rollout"] = "blue-green"
     models = config["triton-eks:models"]
+    release = models.pop("release")
+    del models["serving"]["speech"], release["models"]["speech"]
+    models["release"] = {**release, "serving": digest_of(load(config, "prod", today=TODAY).models.serving, (8.6,))}
+    config["triton-eks:triton"]["rollout"] = "blue-green"
     candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {"id": "aaaaaaaaaaaa"}
     models |= {"slot": "green", "candidate": {"release": candidate, "percent": 5, "pods": 3}}
     for pool in config["triton-eks:gpu"]["pools"]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.serving.routes import object_name
 from spec.settings.digest import digest_of
 from spec.settings.source import load
 from tests.paths import ROOT
@@ -21,6 +22,7 @@ DEPLOYMENT, SERVICE, ACCOUNT = (
 ROUTE, SCALED = "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "kubernetes:keda.sh/v1alpha1:ScaledObject"
 BUDGET = "kubernetes:policy/v1:PodDisruptionBudget"
 NAMES = ["triton-cpu", "triton-g5", "triton-p4d"]
+PICTURES = ["text_detection", "text_direction", "text_in_picture", "text_recognition"]
 
 
 def three_fleets() -> dict[str, Any]:
@@ -28,19 +30,12 @@ def three_fleets() -> dict[str, Any]:
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     config["triton-eks:nodes"]["cpu"] |= {"max": 6, "diskGiB": 100}
     models = config["triton-eks:models"]
-    models["serving"]["classify"] = {
-        "device": "gpu",
-        "gpuMemoryMiB": 6000,
-        "sloP95Ms": 50,
-        "expectedRate": 40,
-        "peakRate": 120,
-    }
     config["triton-eks:fleets"] = [
-        {"name": "cpu", "models": ["normalize"], "pool": "cpu", "gpus": 0, "replicas": 2, "cpu": "2", "memoryGiB": 8},
-        {"name": "g5", "models": ["classify", "normalize", "pipeline"], "weights": {"classify": 3}},
+        {"name": "cpu", "models": ["speech"], "pool": "cpu", "gpus": 0, "replicas": 2, "cpu": "2", "memoryGiB": 8},
+        {"name": "g5", "models": ["filetype", *PICTURES], "weights": {"filetype": 3}},
         {
             "name": "p4d",
-            "models": ["classify"],
+            "models": ["filetype"],
             "pool": "p4d",
             "gpus": 4,
             "cpu": "40",
@@ -86,9 +81,9 @@ def test_each_fleet_loads_its_models_and_runs_on_its_nodes(preview: Recording) -
             container["resources"]["limits"].get("nvidia.com/gpu"),
         )
     assert found == {
-        "triton-cpu": (["normalize"], "cpu", None),
-        "triton-g5": (["classify", "normalize", "pipeline"], "g5", "1"),
-        "triton-p4d": (["classify"], "p4d", "4"),
+        "triton-cpu": (["speech"], "cpu", None),
+        "triton-g5": (["filetype", *PICTURES], "g5", "1"),
+        "triton-p4d": (["filetype"], "p4d", "4"),
     }
 
 
@@ -96,15 +91,12 @@ def test_a_model_is_routed_to_its_fleets_after_their_pods(preview: Recording) ->
     routes = of_triton(preview, ROUTE)
     backends = {name: item.checked["spec"]["rules"][0]["backendRefs"] for name, item in routes.items()}
     assert backends == {
-        "classify": [
+        "filetype": [
             {"name": "triton-g5", "port": 8000, "weight": 3},
             {"name": "triton-p4d", "port": 8000, "weight": 1},
         ],
-        "normalize": [
-            {"name": "triton-cpu", "port": 8000, "weight": 1},
-            {"name": "triton-g5", "port": 8000, "weight": 1},
-        ],
-        "pipeline": [{"name": "triton-g5", "port": 8000}],
+        "speech": [{"name": "triton-cpu", "port": 8000}],
+        **{object_name(model): [{"name": "triton-g5", "port": 8000}] for model in PICTURES},
     }
     charts = {item.urn for item in preview.of_type("kubernetes:helm.sh/v4:Chart") if item.name.startswith("triton-")}
     # A chart is there when its pods are ready; until then requests go where they went.
@@ -117,7 +109,7 @@ def test_workers_know_the_fleet_of_each_model(preview: Recording) -> None:
     (container,) = worker.checked["spec"]["template"]["spec"]["containers"]
     variables = {entry["name"]: entry.get("value") for entry in container["env"]}
     asked = json.loads(variables["WORKER_TRITON_FLEETS"])
-    assert [url.split(".")[0] for url in asked["classify"]] == ["dns:///triton-g5-headless", "dns:///triton-p4d-headless"]
+    assert [url.split(".")[0] for url in asked["filetype"]] == ["dns:///triton-g5-headless", "dns:///triton-p4d-headless"]
 
 
 def test_nodes_are_held_ready_for_the_fleets_that_ask_for_it(preview: Recording) -> None:

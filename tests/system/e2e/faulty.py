@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from twin.engine import engine, stack_files
 from twin.host import processes
 from twin.host.home import TwinHome
 from twin.load.messages import Queue
+from twin.plugins import awaiting
 from twin.services import release_sources
 
 STACK, MODEL = "local", "timed_batch"
@@ -333,8 +334,9 @@ class Site:
         return stack_files.pins_file(self.home, STACK)
 
     def pulumi_up(self) -> Any:
-        """Run `pulumi up` as a person types it in the twin's shell; return how it ended."""
-        return self.twin.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
+        """Run `pulumi up` as a person types it in the twin's shell, but for the wait for pods; return how it ended."""
+        unwaiting = replace(self.twin, variables={**self.twin.variables, **awaiting.WITHOUT})
+        return unwaiting.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
 
 
 def _answers(pod: Object) -> bool:

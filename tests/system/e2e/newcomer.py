@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
+from ruamel.yaml import YAML
+
+from examples.packaged import build
+from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
 from twin.engine import stack_files
 from twin.host import claim
 from twin.host.home import TwinHome
@@ -30,9 +33,16 @@ def servers_alone(folder: Path) -> Twin:
     return twin
 
 
-def prepare_samples(twin: Twin, stack: str) -> None:
-    """Have a stack serve the samples on the twin, whose server is older than `model_metrics`, and whose S3 is not AWS's."""
-    file = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml"
-    for model in ("normalize", "classify"):
-        change(file, f"{model}: {{device: cpu,", f"{model}: {{latencyHistogram: false, device: cpu,")
+def prepare_models(twin: Twin, stack: str) -> None:
+    """Do what `make models` does, and have a stack serve them on the twin, without GPUs and from its S3.
+
+    Its server is older than `model_metrics`.
+    """
+    build.build(twin.checkout / ".models")
+    file, yaml = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml", YAML()
+    document = yaml.load(file)
+    for wants in document["config"]["triton-eks:models"]["serving"].values():
+        wants.pop("gpuMemoryMiB", None)
+        wants |= {"device": "cpu", "latencyHistogram": False}
+    yaml.dump(document, file)
     stack_files.pin(twin.home, stack, "triton-eks:models.s3Endpoint", twin.servers().aws_url)

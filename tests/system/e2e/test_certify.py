@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.system.e2e import account
 from tests.system.e2e.conftest import Twin
-from tests.system.e2e.newcomer import prepare_samples, servers_alone
+from tests.system.e2e.newcomer import prepare_models, servers_alone
 
 STACK = "trial"
 IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
@@ -31,7 +31,7 @@ def test_a_trial_comes_and_goes_and_says_what_agreed(tmp_path: Path) -> None:
             f"{sys.executable} -m stackctl init {STACK} --api-from 198.51.100.7/32 --cost-center trials --image {IMAGE}"
         )
         assert made.returncode == 0, made.stderr
-        prepare_samples(twin, STACK)
+        prepare_models(twin, STACK)
         file = twin.checkout / "stacks" / f"Pulumi.{STACK}.yaml"
         before = file.read_bytes()
 

@@ -18,10 +18,13 @@ import yaml
 from rich.console import Console
 
 from infra.platform import keda as keda_chart
+from infra.serving.scaling import first_pod_trigger
 from spec.scaling.manifests import scaled_object_spec
 from spec.versions import KEDA
+from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 from tests.system.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.system.e2e.sockets import listening
 from tests.twin.plugins.recording_engine import recording_engine
@@ -321,6 +324,46 @@ def test_the_programs_own_scaler_holds_the_pods_in_an_outage_of_prometheus_and_k
     cluster.remove_scaled_object("held")
 
 
+def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_message_and_ends_it_when_all_are_answered(
+    cluster: Cluster, prometheus: Prometheus, queue: str
+) -> None:
+    sqs = cluster.aws("sqs")
+    authentication(cluster, cluster.role("wakes-triton", f"system:serviceaccount:{NAMESPACE}:keda-operator"))
+    cluster.deployment("woken")
+    path = "/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects"
+    prometheus.busy = None  # no pod has a number
+    cluster.create(path, "ScaledObject", "keda.sh/v1alpha1", "woken", to_zero("woken", queue))
+    for number in range(40):
+        sqs.send_message(QueueUrl=queue, MessageBody=str(number))
+    cluster.scaled_to("woken", 1)
+    prometheus.busy = "2"
+    cluster.scaled_to("woken", 3)
+
+    prometheus.stop()
+    try:
+        sqs.purge_queue(QueueUrl=queue)
+        away = "a Prometheus that is away to be taken for a failure"
+        assert fewest_until(cluster, lambda: falls_back(cluster), away, "woken") == 3
+    finally:
+        prometheus.start()
+    prometheus.busy = "0"
+    cluster.scaled_to("woken", 0)
+    cluster.remove_scaled_object("woken")
+
+
+def to_zero(name: str, queue: str) -> dict[str, Any]:
+    """The ScaledObject that a stack of one model gets whose fleet may have no pod: up to 4, and quickly."""
+    bounds = scaling(minReplicas=0, maxReplicas=4)
+    read = settings({**SCALED, "gpu.pools[0].desired": 4, "worker": BY_HAND, "autoscaling": bounds})
+    assert read.worker is not None
+    quick = {"scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 1}
+    spec = scaled_object_spec(read, PROMETHEUS_URL) | quick
+    spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    first = first_pod_trigger(stack(), read.worker, "queue")
+    first["metadata"] |= {"queueURL": queue, "awsRegion": REGION}
+    return {**spec, "triggers": [*spec["triggers"], first]}
+
+
 def of_the_program(floor: int) -> dict[str, Any]:
     """The ScaledObject that a stack of one model gets: 1 to 4 pods, `floor` of them from an hour ago to one in an hour."""
     now = datetime.datetime.now(datetime.UTC)
@@ -357,13 +400,13 @@ def measures(cluster: Cluster) -> bool:
     return busy_per_pod(cluster) == "667m"
 
 
-def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str) -> int:
-    """The fewest pods that were wanted until then."""
+def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str, name: str = "held") -> int:
+    """The fewest pods of a Deployment that were wanted until then."""
     fewest = sys.maxsize
 
     def looked() -> bool:
         nonlocal fewest
-        found = cluster.kube.find("/apis/apps/v1/namespaces/default/deployments/held")
+        found = cluster.kube.find(f"/apis/apps/v1/namespaces/default/deployments/{name}")
         assert found is not None
         fewest = min(fewest, found["spec"]["replicas"])
         return condition()

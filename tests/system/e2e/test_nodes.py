@@ -210,6 +210,25 @@ def test_a_pool_of_gpus_comes_from_no_node_and_goes_back_to_none(nodes: Nodes) -
     assert len(nodes.instances("g5")) == 1
 
 
+def test_workers_that_come_together_share_a_node_in_each_zone(nodes: Nodes) -> None:
+    """Were they to prefer hosts of their own, Karpenter would start four."""
+    worker = "/apis/apps/v1/namespaces/triton-worker/deployments/triton-worker"
+
+    def on_nodes(pods: int, count: int) -> bool:
+        listed = nodes.kube.get("/api/v1/namespaces/triton-worker/pods")["items"]
+        placed = [pod["spec"].get("nodeName") for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+        return len(placed) == pods and {*placed} == nodes.of("cpu").keys() and len(nodes.instances("cpu")) == count
+
+    nodes.merge(worker, {"spec": {"replicas": 0}})
+    nodes.until(lambda: not nodes.instances("cpu"), "the workers' node to be ended")
+    nodes.merge(worker, {"spec": {"replicas": 4}})
+    nodes.until(lambda: on_nodes(4, 2), "four workers to be on two nodes")
+    zones = {node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes.of("cpu").values()}
+    assert zones == {"us-west-2a", "us-west-2b"}
+    nodes.merge(worker, {"spec": {"replicas": 1}})
+    nodes.until(lambda: on_nodes(1, 1), "the node of the other workers to be ended")
+
+
 def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> None:
     nodes.aws("ssm").put_parameter(Name=WITHOUT_CAPACITY, Value="g5.xlarge", Type="String", Overwrite=True)
     try:

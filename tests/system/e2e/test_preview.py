@@ -90,7 +90,7 @@ def test_a_typing_error_in_the_name_of_a_section_is_told_with_every_other_mistak
     done = Twin(twin.home, checkout).run("preview", "dev")
     assert done.returncode == 1
     assert "stacks/Pulumi.dev.yaml: triton-eks:gpus: unknown key; did you mean 'triton-eks:gpu'? " in done.stdout
-    assert "stacks/Pulumi.dev.yaml: gpu: is missing; add the section: the GPU node groups" in done.stdout
+    assert "stacks/Pulumi.dev.yaml: triton.pool: there is no GPU pool 'g5'; add it to gpu.pools, or use cpu" in done.stdout
     assert "stacks/Pulumi.dev.yaml: network.cird: unknown key; did you mean 'cidr'? " in done.stdout
     assert "missing configuration value" not in done.stdout
     assert done.stdout.rstrip().endswith("The policies have judged nothing, whatever else is said")

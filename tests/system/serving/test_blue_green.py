@@ -12,7 +12,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ from tests.system.serving.deployment import under_load
 from tests.system.serving.rollout_releases import MODEL, code, failing_code, publish
 
 PODS = 2
-RATE = 60.0
+RATE = 20.0
 PROPAGATION_SECONDS = 0.5
 TERMS = Terms(requests=20, seconds=0, failing=0.02)
 LIMITS = Limits(restart=60, canary=60, watch=3, poll=0.1, terms=TERMS)
@@ -65,7 +65,7 @@ class Site:
         return publish(self.store, self.directory / f"models-{version}", version, files)
 
     def up(self) -> None:
-        """What Pulumi does: new pods, then the routes, and last the end of what the file has no more."""
+        """Do as Pulumi does: new pods, then the routes, and last the end of what the file has no more."""
         settings = load_stack_file(self.file)
         for fleet in settings.each_fleet:
             release = fleet.stack.models.release
@@ -84,7 +84,7 @@ class Site:
             self._servers.pop(name)[1].stop()
 
     def fleet(self, name: str) -> SlotFleet:
-        return SlotFleet(lambda: self._servers.get(name))
+        return SlotFleet(name, lambda: self._servers.get(name))
 
     def _start(self, name: str, id_: str, pods: int) -> None:
         place = self.directory / f"{name}-{len(self.shares)}"
@@ -117,12 +117,14 @@ class Site:
 class SlotFleet(LocalFleet):
     """The servers of one Deployment, as long as it is there; they serve one release as long as they live."""
 
-    def __init__(self, there: Callable[[], tuple[str, Servers] | None]) -> None:
+    def __init__(self, name: str, there: Callable[[], tuple[str, Servers] | None]) -> None:
+        self._name = name
         self._there = there
 
     def pods(self) -> list[Pod]:
         found = self._there()
-        return found[1].fleet.pods() if found is not None else []
+        pods = found[1].fleet.pods() if found is not None else []
+        return [replace(pod, name=f"{self._name}-{pod.name}", uid=f"{self._name}-{pod.uid}") for pod in pods]
 
     def release(self, pod: Pod) -> str | None:
         found = self._there()
@@ -163,9 +165,9 @@ def rolled(site: Site, release: Manifest, *canary: int) -> tuple[Result, dict[st
 
 def test_a_right_release_gets_more_and_more_and_no_request_fails(site: Site) -> None:
     release = site.release(2)
-    result, answers, account = rolled(site, release, 25)
+    result, answers, account = rolled(site, release, 50)
     assert (result.outcome, result.release) == (Outcome.DONE, release.id)
-    assert site.shares == [-1, 0, 25, 100, -1]
+    assert site.shares == [-1, 0, 50, 100, -1]
     assert site.weights == {"triton-green": 1}
     sent = account.sent
     assert account == Account(sent, answered=sent, failed=0, shed=0)
@@ -178,15 +180,15 @@ def test_a_right_release_gets_more_and_more_and_no_request_fails(site: Site) -> 
 @pytest.mark.parametrize(
     ("files", "shares", "why"),
     [
-        ({"model.py": failing_code(2, every=5)}, [-1, 0, 25, -1], "requests failed, 2% may (release "),
-        ({"model.py": code(2, seconds=0.05)}, [-1, 0, 25, -1], "ms in the model, release "),
+        ({"model.py": failing_code(2, every=5)}, [-1, 0, 50, -1], "requests failed, 2% may (release "),
+        ({"model.py": code(2, seconds=0.05)}, [-1, 0, 50, -1], "ms in the model, release "),
         ({"model.py": code(2, plus=7)}, [-1, 0, -1], "adder version 2 answers wrongly: OUT[0] is 48.0, expected 43.0"),
     ],
     ids=["it fails", "it is slower", "it answers wrongly"],
 )
 def test_a_bad_release_is_taken_back_by_itself(site: Site, files: dict[str, str], shares: list[int], why: str) -> None:
     before = site.file.read_text()
-    result, answers, account = rolled(site, site.release(2, files), 25)
+    result, answers, account = rolled(site, site.release(2, files), 50)
     assert result.outcome is Outcome.UNDONE
     assert result.reason is not None
     assert why in result.reason
@@ -196,6 +198,6 @@ def test_a_bad_release_is_taken_back_by_itself(site: Site, files: dict[str, str]
     # Only requests that the bad release had itself are lost, and of a wrong one there are none.
     assert account.sent == account.answered + account.failed
     assert account.failed == 0 or "failed" in why
-    assert account.failed < 0.1 * account.sent
-    assert ("2:2" in answers) == (25 in shares)
+    assert account.failed < 0.2 * account.sent
+    assert ("2:2" in answers) == (50 in shares)
     assert "2:7" not in answers

@@ -1,4 +1,4 @@
-"""The models that come out of packages: released for GPUs and for CPUs, and asked for what the packages say."""
+"""The models that come out of packages: released for the shipped stacks and for CPUs; they answer as the packages do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import tritonclient.grpc as grpc
 from PIL import Image, ImageDraw, ImageFont
+from ruamel.yaml import YAML
 from tritonclient.grpc.model_config_pb2 import ModelInstanceGroup
 
 from examples.packaged import build
@@ -19,13 +20,16 @@ from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare
 from modelctl.repository import textproto
 from modelctl.store.bucket import PART_BYTES
+from spec import settings
 from tests import waiting
 from tests.modelctl.golden_inference import golden_difference
-from tests.modelctl.stacks import wants, write_stack
+from tests.modelctl.stacks import write_stack
 from tests.system.serving.pods import Pod, running_kubelet
+from twin.host.home import REPOSITORY
 
 ONNX = ("filetype", "speech", "text_detection", "text_direction", "text_recognition")
-WANTS = {"sloP95Ms": 5000, "warmup": []}
+SHIPPED = ("dev", "prod", "staging")
+SLO_MS = 4000
 """A picture takes two seconds on two processors."""
 
 
@@ -35,13 +39,20 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def shipped(repository: Path) -> Plan:
+    """The release that `modelctl release .models` would make now, for the stacks of this repository."""
+    return prepare(repository, PART_BYTES, Silent(), REPOSITORY / "stacks")
+
+
+@pytest.fixture(scope="module")
 def plan(repository: Path) -> Plan:
-    """One release, for a stack with GPUs and for one that serves the same on CPUs."""
+    """A release for a stack that wants what dev does, of CPUs."""
     stacks = repository.parent / "stacks"
-    serving = {name: {**WANTS, **({"sequence": {"strategy": "direct"}} if name == "speech" else {})} for name in ONNX}
-    on_gpus = {name: wants(device="gpu", gpuMemoryMiB=700, **more) for name, more in serving.items()}
-    write_stack(stacks, on_gpus, stack="staging")
-    write_stack(stacks, {name: wants(latencyHistogram=False, **more) for name, more in serving.items()}, stack="local")
+    serving = YAML(typ="safe").load(REPOSITORY / "stacks" / "Pulumi.dev.yaml")["config"]["triton-eks:models"]["serving"]
+    for entry in serving.values():
+        entry.pop("gpuMemoryMiB", None)
+    on_cpus = {"device": "cpu", "latencyHistogram": False, "sloP95Ms": SLO_MS}
+    write_stack(stacks, {name: {**entry, **on_cpus} for name, entry in serving.items()}, stack="local")
     return prepare(repository, PART_BYTES, Silent(), stacks)
 
 
@@ -73,15 +84,26 @@ def test_a_repository_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize(
-    ("stack", "kind"), [("staging", ModelInstanceGroup.KIND_GPU), ("local", ModelInstanceGroup.KIND_CPU)]
-)
+@pytest.mark.parametrize("stack", SHIPPED)
+def test_a_stack_pins_the_release_that_the_models_make(shipped: Plan, stack: str) -> None:
+    pinned = settings.load_stack_file(REPOSITORY / "stacks" / f"Pulumi.{stack}.yaml").models.release
+    assert pinned is not None
+    made = shipped.manifest
+    assert (pinned.id, pinned.bytes, dict(pinned.models)) == (made.id, made.bytes, made.versions)
+    assert pinned.serving == made.serving[stack]
+
+
+@pytest.mark.parametrize("stack", [*SHIPPED, "local"])
 @pytest.mark.parametrize("model", ONNX)
-def test_one_release_has_instances_on_gpus_and_on_cpus(plan: Plan, model: str, stack: str, kind: int) -> None:
-    source = plan.objects[f"{model}/configs/{stack}.pbtxt"].source
+def test_instances_are_on_gpus_but_for_speech_and_on_cpus_where_a_stack_says_so(
+    shipped: Plan, plan: Plan, model: str, stack: str
+) -> None:
+    source = (plan if stack == "local" else shipped).objects[f"{model}/configs/{stack}.pbtxt"].source
     assert isinstance(source, bytes)
     config, problems = textproto.parse(Path("config.pbtxt"), source.decode())
-    assert (problems, config is not None and config.instance_group[0].kind) == ([], kind)
+    assert config is not None, problems
+    on_cpu = stack == "local" or model == "speech"
+    assert config.instance_group[0].kind == (ModelInstanceGroup.KIND_CPU if on_cpu else ModelInstanceGroup.KIND_GPU)
 
 
 @pytest.mark.parametrize("model", ["filetype", "text_in_picture"])
@@ -126,7 +148,7 @@ def test_a_picture_without_text_has_none(client: grpc.InferenceServerClient) -> 
     assert [answer.as_numpy(name).shape for name in ("TEXT", "SCORE", "BOX")] == [(0,), (0,), (0, 4)]
 
 
-def test_the_state_of_a_voice_is_kept_from_request_to_request_and_begins_anew(
+def test_the_states_of_two_voices_at_once_are_kept_from_request_to_request(
     client: grpc.InferenceServerClient, repository: Path
 ) -> None:
     times = np.arange(4 * 576) / 16000
@@ -137,11 +159,14 @@ def test_the_state_of_a_voice_is_kept_from_request_to_request_and_begins_anew(
         likelihood, state = session.run(None, {"input": chunk, "state": state, "sr": np.array(16000)})
         expected.append(likelihood.tolist())
 
-    for sequence in (1, 2):
-        answers = []
-        for number, chunk in enumerate(sound):
-            given = to_inputs({"input": chunk, "sr": np.array([16000])})
-            more = {"sequence_id": sequence, "sequence_start": number == 0, "sequence_end": number == len(sound) - 1}
-            answers.append(client.infer("speech", given, client_timeout=30, **more).as_numpy("output").tolist())
-        assert np.allclose(answers, expected, atol=1e-6)
+    answers: dict[int, list[list[list[float]]]] = {1: [], 2: []}
+    for number, chunk in enumerate(sound):
+        given = to_inputs({"input": chunk, "sr": np.array([16000])})
+        ends = {"sequence_start": number == 0, "sequence_end": number == len(sound) - 1}
+        for voice, told in answers.items():
+            told.append(
+                client.infer("speech", given, client_timeout=30, sequence_id=voice, **ends).as_numpy("output").tolist()
+            )
+    assert np.allclose(answers[1], expected, atol=1e-6)
+    assert answers[1] == answers[2]
     assert len({str(answer) for answer in expected}) == 4

@@ -30,7 +30,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def launch(aws: Any, *types: str, kind: str = "on-demand") -> dict[str, Any]:
-    """What a fleet of one machine, of the first of these types that there is, answers."""
+    """Return the answer for a fleet of one machine, of the first of these types that there is."""
     ec2 = aws("ec2")
     image = aws("ssm").get_parameter(Name=PARAMETER)["Parameter"]["Value"]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]

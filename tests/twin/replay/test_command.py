@@ -16,7 +16,7 @@ from twin.replay import command
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the stack files, and a trace of a minute."""
     shutil.copytree(REPOSITORY / "stacks", tmp_path / "stacks")
-    (tmp_path / "trace.csv").write_text("seconds,requests_per_second,model\n0,40,classify\n60,60,classify\n")
+    (tmp_path / "trace.csv").write_text("seconds,requests_per_second,model\n0,40,filetype\n60,60,filetype\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -33,7 +33,7 @@ def test_the_document_has_every_fleet_and_what_it_rests_on(capsys: pytest.Captur
     fleet = printed["after"]["triton"]
     assert (fleet["seconds"], fleet["mostPods"], fleet["wanted"]) == (120, 3, [{"second": 0, "pods": 3}])
     assert fleet["gpuHours"] == pytest.approx(4 * 120 / 3600, abs=0.001), "three pods and a warm one"
-    assert printed["notes"][0] == "a pod starts in 300 s, on a new node in 540 s (assumed)"
+    assert printed["notes"][0] == "a pod starts in 361 s, on a new node in 601 s (assumed)"
 
 
 def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
@@ -47,7 +47,7 @@ def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], c
 
 
 def test_given_service_times_count(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, None, "classify=200:800")["after"]["triton"]["missedShare"] > 0.5
+    assert document(capsys, None, "filetype=200:800")["after"]["triton"]["missedShare"] > 0.5
 
 
 def test_a_person_reads_a_table_and_a_plot(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,11 +67,11 @@ def test_a_person_reads_a_table_and_a_plot(capsys: pytest.CaptureFixture[str]) -
         (("prod", "trace.csv", "no-such-branch", []), "no checkout of it; leave --against out"),
         (("nowhere", "trace.csv", None, []), "no stack file"),
         (("prod", "stacks", None, []), "is a directory"),
-        (("prod", "trace.csv", None, ["classify"]), "--batch-ms classify: give a model"),
-        (("prod", "trace.csv", None, ["classify=9:3"]), "the first no longer than the second"),
-        (("prod", "trace.csv", None, ["classify=nan:3"]), "--batch-ms classify=nan:3"),
-        (("prod", "trace.csv", None, ["clasify=1:3"]), "models.serving has classify, normalize"),
-        (("prod", "trace.csv", None, ["classify=5:80"]), "a batch of 8 takes longer than its requests one by one, 40 ms"),
+        (("prod", "trace.csv", None, ["filetype"]), "--batch-ms filetype: give a model"),
+        (("prod", "trace.csv", None, ["filetype=9:3"]), "the first no longer than the second"),
+        (("prod", "trace.csv", None, ["filetype=nan:3"]), "--batch-ms filetype=nan:3"),
+        (("prod", "trace.csv", None, ["filetpe=1:3"]), "models.serving has filetype, speech, text_detection"),
+        (("prod", "trace.csv", None, ["filetype=5:80"]), "a batch of 8 takes longer than its requests one by one, 40 ms"),
         (("prod", "trace.csv", "trace.csv", []), "trace.csv"),
     ],
 )

@@ -39,9 +39,9 @@ def test_busy_instances_are_executions_times_the_time_of_one() -> None:
 
 def test_a_pod_that_is_gone_keeps_its_rate_for_a_while_and_its_queue_not() -> None:
     gone = target((100, 10, 10, 1), (115, 20, 20, 2))
-    assert gone.pending() == 3
+    assert gone.pending(120) == 3
     gone.gone = True
-    assert gone.pending() is None
+    assert gone.pending(120) is None
     assert gone.busy(159) is not None
     assert gone.busy(160) is None
 

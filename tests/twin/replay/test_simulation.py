@@ -9,7 +9,9 @@ import pytest
 from spec.settings import Settings
 from stackctl.cost import prices
 from tests.spec.stack_config import settings
+from tests.spec.test_fleets import THREE
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, HPA, SCALED, scaling
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 from twin.replay import samples
 from twin.replay.outcome import Outcome, document
 from twin.replay.plan import NotReplayable, Plan, plans
@@ -122,6 +124,28 @@ def test_what_cannot_be_followed_is_refused() -> None:
     read = stack()
     with pytest.raises(NotReplayable, match=r"--batch-ms detect: .* models\.serving has classify"):
         plans(read, prices.load(read.region), {}, {"detect": (1, 2)})
+    to_zero = settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)})
+    with pytest.raises(NotReplayable, match=r"triton: with autoscaling.minReplicas 0 a message .* starts the first pod"):
+        plans(to_zero, prices.load(to_zero.region), {}, {})
     empty = settings({"models.serving": {}})
     with pytest.raises(NotReplayable, match=r"models\.serving is empty"):
         plans(empty, prices.load(empty.region), {}, {})
+
+
+def test_each_fleet_has_its_own_pods_and_its_part_of_the_requests() -> None:
+    read = settings(THREE)
+    found = {plan.fleet: plan for plan in plans(read, prices.load(read.region), {}, {})}
+    assert {fleet: [(model.name, model.share) for model in plan.models] for fleet, plan in found.items()} == {
+        "triton-cpu": [("tokenize", 0.5)],
+        "triton-g5": [("embed", 1), ("tokenize", 0.5)],
+        "triton-p4d": [("rank", 1)],
+    }
+    sent = Trace("t", {"tokenize": np.full(120, 10.0)})
+    outcomes = {fleet: simulate(plan, sent, everybody={}) for fleet, plan in found.items()}
+    assert {fleet: round(outcome.requests / 120) for fleet, outcome in outcomes.items()} == {
+        "triton-cpu": 5,
+        "triton-g5": 5,
+        "triton-p4d": 0,
+    }
+    assert outcomes["triton-cpu"].gpu_hours == 0
+    assert outcomes["triton-p4d"].gpu_hours == pytest.approx(8 * 120 / 3600), "two pods with four GPUs each on one node"

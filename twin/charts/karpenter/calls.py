@@ -38,7 +38,7 @@ class Request:
 
 
 class Account(Protocol):
-    """What has to be looked up in the account to judge a call."""
+    """The facts of the account that a call is judged by."""
 
     partition: str
     region: str

@@ -32,6 +32,8 @@ from twin.releases.programs import Program, keep_running
 NAME = "karpenter"
 """Of the chart, its release, the program, and its family."""
 _LISTEN = "127.0.0.1"
+_START_SECONDS = 150.0
+"""It reads all instance types and offerings first, of a moto that may be busy."""
 _METRICS, _HEALTH, _AWS = "karpenter-metrics", "karpenter-health", "karpenter-aws"
 """The kept ports: of the first two the controller's, of the last one the agent's, which the controller is told."""
 
@@ -81,7 +83,8 @@ class Karpenter:
                 service = self._files.service(NAME, (str(binary),), own)
                 async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
                     url = f"http://{_LISTEN}:{listen[_HEALTH]}/readyz"
-                    await keep_running(self._home, [Program(service, lambda: programs.answers(client, url))], ready)
+                    program = Program(service, lambda: programs.answers(client, url), _START_SECONDS)
+                    await keep_running(self._home, [program], ready)
             finally:
                 await server.cleanup()
 

@@ -1,4 +1,4 @@
-"""What AWS asks IAM about each call of Karpenter, held against the policy that the program gives it."""
+"""The questions that AWS asks IAM about each call of Karpenter, held against the policy that the program gives it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What the controller is started with, and how a request of AWS is read; `tests/system/e2e/test_nodes.py` runs it."""
+"""The controller's arguments and environment, and how a request of AWS is read; `tests/system/e2e/test_nodes.py` runs it."""
 
 from __future__ import annotations
 
 import json
+import urllib.parse
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ from twin.aws.base.clients import Clients
 from twin.aws.eks import lookup
 from twin.charts.karpenter import CHART, TEMPLATES
 from twin.charts.karpenter.calls import Request
-from twin.charts.karpenter.endpoint import Lookups, request_of, statements
+from twin.charts.karpenter.endpoint import Lookups, known_families, request_of, statements
 from twin.charts.karpenter.program import environment, role_arn
 from twin.releases import go_module
 from twin.releases.chart import ChartFailed
@@ -81,6 +82,16 @@ REQUESTS: dict[str, tuple[dict[str, str], str, str, Request]] = {
 @pytest.mark.parametrize(("headers", "path", "body", "wanted"), REQUESTS.values(), ids=REQUESTS)
 def test_a_request_is_read_from_its_protocol(headers: dict[str, str], path: str, body: str, wanted: Request) -> None:
     assert request_of(headers, path, body) == wanted
+
+
+def test_it_is_told_of_the_instance_types_that_the_project_knows(clients: Clients) -> None:
+    asked = Request("ec2", "DescribeInstanceTypes", {"Filter.1.Name": "bare-metal", "Filter.1.Value.1": "false"})
+    more = urllib.parse.parse_qs(known_families(asked).removeprefix("&"))
+    assert more["Filter.2.Name"] == ["instance-type"]
+    patterns = [values[0] for key, values in more.items() if key.startswith("Filter.2.Value.")]
+    found = clients("ec2").describe_instance_types(Filters=[{"Name": "instance-type", "Values": patterns}])["InstanceTypes"]
+    assert {"g5.xlarge", "p5.48xlarge", "m7i.xlarge"} <= {one["InstanceType"] for one in found}
+    assert len(found) < 300
 
 
 def test_the_policies_of_a_role_are_its_own_and_those_attached(clients: Clients) -> None:
