@@ -185,10 +185,15 @@ class Site:
                 return name
         raise AssertionError(f"no pod of {namespace} runs {container} as a process")
 
-    def kill(self, name: str) -> processes.Record:
-        """SIGKILL a process; return its record."""
+    def record(self, name: str) -> processes.Record:
+        """Return the record of a process that runs."""
         record = processes.find(self.home, name)
         assert record is not None, f"no process {name} is running"
+        return record
+
+    def kill(self, name: str) -> processes.Record:
+        """SIGKILL a process; return its record."""
+        record = self.record(name)
         processes.signal_record(record, signal.SIGKILL)
         until(lambda: not record.alive(), f"{name} to be gone", 30)
         return record
@@ -201,8 +206,7 @@ class Site:
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
         """Have a process take connections and answer nothing (SIGSTOP) while the block lasts."""
-        record = processes.find(self.home, name)
-        assert record is not None, f"no process {name} is running"
+        record = self.record(name)
         os.kill(record.pid, signal.SIGSTOP)
         try:
             yield
