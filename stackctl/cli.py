@@ -9,7 +9,7 @@ import typer
 
 from console.exit_codes import EPILOG
 from console.options import Json, StackArgument
-from stackctl.init.profile import Profile
+from stackctl.init.kind_of_nodes import Profile
 
 app = typer.Typer(
     help="Make a stack, answer questions about it and its AWS account, take it away.",

@@ -28,7 +28,8 @@ from stackctl.account.read_only import AwsUnusable, Operations, Readers
 from stackctl.cost.command import hour_and_day, of_settings
 from stackctl.images.upstream import pinned_image
 from stackctl.init import backend, profile
-from stackctl.init.profile import Found, Profile
+from stackctl.init.kind_of_nodes import Profile
+from stackctl.init.profile import Found
 from stackctl.preflight.checks import service_quotas
 from stackctl.preflight.checks.check import Check, Finding, Status, Subject, findings
 from stackctl.preflight.checks.instance_offerings import read_offering

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.versions import DEFAULT_KUBERNETES, DEFAULT_TRITON_VERSION
@@ -17,13 +16,6 @@ CPU_TYPES = ("m7i.xlarge", "m6i.xlarge")
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
 """The cheaper first."""
-
-
-class Profile(StrEnum):
-    """The nodes of Triton in the new stack: with a GPU, or without."""
-
-    GPU = "gpu"
-    CPU = "cpu"
 
 
 @dataclass(frozen=True)

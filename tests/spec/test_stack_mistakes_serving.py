@@ -220,7 +220,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"triton.rollout": "inplace"},
-        ["triton.rollout: 'inplace' is not a choice; did you mean 'in-place'? use rolling or in-place"],
+        ["triton.rollout: 'inplace' is not a choice; did you mean 'in-place'? use rolling, in-place or blue-green"],
     ),
     (
         {"models.serving": {"resnet51": CPU}, "models.release.models": {"resnet50": 1, "pipeline": 1}},

@@ -6,6 +6,7 @@ from spec.prometheus.rule import Group, Rule
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings, load_stack_file
 from spec.settings.autoscaling import Autoscaling
+from spec.settings.models import Release
 from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 
@@ -15,6 +16,10 @@ SERVING = "staging with SLOs"
 for p95 and 100 ms for p99; two language models, `chat` of vLLM, whose streams last 90 s, and `reply` of TensorRT-LLM.
 """
 LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65536}
+
+SAMPLES = Release.model_validate(
+    {"id": "3f2a9c1b7d04", "bytes": 1, "models": {"classify": 1, "normalize": 1, "pipeline": 1}}
+)
 
 STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
 
@@ -32,14 +37,14 @@ def settings(stack: str) -> Settings:
         "chat": want(**LANGUAGE_MODEL, longestStreamSeconds=90, llm={**LLM, "tokenP95Ms": 50}),
         "reply": want(**LANGUAGE_MODEL, llm=LLM),
     }
-    return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
+    return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants, "release": SAMPLES})})
 
 
 @cache
 def with_local_disk() -> Settings:
     """Staging, whose pods fetch their release before Triton starts."""
     staging = settings("staging")
-    return staging.model_copy(update={"models": staging.models.model_copy(update={"access": "local"})})
+    return staging.model_copy(update={"models": staging.models.model_copy(update={"access": "local", "release": SAMPLES})})
 
 
 @cache

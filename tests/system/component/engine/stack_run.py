@@ -46,10 +46,10 @@ class StackRun:
 
 
 def required_config(root: Path, stack: str) -> dict[str, Any]:
-    """Read a stack's config, without the sections that it could leave out."""
+    """Read a stack's config, without the sections that it could leave out, but with its GPUs."""
     config: dict[str, Any] = yaml.safe_load((root / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]
     for name, field in Document.model_fields.items():
-        if not field.is_required():
+        if not field.is_required() and name != "gpu":
             config.pop(f"{PROJECT}:{name}", None)
     return config
 
