@@ -142,20 +142,30 @@ def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
 
 
 def _models(settings: Settings) -> list[Rule]:
-    serving, updating = _serving(_PENDING), rolling(_deployments(settings))
-    version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({_PENDING}))"
     return [
-        alert(
-            "TritonModelVersionSkew",
-            f"({version}\n< on (namespace, model) group_left () {serving})\nunless on (namespace) {updating}",
-            lasting="30m",
-            severity="warning",
-            summary="Only some pods serve version {{ $labels.version }} of {{ $labels.model }}",
-            description="{{ $value }} of the pods that serve {{ $labels.model }} have its version {{ $labels.version }}, "
-            "the others do not, and no rolling update is going on. What a client gets depends on the pod that answers.",
-        ),
+        *(_skew(fleet) for fleet in settings.each_fleet),
         *(rule for fleet in settings.each_fleet for rule in _not_served(fleet)),
     ]
+
+
+def _skew(fleet: Fleet[Settings]) -> Rule:
+    """Compare the pods of a fleet with one another: a release and its candidate are meant to differ."""
+    own, label = _of(fleet)
+    pending = series("nv_inference_pending_request_count", *own)
+    version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({pending}))"
+    of = "" if fleet.name is None else f" of fleet {fleet.name}"
+    return alert(
+        "TritonModelVersionSkew",
+        f"({version}\n< on (namespace, model) group_left () {_serving(pending)})\n"
+        f"unless on (namespace) {rolling([fleet.release])}",
+        lasting="30m",
+        severity="warning",
+        labels=label,
+        summary=f"Only some pods{of} serve version {{{{ $labels.version }}}} of {{{{ $labels.model }}}}",
+        description=f"{{{{ $value }}}} of the pods{of} that serve {{{{ $labels.model }}}} have its version "
+        "{{ $labels.version }}, the others do not, and no rolling update is going on. What a client gets depends on the pod "
+        "that answers.",
+    )
 
 
 def _serving(pending: str) -> str:
