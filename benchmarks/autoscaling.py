@@ -20,7 +20,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from spec.scaling.behavior import NODE_START_SECONDS  # noqa: E402
+from spec.prometheus.timing import NODE_START_SECONDS  # noqa: E402
 from spec.settings import load, read_config  # noqa: E402
 from spec.stack_names import stack_file  # noqa: E402
 from stackctl.cost import prices  # noqa: E402

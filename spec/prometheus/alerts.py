@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from spec.names import TRITON_CONTAINER, TRITON_NAMESPACE
 from spec.prometheus.rule import JOB, Group, Rule, alert, answering, duration, group, pods_of, series
-from spec.prometheus.timing import timing
+from spec.prometheus.timing import start_seconds, timing
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 
@@ -105,13 +105,25 @@ def _of(fleet: Fleet[Settings]) -> tuple[list[str], dict[str, str]]:
     return ([], {}) if fleet.name is None else ([pods_of([fleet.release])], {"fleet": fleet.name})
 
 
+def _is_unasked(fleet: Fleet[Settings]) -> bool:
+    """Return whether it is a candidate that has no requests yet, of which none can fail."""
+    return fleet.candidate and fleet.percent == 0
+
+
+def _longest_absence(fleet: Fleet[Settings], start: int) -> int:
+    """Return for how many seconds a fleet may have no pod that answers, without anything being wrong."""
+    if fleet.candidate or fleet.stack.fewest_pods == 0:
+        return start_seconds(fleet.stack)  # all its pods are new, and may need a node first
+    # The pod of a fleet of one is away during each rollout, for as long as a start takes.
+    return start if fleet.stack.fewest_pods == 1 else 0
+
+
 def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
-    if fleet.stack.models.release is None:
-        return []  # the platform without Triton
+    if fleet.stack.models.release is None or _is_unasked(fleet):
+        return []  # the platform without Triton, or pods that nobody waits for
     own, label = _of(fleet)
     named, failing = ("Triton", "Every inference request") if fleet.name is None else (fleet.release, "Every request to it")
-    # The pod of a fleet of one is away during each rollout, for as long as a start takes.
-    lasting = duration(_DOWN_SECONDS if fleet.stack.fewest_pods > 1 else start + _DOWN_SECONDS)
+    lasting = duration(_longest_absence(fleet, start) + _DOWN_SECONDS)
     answers = answering(fleet.stack, *own)
     # Of a fleet that may have no pod: only while there should be one.
     wanted = series("kube_deployment_spec_replicas", deployment=fleet.release)
@@ -130,20 +142,30 @@ def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
 
 
 def _models(settings: Settings) -> list[Rule]:
-    serving, updating = _serving(_PENDING), rolling(_deployments(settings))
-    version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({_PENDING}))"
     return [
-        alert(
-            "TritonModelVersionSkew",
-            f"({version}\n< on (namespace, model) group_left () {serving})\nunless on (namespace) {updating}",
-            lasting="30m",
-            severity="warning",
-            summary="Only some pods serve version {{ $labels.version }} of {{ $labels.model }}",
-            description="{{ $value }} of the pods that serve {{ $labels.model }} have its version {{ $labels.version }}, "
-            "the others do not, and no rolling update is going on. What a client gets depends on the pod that answers.",
-        ),
+        *(_skew(fleet) for fleet in settings.each_fleet),
         *(rule for fleet in settings.each_fleet for rule in _not_served(fleet)),
     ]
+
+
+def _skew(fleet: Fleet[Settings]) -> Rule:
+    """Compare the pods of a fleet with one another: a release and its candidate are meant to differ."""
+    own, label = _of(fleet)
+    pending = series("nv_inference_pending_request_count", *own)
+    version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({pending}))"
+    of = "" if fleet.name is None else f" of fleet {fleet.name}"
+    return alert(
+        "TritonModelVersionSkew",
+        f"({version}\n< on (namespace, model) group_left () {_serving(pending)})\n"
+        f"unless on (namespace) {rolling([fleet.release])}",
+        lasting="30m",
+        severity="warning",
+        labels=label,
+        summary=f"Only some pods{of} serve version {{{{ $labels.version }}}} of {{{{ $labels.model }}}}",
+        description=f"{{{{ $value }}}} of the pods{of} that serve {{{{ $labels.model }}}} have its version "
+        "{{ $labels.version }}, the others do not, and no rolling update is going on. What a client gets depends on the pod "
+        "that answers.",
+    )
 
 
 def _serving(pending: str) -> str:
@@ -161,7 +183,7 @@ def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
             "Requests for it that come here fail.",
         )
     there = f"count by (namespace) ({answering(fleet.stack, *own)})"
-    release = fleet.stack.models.release
+    release = None if _is_unasked(fleet) else fleet.stack.models.release
     return [
         alert(
             "TritonModelNotServed",

@@ -8,6 +8,9 @@ from pathlib import Path
 from spec.helm_values import rendered_values
 from spec.settings.model import Settings
 
+NODE_START_SECONDS = 240
+"""From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
+
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,3 +40,15 @@ def timing(settings: Settings) -> Timing:
         fetch = download if settings.models.access == "local" else 0
         start = fetch + max(start, download - fetch + load)
     return Timing(start=start, fetch=fetch, longest_batch=values["drain"]["longestBatchSeconds"])
+
+
+def start_seconds(settings: Settings) -> int:
+    """Return the seconds from a pod that is wanted to one that serves: measured where the stack says so.
+
+    Else the time that the startup probe gives a pod to load its models (the chart's own arithmetic), which is the longest
+    that it takes and not the usual one, and the start of a node where pods may have to wait for one.
+    """
+    bounds = settings.autoscaling
+    if bounds is not None and bounds.start_seconds is not None:
+        return bounds.start_seconds
+    return timing(settings).start + (NODE_START_SECONDS if settings.node_autoscaler != "none" else 0)

@@ -8,29 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from spec.problem import Problem
-from spec.prometheus.timing import timing
+from spec.prometheus.timing import start_seconds, timing
 from spec.settings.model import Settings
 
-NODE_START_SECONDS = 240
-"""From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
 _SETTLE_SECONDS = 30
 _SHORTEST_LOOK_BACK_SECONDS = 600
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
 _LONGEST_LOOK_BACK_SECONDS = 3600
 _LONGEST_PERIOD_SECONDS = 1800
-
-
-def start_seconds(settings: Settings) -> int:
-    """From a pod that is wanted to one that serves: measured where the stack says so.
-
-    Else the time that the startup probe gives a pod to load its models (the chart's own arithmetic), which is the longest
-    that it takes and not the usual one, and the start of a node where pods may have to wait for one.
-    """
-    bounds = settings.autoscaling
-    if bounds is not None and bounds.start_seconds is not None:
-        return bounds.start_seconds
-    return timing(settings).start + (NODE_START_SECONDS if settings.node_autoscaler != "none" else 0)
 
 
 def assumptions(settings: Settings) -> list[Problem]:

@@ -198,7 +198,7 @@ class Autoscaling(Section):
     start_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,
         description="the measured time from a pod that is wanted to one that is ready, in seconds; without it: assumed "
-        "(spec/scaling/behavior.py)",
+        "(spec/prometheus/timing.py)",
     )
     scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from console import pulumi_program
 from console.terminal import output, print_json
 from spec.failure import NOT_TRIED, Failure
 from spec.names import TRITON_CHART, TRITON_NAMESPACE
-from spec.scaling.behavior import start_seconds
+from spec.prometheus.timing import start_seconds
 from spec.settings import Settings
 from spec.settings.fleets import Fleet
 from stackctl.account.cluster import connect

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spec.prometheus.timing import timing
-from spec.scaling.behavior import NODE_START_SECONDS
+from spec.prometheus.timing import NODE_START_SECONDS, timing
 from spec.settings import Settings
 
 NODE, VOLUMES, IMAGE, MODELS = "node", "volumes", "image", "models"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from infra import app
 from infra.platform.dashboards.scaling import scaling as scaling_board
 from infra.serving.scaling import first_pod_trigger
-from spec.prometheus.timing import timing
-from spec.scaling.behavior import NODE_START_SECONDS, assumptions, behavior, start_seconds
+from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
+from spec.scaling.behavior import assumptions, behavior
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
 from tests.infra.access import stack

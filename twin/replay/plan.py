@@ -8,8 +8,7 @@ from functools import partial
 
 from spec.capacity import pods_per_node
 from spec.failure import NOT_TRIED, Failure
-from spec.prometheus.timing import timing
-from spec.scaling.behavior import NODE_START_SECONDS, start_seconds
+from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.scaling.signal import ASSUMED_BATCH_SIZE, BUSY, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings

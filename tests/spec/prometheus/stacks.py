@@ -6,7 +6,7 @@ from spec.prometheus.rule import Group, Rule
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings, load_stack_file
 from spec.settings.autoscaling import Autoscaling
-from spec.settings.models import Release
+from spec.settings.models import Candidate, Release
 from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 
@@ -53,6 +53,18 @@ def to_zero() -> Settings:
     dev = settings("dev")
     bounds = Autoscaling.model_validate({"minReplicas": 0, "maxReplicas": 2})
     return dev.model_copy(update={"autoscaling": bounds, "triton": dev.triton.model_copy(update={"replicas": None})})
+
+
+@cache
+def blue_green(percent: int) -> Settings:
+    """Staging with a release in `blue`, and in `green` a candidate with so many percent and version 2 of `classify`."""
+    staging = settings("staging")
+    candidate = Candidate.model_validate(
+        {"release": {"id": "aaaaaaaaaaaa", "bytes": 1, "models": {**SAMPLES.models, "classify": 2}}, "percent": percent}
+    )
+    models = staging.models.model_copy(update={"release": SAMPLES, "candidate": candidate})
+    triton = staging.triton.model_copy(update={"rollout": "blue-green"})
+    return staging.model_copy(update={"models": models, "triton": triton})
 
 
 def want(**keys: object) -> ModelServing:

@@ -8,7 +8,7 @@ import pytest
 
 from spec.prometheus.rule_file import groups
 from tests.spec.prometheus import promtool as tool
-from tests.spec.prometheus.stacks import SERVING, STACKS, rule_groups, rules, to_zero, with_local_disk
+from tests.spec.prometheus.stacks import SERVING, STACKS, blue_green, rule_groups, rules, to_zero, with_local_disk
 
 # The first test to ask for promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
@@ -65,6 +65,15 @@ def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tm
 def test_a_fleet_that_may_have_no_pod_is_down_only_while_it_should_have_one(promtool: Path, tmp_path: Path) -> None:
     (case,) = tool.cases("to_zero").values()
     done = tool.unit_test(promtool, groups(to_zero()), case, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "percent"), [("unasked", 0), ("asked", 5)])
+def test_a_candidate_is_missed_when_it_has_requests_and_is_not_skew(
+    name: str, percent: int, promtool: Path, tmp_path: Path
+) -> None:
+    case = tool.cases("blue_green")[name]
+    done = tool.unit_test(promtool, groups(blue_green(percent)), case, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from spec.prometheus.timing import timing
-from spec.scaling.behavior import start_seconds
+from spec.prometheus.timing import start_seconds, timing
 from spec.settings import Settings
 from stackctl.cold_start import command
 from stackctl.cold_start.pods import Start, slowest, start_of
