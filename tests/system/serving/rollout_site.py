@@ -105,11 +105,11 @@ class Site:
         """The ready versions of the model, by pod."""
         return {
             state.pod: next((served.versions for served in state.models if served.model == MODEL), [])
-            for state in parity.states(self.fleet)
+            for state in parity.states({"triton": self.fleet})
         }
 
     def differences(self) -> list[str]:
-        return parity.differences(parity.states(self.fleet))
+        return parity.differences(parity.states({"triton": self.fleet}))
 
     def servers_ready(self) -> list[bool]:
         """Each server's own readiness, which sticks at 400 after a failed load."""
