@@ -99,10 +99,15 @@ class BlueGreen:
         return self._go_on(new, self._release(release.id))
 
     def back(self) -> Result:
-        """Give all requests to the release again, and end the candidate. Raises as `rollout`."""
+        """Give all requests to the release again, and end the candidate. Raises as `rollout`.
+
+        Refused when the stack file has no candidate; then the pods and shares are as it says all the same.
+        """
         settings = load_stack_file(self._file)
         release, tried = settings.models.release, settings.models.candidate
         if release is None or tried is None:
+            if release is not None:
+                self._platform.up()  # of a return that was killed in its own
             previous = release.previous if release is not None else None
             way = f"`modelctl rollout {previous}` rolls the release before out" if previous else "there is none before it"
             raise Refused([f"no release is being rolled out, so there is nothing to undo; {way}"])

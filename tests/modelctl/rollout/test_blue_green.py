@@ -172,6 +172,18 @@ def test_an_unfinished_one_is_undone_by_back_and_no_other_begins_beside_it(stage
         stage.rollout(back=True)
 
 
+def test_a_return_that_was_killed_is_ended_by_the_same_command(stage: Stage) -> None:
+    stage.killed = 1
+    with pytest.raises(Killed):
+        stage.rollout()
+    stage.killed = 2
+    with pytest.raises(Killed):
+        stage.rollout(back=True)
+    with pytest.raises(Refused, match="no release is being rolled out, so there is nothing to undo"):
+        stage.rollout(back=True)
+    assert stage.ups[1:] == 2 * [("blue", stage.old.id, None, None)]
+
+
 def unproven(files: dict[str, str]) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.endswith("golden.json")}
 
