@@ -256,6 +256,7 @@ class _Trial:
         for _ in until(self._limits.canary, self._limits.poll, self._check):
             self._look(gate)
             if time.monotonic() - began >= self._limits.terms.seconds and not gate.undecided():
+                self._require_pods()
                 for line in gate.figures():
                     self._tell(line)
                 return
@@ -266,6 +267,19 @@ class _Trial:
         """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
         for _ in until(self._limits.watch, self._limits.poll, self._check):
             self._look(gate)
+        self._require_pods()
+
+    def _require_pods(self) -> None:
+        """Raise Breach unless enough proven pods answer now: a dead one counts no requests, so that no gate sees it."""
+        answering = 0
+        for _ in until(self._limits.load, self._limits.poll, self._check):
+            try:
+                answering = len(self._tried.counters().keys() & self._proof.proven)
+                break
+            except PodHangs:  # which a busy pod does
+                continue
+        if answering < self._fewest:
+            raise Breach(f"{answering} of {self._fewest} pods of the candidate answer")
 
     def _look(self, gate: Gate) -> None:
         self._proof.look()  # of pods that an autoscaler has added, or that took another's place

@@ -5,7 +5,7 @@ On real servers, under load: tests/system/serving/test_blue_green.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,14 @@ import pytest
 from console.pulumi_program import PulumiFailed
 from modelctl.release import candidate
 from modelctl.release.pin import pin, pinned_by
-from modelctl.rollout import command
+from modelctl.rollout import blue_green, command
 from modelctl.rollout.blue_green import BlueGreen, NotReturned, Platform
 from modelctl.rollout.controller import Outcome, Wanted
-from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits, Terms
+from modelctl.rollout.metrics import Counters
 from modelctl.rollout.plan import Refused
+from modelctl.rollout.pod_client import PodClient, PodHangs
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
@@ -42,7 +44,10 @@ class Killed(BaseException):
 
 @dataclass
 class Stage:
-    """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`."""
+    """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`.
+
+    `at`: what becomes of the candidate's pods when it gets this share.
+    """
 
     file: Path
     store: Store
@@ -54,12 +59,14 @@ class Stage:
     failing: int | None = None
     killed: int | None = None
     slos: dict[str, float] = field(default_factory=lambda: {"adder": 50.0})
+    at: dict[int, Callable[[ExitStack, list[Pod]], None]] = field(default_factory=dict)
+    tried: list[Pod] = field(default_factory=list)
 
     def rollout(self, release: str | None = None, *, back: bool = False, canary: tuple[int, ...] = ()) -> Any:
-        tried = self.pods.enter_context(answering_pod(lambda _: out(self.answer)))
+        self.tried = [self.pods.enter_context(answering_pod(lambda _: out(self.answer)))]
         fleets: dict[str, Fleet] = {
             "triton-blue": IdleFleet([], self.old.id),
-            "triton-green": IdleFleet([tried], self.new.id),
+            "triton-green": IdleFleet(self.tried, self.new.id),
         }
         rolled = BlueGreen(
             self.file,
@@ -75,6 +82,8 @@ class Stage:
         assert models.release is not None
         tried = models.candidate
         self.ups.append((models.slot, models.release.id, tried and tried.release.id, tried and tried.percent))
+        if tried is not None and tried.percent in self.at:
+            self.at[tried.percent](self.pods, self.tried)
         if len(self.ups) == self.killed:
             raise Killed
         if len(self.ups) == self.failing:
@@ -123,6 +132,35 @@ def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
     assert result.outcome is Outcome.NO_TRAFFIC
     assert result.reason == "not enough requests to judge by in 0 s at 5 %: adder version 2 got 0 of 100 requests"
     assert [percent for *_, percent in stage.ups] == [0, 5, None]
+
+
+@pytest.mark.parametrize("percent", [5, 100])
+@pytest.mark.parametrize("end", [lambda servers, _: servers.close(), lambda _, pods: pods.clear()], ids=["dies", "leaves"])
+def test_a_pod_that_ends_under_its_requests_takes_it_back(
+    stage: Stage, tmp_path: Path, percent: int, end: Callable[[ExitStack, list[Pod]], None]
+) -> None:
+    # What is new has no requests to be judged by.
+    stage.new = publish(stage.store, tmp_path / "repository", {**model(), **model("other")})
+    stage.at[percent] = end
+    result = stage.rollout(canary=(5,))
+    assert (result.outcome, result.reason) == (Outcome.UNDONE, "0 of 1 pods of the candidate answer")
+    assert [share for *_, share in stage.ups] == [0, 5, None] if percent == 5 else [0, 5, 100, None]
+    assert served(stage) == ("blue", stage.old.id, None)
+
+
+@pytest.mark.parametrize("hangs", [1, 99])
+def test_a_pod_without_time_at_the_end_is_asked_again(stage: Stage, monkeypatch: pytest.MonkeyPatch, hangs: int) -> None:
+    looks = iter([False, False, *[True] * hangs])  # before the share, in the watch, and at its end
+
+    def counters(_: PodClient) -> dict[Any, Counters]:
+        if next(looks, False):
+            raise PodHangs("a: no answer in time")
+        return {}
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
+    result = stage.rollout()
+    assert result.reason == (None if hangs == 1 else "0 of 1 pods of the candidate answer")
 
 
 @pytest.mark.parametrize("at", [1, 2])
