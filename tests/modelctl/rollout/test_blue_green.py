@@ -19,7 +19,7 @@ from modelctl.release.pin import pin, pinned_by
 from modelctl.rollout import blue_green, command
 from modelctl.rollout.blue_green import BlueGreen, NotReturned, Platform
 from modelctl.rollout.controller import Outcome, Wanted
-from modelctl.rollout.fleet import Fleet, Pod
+from modelctl.rollout.fleet import Fleet, Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.metrics import Counters
 from modelctl.rollout.plan import Refused
@@ -59,13 +59,14 @@ class Stage:
     failing: int | None = None
     killed: int | None = None
     slos: dict[str, float] = field(default_factory=lambda: {"adder": 50.0})
+    told: dict[str, ServedVersion] = field(default_factory=dict)
     at: dict[int, Callable[[ExitStack, list[Pod]], None]] = field(default_factory=dict)
     tried: list[Pod] = field(default_factory=list)
 
     def rollout(self, release: str | None = None, *, back: bool = False, canary: tuple[int, ...] = ()) -> Any:
         self.tried = [self.pods.enter_context(answering_pod(lambda _: out(self.answer)))]
         fleets: dict[str, Fleet] = {
-            "triton-blue": IdleFleet([], self.old.id),
+            "triton-blue": IdleFleet([], self.old.id, self.told),
             "triton-green": IdleFleet(self.tried, self.new.id),
         }
         rolled = BlueGreen(
@@ -253,6 +254,32 @@ def test_what_nothing_would_judge_is_refused(
         return
     with pytest.raises(Refused, match=said):
         stage.rollout(canary=canary)
+    assert (stage.file.read_text(), stage.ups) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [
+        ({"adder": ServedVersion(stable=1)}, 1),
+        ({"adder": ServedVersion(stable=2, canary=3, percent=5)}, 3),
+        ({"adder": ServedVersion(stable=2), "other": ServedVersion(stable=1)}, None),
+    ],
+)
+def test_clients_are_not_told_to_ask_for_a_version_that_the_candidate_lacks(
+    stage: Stage, told: dict[str, ServedVersion], missing: int | None
+) -> None:
+    before = stage.file.read_text()
+    stage.told = told
+    if missing is None:
+        assert stage.rollout().outcome is Outcome.DONE
+        return
+    with pytest.raises(Refused) as refusal:
+        stage.rollout()
+    assert str(refusal.value).endswith(
+        f"adder: triton-served-versions tells clients to ask for version {missing}, which pods of release {stage.new.id} do "
+        "not have; take the entry out, and they name no version: `kubectl patch configmap triton-served-versions --type "
+        """merge -p '{"data": {"adder": null}}'` in the namespace of Triton"""
+    )
     assert (stage.file.read_text(), stage.ups) == (before, [])
 
 
