@@ -68,14 +68,14 @@ def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
 def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
     """Return the wants of one stack file; None when it has none (or there are problems).
 
-    The pinned release is not looked at: a release is made because the pinned one does not fit the wants any more.
+    Neither the pinned release nor its candidate is looked at: a release is made because they do not fit the wants any more.
     """
     config, problems = _config(file)
     models = decoded(config.get(MODELS_KEY))
     name = stack_name(file)
     if problems or name is None or not isinstance(models, dict) or not models.get("serving"):
         return None, problems
-    config[MODELS_KEY] = {key: value for key, value in models.items() if key != "release"}
+    config[MODELS_KEY] = {key: value for key, value in models.items() if key not in {"release", "candidate"}}
     try:
         settings = load(config, name)
     except SettingsError as error:

@@ -8,7 +8,7 @@ file is the only journal: whatever was killed goes on from what is written there
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from modelctl.release import candidate, catalog
 from modelctl.release.retire import refuse_retired
 from modelctl.rollout import configs, plan
 from modelctl.rollout.controller import Outcome, Result, Wanted
-from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.fleet import Fleet, ServedVersion
 from modelctl.rollout.gate import Canary, Gate, of_release
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.phases import MOST_COMPARED_PERCENT, Breach, Unjudged
@@ -28,6 +28,7 @@ from modelctl.rollout.proof import Proof, WrongAnswer
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change
 from spec.failure import NOT_TRIED, Failure
+from spec.names import SERVED_VERSIONS
 from spec.settings import Settings, load_stack_file
 from spec.settings.blue_green import helm_release, other_slot
 
@@ -99,10 +100,15 @@ class BlueGreen:
         return self._go_on(new, self._release(release.id))
 
     def back(self) -> Result:
-        """Give all requests to the release again, and end the candidate. Raises as `rollout`."""
+        """Give all requests to the release again, and end the candidate. Raises as `rollout`.
+
+        Refused when the stack file has no candidate; then the pods and shares are as it says all the same.
+        """
         settings = load_stack_file(self._file)
         release, tried = settings.models.release, settings.models.candidate
         if release is None or tried is None:
+            if release is not None:
+                self._platform.up()  # of a return that was killed in its own
             previous = release.previous if release is not None else None
             way = f"`modelctl rollout {previous}` rolls the release before out" if previous else "there is none before it"
             raise Refused([f"no release is being rolled out, so there is nothing to undo; {way}"])
@@ -135,11 +141,13 @@ class BlueGreen:
                 for model, wants in settings.models.serving.items()
                 if wants.sequence is not None and model in new.manifest.versions
             ]
+        stable = self._platform.fleet(helm_release(settings.models.slot))
+        reasons += _told_but_missing(changes, new, stable.served())
         if reasons:
             raise Refused(reasons)
         pods = None
         if settings.autoscaling is not None:
-            there = len(self._platform.fleet(helm_release(settings.models.slot)).pods())
+            there = len(stable.pods())
             pods = max(1, min(there, settings.autoscaling.max_replicas))
         candidate.add(self._file, new.manifest, pods)
         self._tell(f"{self._file}: release {new.manifest.id} is a candidate")
@@ -192,6 +200,23 @@ class BlueGreen:
             ) from None
         outcome = Outcome.NO_TRAFFIC if without_traffic else Outcome.UNDONE
         return Result(outcome, release.id, changes, reason)
+
+
+def _told_but_missing(changes: tuple[Change, ...], new: StackRelease, told: Mapping[str, ServedVersion]) -> Iterator[str]:
+    """Yield why clients that follow the served versions, which only a rollout in place changes, would lose requests."""
+    for change in changes:
+        entry = told.get(change.model)
+        if entry is None:
+            continue
+        there = {change.new, *new.manifest.others.get(change.model, [])}
+        missing = sorted({version for version in (entry.stable, entry.canary) if version is not None} - there)
+        if missing:
+            removal = f'kubectl patch configmap {SERVED_VERSIONS} --type merge -p \'{{"data": {{"{change.model}": null}}}}\''
+            yield (
+                f"{change.model}: {SERVED_VERSIONS} tells clients to ask for version {missing[0]}, which pods of release "
+                f"{new.manifest.id} do not have; take the entry out, and they name no version: `{removal}` in the namespace "
+                "of Triton"
+            )
 
 
 class _Trial:
@@ -251,6 +276,7 @@ class _Trial:
         for _ in until(self._limits.canary, self._limits.poll, self._check):
             self._look(gate)
             if time.monotonic() - began >= self._limits.terms.seconds and not gate.undecided():
+                self._require_pods()
                 for line in gate.figures():
                     self._tell(line)
                 return
@@ -261,6 +287,19 @@ class _Trial:
         """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
         for _ in until(self._limits.watch, self._limits.poll, self._check):
             self._look(gate)
+        self._require_pods()
+
+    def _require_pods(self) -> None:
+        """Raise Breach unless enough proven pods answer now: a dead one counts no requests, so that no gate sees it."""
+        answering = 0
+        for _ in until(self._limits.load, self._limits.poll, self._check):
+            try:
+                answering = len(self._tried.counters().keys() & self._proof.proven)
+                break
+            except PodHangs:  # which a busy pod does
+                continue
+        if answering < self._fewest:
+            raise Breach(f"{answering} of {self._fewest} pods of the candidate answer")
 
     def _look(self, gate: Gate) -> None:
         self._proof.look()  # of pods that an autoscaler has added, or that took another's place

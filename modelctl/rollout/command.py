@@ -151,7 +151,9 @@ def watch(
     stack_release = StackRelease(catalog.finished(store, release.id), name, store)
     with interruptible("interrupted; nothing was changed"):
         fleets = [
-            _watched(fleet, stack_release, _fleet(namespace, translation, fleet.release)) for fleet in settings.each_fleet
+            _watched(fleet, stack_release, _fleet(namespace, translation, fleet.release))
+            for fleet in settings.each_fleet
+            if not fleet.candidate
         ]
         seen = watch_fleets(stack_release, fleets, _slos(settings), limits, tell)
     for line in seen.figures:

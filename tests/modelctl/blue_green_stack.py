@@ -1,6 +1,7 @@
 """A stack file of two Deployments (`triton.rollout: blue-green`), with so many pods each."""
 
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -9,9 +10,9 @@ from tests.modelctl.stacks import write_stack
 GATEWAY = {"replicas": 1, "cpu": "1", "memoryMiB": 512}
 
 
-def write_blue_green(directory: Path, *, pods: int = 1) -> Path:
-    """`Pulumi.dev.yaml` without models.serving, whose pool has room for both releases."""
-    file = write_stack(directory, {}, triton={"rollout": "blue-green", "replicas": pods})
+def write_blue_green(directory: Path, serving: dict[str, dict[str, Any]] | None = None, *, pods: int = 1) -> Path:
+    """`Pulumi.dev.yaml` with these models.serving, whose pool has room for both releases."""
+    file = write_stack(directory, serving or {}, triton={"rollout": "blue-green", "replicas": pods})
     yaml = YAML()
     document = yaml.load(file)
     document["config"]["triton-eks:gateway"] = GATEWAY

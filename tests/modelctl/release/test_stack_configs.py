@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from modelctl.release import candidate
 from modelctl.release.pin import PinError, pin
 from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare, release
@@ -20,6 +21,7 @@ from modelctl.store.manifest import Manifest
 from spec.settings import load_stack_file, serving_digest
 from spec.settings.relations.chart_values import PodValues
 from tests.command import run
+from tests.modelctl.blue_green_stack import write_blue_green
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
 
@@ -199,6 +201,16 @@ def test_the_golden_inference_must_fit_the_stacks_batch(models: Path, stacks: Pa
 def test_a_pinned_release_that_does_not_fit_the_wants_is_no_obstacle(models: Path, stacks: Path, store: Store) -> None:
     file = write_stack(stacks, {"classify": wants()})
     pin(file, release(models, store, stacks=stacks))
+    file.write_text(file.read_text().replace("sloP95Ms: 50", "sloP95Ms: 60"))
+
+    assert release(models, store, stacks=stacks).serving["dev"] != "none"
+
+
+def test_a_candidate_is_no_obstacle_to_another_release(models: Path, stacks: Path, store: Store) -> None:
+    file = write_blue_green(stacks, {"classify": wants()})
+    pin(file, release(models, store, stacks=stacks))
+    (models / "release.yaml").write_text("versions: {classify: 2}\n")
+    candidate.add(file, release(models, store, stacks=stacks), None)
     file.write_text(file.read_text().replace("sloP95Ms: 50", "sloP95Ms: 60"))
 
     assert release(models, store, stacks=stacks).serving["dev"] != "none"

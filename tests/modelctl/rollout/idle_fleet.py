@@ -6,11 +6,17 @@ from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 
 
 class IdleFleet:
-    """`pods`: at which nothing answers; None: they cannot be listed. `release`: the one that they all were started with."""
+    """`pods`: at which nothing answers; None: they cannot be listed. `release`: the one that they all were started with.
 
-    def __init__(self, pods: list[Pod] | None, release: str | None = None) -> None:
+    `served`: the versions that clients are told to ask for.
+    """
+
+    def __init__(
+        self, pods: list[Pod] | None, release: str | None = None, served: Mapping[str, ServedVersion] | None = None
+    ) -> None:
         self._pods = pods
         self._release = release
+        self._served = dict(served or {})
 
     def all_fleets(self) -> dict[str, "IdleFleet"]:
         return {"triton": self}
@@ -27,7 +33,7 @@ class IdleFleet:
         raise AssertionError("nothing is restarted")
 
     def served(self) -> dict[str, ServedVersion]:
-        return {}
+        return self._served
 
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
         raise AssertionError("nothing is changed")

@@ -5,7 +5,7 @@ On real servers, under load: tests/system/serving/test_blue_green.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,14 @@ import pytest
 from console.pulumi_program import PulumiFailed
 from modelctl.release import candidate
 from modelctl.release.pin import pin, pinned_by
-from modelctl.rollout import command
+from modelctl.rollout import blue_green, command
 from modelctl.rollout.blue_green import BlueGreen, NotReturned, Platform
 from modelctl.rollout.controller import Outcome, Wanted
-from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.fleet import Fleet, Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
+from modelctl.rollout.metrics import Counters
 from modelctl.rollout.plan import Refused
+from modelctl.rollout.pod_client import PodClient, PodHangs
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
@@ -42,7 +44,10 @@ class Killed(BaseException):
 
 @dataclass
 class Stage:
-    """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`."""
+    """A stack whose release is `old`, in the blue slot. `ups`: slot, release, candidate and percent at each `pulumi up`.
+
+    `at`: what becomes of the candidate's pods when it gets this share.
+    """
 
     file: Path
     store: Store
@@ -54,12 +59,15 @@ class Stage:
     failing: int | None = None
     killed: int | None = None
     slos: dict[str, float] = field(default_factory=lambda: {"adder": 50.0})
+    told: dict[str, ServedVersion] = field(default_factory=dict)
+    at: dict[int, Callable[[ExitStack, list[Pod]], None]] = field(default_factory=dict)
+    tried: list[Pod] = field(default_factory=list)
 
     def rollout(self, release: str | None = None, *, back: bool = False, canary: tuple[int, ...] = ()) -> Any:
-        tried = self.pods.enter_context(answering_pod(lambda _: out(self.answer)))
+        self.tried = [self.pods.enter_context(answering_pod(lambda _: out(self.answer)))]
         fleets: dict[str, Fleet] = {
-            "triton-blue": IdleFleet([], self.old.id),
-            "triton-green": IdleFleet([tried], self.new.id),
+            "triton-blue": IdleFleet([], self.old.id, self.told),
+            "triton-green": IdleFleet(self.tried, self.new.id),
         }
         rolled = BlueGreen(
             self.file,
@@ -75,6 +83,8 @@ class Stage:
         assert models.release is not None
         tried = models.candidate
         self.ups.append((models.slot, models.release.id, tried and tried.release.id, tried and tried.percent))
+        if tried is not None and tried.percent in self.at:
+            self.at[tried.percent](self.pods, self.tried)
         if len(self.ups) == self.killed:
             raise Killed
         if len(self.ups) == self.failing:
@@ -125,6 +135,35 @@ def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
     assert [percent for *_, percent in stage.ups] == [0, 5, None]
 
 
+@pytest.mark.parametrize("percent", [5, 100])
+@pytest.mark.parametrize("end", [lambda servers, _: servers.close(), lambda _, pods: pods.clear()], ids=["dies", "leaves"])
+def test_a_pod_that_ends_under_its_requests_takes_it_back(
+    stage: Stage, tmp_path: Path, percent: int, end: Callable[[ExitStack, list[Pod]], None]
+) -> None:
+    # What is new has no requests to be judged by.
+    stage.new = publish(stage.store, tmp_path / "repository", {**model(), **model("other")})
+    stage.at[percent] = end
+    result = stage.rollout(canary=(5,))
+    assert (result.outcome, result.reason) == (Outcome.UNDONE, "0 of 1 pods of the candidate answer")
+    assert [share for *_, share in stage.ups] == [0, 5, None] if percent == 5 else [0, 5, 100, None]
+    assert served(stage) == ("blue", stage.old.id, None)
+
+
+@pytest.mark.parametrize("hangs", [1, 99])
+def test_a_pod_without_time_at_the_end_is_asked_again(stage: Stage, monkeypatch: pytest.MonkeyPatch, hangs: int) -> None:
+    looks = iter([False, False, *[True] * hangs])  # before the share, in the watch, and at its end
+
+    def counters(_: PodClient) -> dict[Any, Counters]:
+        if next(looks, False):
+            raise PodHangs("a: no answer in time")
+        return {}
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
+    result = stage.rollout()
+    assert result.reason == (None if hangs == 1 else "0 of 1 pods of the candidate answer")
+
+
 @pytest.mark.parametrize("at", [1, 2])
 def test_an_update_that_fails_takes_it_back(stage: Stage, at: int) -> None:
     stage.failing = at
@@ -172,6 +211,18 @@ def test_an_unfinished_one_is_undone_by_back_and_no_other_begins_beside_it(stage
         stage.rollout(back=True)
 
 
+def test_a_return_that_was_killed_is_ended_by_the_same_command(stage: Stage) -> None:
+    stage.killed = 1
+    with pytest.raises(Killed):
+        stage.rollout()
+    stage.killed = 2
+    with pytest.raises(Killed):
+        stage.rollout(back=True)
+    with pytest.raises(Refused, match="no release is being rolled out, so there is nothing to undo"):
+        stage.rollout(back=True)
+    assert stage.ups[1:] == 2 * [("blue", stage.old.id, None, None)]
+
+
 def unproven(files: dict[str, str]) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.endswith("golden.json")}
 
@@ -203,6 +254,32 @@ def test_what_nothing_would_judge_is_refused(
         return
     with pytest.raises(Refused, match=said):
         stage.rollout(canary=canary)
+    assert (stage.file.read_text(), stage.ups) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [
+        ({"adder": ServedVersion(stable=1)}, 1),
+        ({"adder": ServedVersion(stable=2, canary=3, percent=5)}, 3),
+        ({"adder": ServedVersion(stable=2), "other": ServedVersion(stable=1)}, None),
+    ],
+)
+def test_clients_are_not_told_to_ask_for_a_version_that_the_candidate_lacks(
+    stage: Stage, told: dict[str, ServedVersion], missing: int | None
+) -> None:
+    before = stage.file.read_text()
+    stage.told = told
+    if missing is None:
+        assert stage.rollout().outcome is Outcome.DONE
+        return
+    with pytest.raises(Refused) as refusal:
+        stage.rollout()
+    assert str(refusal.value).endswith(
+        f"adder: triton-served-versions tells clients to ask for version {missing}, which pods of release {stage.new.id} do "
+        "not have; take the entry out, and they name no version: `kubectl patch configmap triton-served-versions --type "
+        """merge -p '{"data": {"adder": null}}'` in the namespace of Triton"""
+    )
     assert (stage.file.read_text(), stage.ups) == (before, [])
 
 

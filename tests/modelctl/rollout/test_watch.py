@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from modelctl.release import candidate
 from modelctl.release.pin import pin, pinned
 from modelctl.rollout import command
 from modelctl.rollout import pods as pods_module
@@ -21,6 +22,7 @@ from modelctl.rollout.pods import Pods, Target
 from modelctl.rollout.watch import NotServed, Seen, Watched, watch
 from modelctl.store.bucket import Store
 from spec.failure import Failure
+from tests.modelctl.blue_green_stack import write_blue_green
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.rollout.answering_pod import FULL, answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
@@ -181,6 +183,25 @@ def test_a_stack_file_says_which_fleets_are_watched(store: Store, tmp_path: Path
     monkeypatch.setattr(command, "_fleet", lambda _, __, release: release)
     command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=False)
     assert found == [("a", "triton-a", {"adder": 1}, []), ("b", "triton-b", {"adder": 1}, ["adder"])]
+
+
+def test_a_candidate_is_not_watched_beside_the_release(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_blue_green(tmp_path / "stacks")
+    old, new = (publish(store, tmp_path / "repository", model(version=version)) for version in (1, 2))
+    pin(file, old)
+    candidate.add(file, new, None)
+    found = []
+
+    def watching(_: object, fleets: list[Watched], *__: object) -> Seen:
+        found.extend((one.fleet, one.versions, one.asked) for one in fleets)
+        return Seen([], [], [])
+
+    monkeypatch.setattr(command, "watch_fleets", watching)
+    monkeypatch.setattr(command, "_fleet", lambda _, __, release: release)
+    command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=False)
+    assert found == [("triton-blue", {"adder": 1}, ["adder"])]
 
 
 def test_pods_that_have_no_time_leave_a_release_unjudged(

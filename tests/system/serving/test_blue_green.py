@@ -27,7 +27,7 @@ from modelctl.loadgen import Account, RequestFailed
 from modelctl.release.pin import pin
 from modelctl.rollout.blue_green import BlueGreen, Platform
 from modelctl.rollout.controller import Outcome, Result, Wanted
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest
@@ -129,6 +129,9 @@ class SlotFleet(LocalFleet):
     def release(self, pod: Pod) -> str | None:
         found = self._there()
         return found[0] if found is not None else None
+
+    def served(self) -> dict[str, ServedVersion]:
+        return {}
 
 
 @pytest.fixture
