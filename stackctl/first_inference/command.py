@@ -28,6 +28,7 @@ from spec.settings import Settings
 from spec.settings.fleets import Fleet
 from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
+from spec.wording import one_of
 from stackctl.account.cluster import Cluster, connect
 from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
 from stackctl.account.read_only import Readers, has_object
@@ -70,7 +71,7 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
         outputs = _outputs(stack)
         _require_release(settings, readers, str(outputs["modelBucket"]))
         outputs = _serve(stack, settings, outputs, yes=yes, say=say)
-        fleet = next(one for one in settings_of(stack).each_fleet if one.serves(MODEL))
+        fleet = _asked_fleet(settings_of(stack))
         _require_pods(fleet)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], fleet.release) as cluster:
             pod = wait_until_ready(cluster, say, seconds)
@@ -94,6 +95,22 @@ def _outputs(stack: str) -> dict[str, Any]:
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
         raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
     return outputs
+
+
+def _asked_fleet(settings: Settings) -> Fleet[Settings]:
+    """Return the first fleet that serves MODEL, as far as the stack file says it. Raises NotUp."""
+    known = set[str]()
+    for fleet in settings.each_fleet:
+        release, keys = fleet.stack.models.release, fleet.keys
+        # Without either, nothing says what it serves.
+        models = release.models if release is not None else keys.models if keys is not None else [MODEL]
+        if MODEL in models:
+            return fleet
+        known.update(models)
+    raise NotUp(
+        f"{stack_file(settings.stack)} serves no {MODEL}, the model that is asked here: ask one of its own instead, "
+        f"{one_of(sorted(known))}"
+    )
 
 
 def _require_pods(fleet: Fleet[Settings]) -> None:
@@ -133,12 +150,12 @@ def _serve(
     release = settings.models.release
     if release is None and outputs.get("releaseId") is None:
         _release(stack, str(outputs["modelBucket"]), say)
-        release = settings_of(stack).models.release
+        settings = settings_of(stack)
+        release = settings.models.release
+    _asked_fleet(settings)  # before `up`, which takes long
     if release is None or release.id == outputs.get("releaseId"):
         say(f"{stack} serves release {outputs.get('releaseId')}")
     else:
-        if MODEL not in release.models:
-            raise NotUp(f"{stack_file(stack)} pins release {release.id}, which has no {MODEL}: ask a model of yours instead")
         say(f"`pulumi up` brings release {release.id} up ...")
         arguments = ["up", "--stack", stack, *(["--yes", "--skip-preview", "--non-interactive"] if yes else [])]
         if pulumi_program.run(arguments) != 0:

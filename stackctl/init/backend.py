@@ -9,6 +9,7 @@ from collections.abc import Callable
 from console import pulumi_program
 from spec.failure import NOT_TRIED, Failure
 from spec.names import SECRETS_ALIAS, state_bucket
+from spec.stack_names import stack_file
 from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers, or_none
 from stackctl.review.redaction import redacted
@@ -49,11 +50,21 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
         )
 
 
-def make_stack(name: str, readers: Readers, say: Callable[[str], None]) -> None:
-    """Make the stack in Pulumi's state, with the account's key for its secrets if there is one. Raises NoBackend."""
+def require_new(name: str) -> None:
+    """Refuse a stack that is in Pulumi's state. Raises NoBackend.
+
+    Its file had the key of its secrets: with a new one, which has none, `pulumi preview` asks for a passphrase.
+    """
     if pulumi_program.ask(["stack", "select", name, "--non-interactive"]).returncode == 0:
-        say(f"the stack {name} is in Pulumi's state already")
-        return
+        raise NoBackend(
+            f"the stack {name} is in Pulumi's state already, and {stack_file(name)}, which has the key of its secrets, is "
+            f"not here: bring that file back, choose another name, or remove the stack with `pulumi stack rm {name}`, which "
+            "refuses one that has resources, and run the same command again"
+        )
+
+
+def make_stack(name: str, readers: Readers) -> None:
+    """Make the stack in Pulumi's state, with the account's key for its secrets if there is one. Raises NoBackend."""
     key = f"alias/{SECRETS_ALIAS}"
     own = _there(lambda: readers("kms").describe_key(KeyId=key))
     provider = ["--secrets-provider", f"awskms://{key}?region={readers.region}"] if own else []

@@ -61,10 +61,10 @@ def init(
     if file.exists() or file.is_symlink():
         raise NotMade(
             f"{file} is there already, and is left as it is; choose another name, edit it, or, after an init that was cut "
-            "short, remove it and run the same command again"
+            f"short, {_removal(name)}, and run the same command again"
         )
     console = output(soft_wrap=True)
-    with interruptible(f"interrupted; run the same command again; if {file} is there already, remove it first"):
+    with interruptible(f"interrupted; run the same command again; if {file} is there already, first {_removal(name)}"):
         region, api_from, cost_center = _asked(region or _configured_region(), api_from, cost_center)
         readers = Readers(region, READS)
         try:
@@ -82,15 +82,21 @@ def init(
             )
             _settings(name, draft)  # what a person has given wrong is told before anything is made
             backend.log_in(readers, who, console.print)
+            backend.require_new(name)
             found, quotas = _with_quotas(
                 name, replace(draft, image=image or pinned_image(DEFAULT_TRITON_VERSION)), readers, who
             )
             create(file, profile.text(found).encode())
             _tell(name, found, quotas, console.print)
-            backend.make_stack(name, readers, console.print)
+            backend.make_stack(name, readers)
         except (ClientError, BotoCoreError) as error:
             raise AwsUnusable(aws_errors.explain(error) or f"AWS cannot be asked: {error}") from None
     console.print(f"next: python3 -m stackctl preflight {name}")
+
+
+def _removal(name: str) -> str:
+    """Say how to begin anew: to remove the file alone would leave a stack without the key of its secrets."""
+    return f"`pulumi stack rm {name}` (it removes the file too; where Pulumi knows no such stack, remove the file yourself)"
 
 
 def owner_of(caller_arn: str) -> str:
@@ -181,4 +187,7 @@ def _tell(name: str, found: Found, quotas: Sequence[Finding], say: Callable[[str
     for finding in quotas:
         say(f"  lacking  {finding.message}\n           {finding.remedy}")
     if quotas and found.gpu_types:
-        say(f"  or       remove {stack_file(name)}, and run the same command with --profile cpu: it needs no quota for GPUs")
+        say(
+            f"  or       `pulumi stack rm {name}`, which removes {stack_file(name)} too, and run the same command with "
+            "--profile cpu: it needs no quota for GPUs"
+        )

@@ -40,11 +40,14 @@ class KeysRefused(Failure):
 
 @dataclass(frozen=True)
 class Kept:
-    """The keys of one client, since when they are these, and the version of the secret that has them."""
+    """The keys of one client, since when they are these, the version of the secret that has them, and when the secret was
+    changed in any way before they were read.
+    """
 
     keys: Keys
     since: datetime
     version: str
+    changed: datetime
 
 
 class KeyStore:
@@ -94,28 +97,33 @@ class KeyStore:
         name = self.name(client)
         with _explained(name):
             try:
-                tags = tags_of(self._client.describe_secret(SecretId=name).get("Tags"))
-                if self._owner.reason(tags) is None:
+                described = self._client.describe_secret(SecretId=name)
+                if self._owner.reason(tags_of(described.get("Tags"))) is None:
                     raise KeysRefused(f"{name} does not have this stack's tags: somebody else has made it; delete it there")
-                found = self._client.get_secret_value(SecretId=name)
+                # The version that was current at LastChangedDate: by now another one may be.
+                versions = described.get("VersionIdsToStages", {})
+                current = next((version for version, stages in versions.items() if "AWSCURRENT" in stages), None)
+                found = self._client.get_secret_value(SecretId=name, **({"VersionId": current} if current else {}))
             except self._client.exceptions.ResourceNotFoundException:
                 raise KeysRefused(f"{client} has no keys; `stackctl keys create` makes the first") from None
             except self._client.exceptions.InvalidRequestException:
                 raise _being_deleted(client, name) from None
-        return Kept(_parsed(name, found.get("SecretString")), found["CreatedDate"], found["VersionId"])
+        keys = _parsed(name, found.get("SecretString"))
+        return Kept(keys, found["CreatedDate"], found["VersionId"], described["LastChangedDate"])
 
     def write(self, client: str, keys: Keys, kept: Kept) -> None:
         """Replace the keys of a client, which have been read as `kept`. Raises KeysRefused where they are others by now.
 
         Without that, a rotation would bring a key back that somebody revokes at the same time. The new version's id follows
-        from the one that was read, and Secrets Manager refuses a second version of one id with other content
+        from what was read, and Secrets Manager refuses a second version of one id with other content
         (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html, ClientRequestToken).
+        It follows from the time of the last change too: the version alone is the same again, and so is the id that it leads
+        to, once somebody has moved AWSCURRENT back to it.
         """
-        follows = str(uuid.uuid5(uuid.NAMESPACE_OID, kept.version))
         with _explained(self.name(client)):
             try:
                 self._client.put_secret_value(
-                    SecretId=self.name(client), SecretString=_written(keys), ClientRequestToken=follows
+                    SecretId=self.name(client), SecretString=_written(keys), ClientRequestToken=next_version(kept)
                 )
             except self._client.exceptions.ResourceExistsException:
                 raise KeysRefused(
@@ -132,6 +140,11 @@ class KeyStore:
 def new_key() -> str:
     """Return a key that nobody can guess: 32 random bytes as 43 letters that a header takes."""
     return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def next_version(kept: Kept) -> str:
+    """Return the id of the version that follows: the same for all who have read the same, on machines of any time zone."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kept.version} {kept.changed.timestamp()}"))
 
 
 def _being_deleted(client: str, name: str) -> KeysRefused:

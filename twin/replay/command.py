@@ -52,7 +52,12 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
     if against is not None:
         then = _settings_against(against, stack)
         of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
-        before = _simulated(of_then, _without_unknown(sent, of_then))
+        common = _without_unknown(sent, of_then)
+        if common.rates:
+            before = _simulated(of_then, common)
+        else:
+            note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
+            after = dataclasses.replace(after, notes=(*after.notes, note))
     if as_json:
         _print_document(stack, sent, after, before)
         return

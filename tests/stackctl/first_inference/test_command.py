@@ -27,6 +27,8 @@ from stackctl.first_inference.question import Question, WrongAnswer, ask, questi
 from tests.aws_environment import use_none_of_the_developers
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, settings
+from tests.spec.test_blue_green import NEXT, WITH_CANDIDATE
+from tests.spec.test_fleets import THREE, released
 from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 
@@ -164,12 +166,37 @@ def test_a_release_that_is_up_is_left_alone(pulumi: list[list[str]], releases: l
     assert (serve(settings(PICTURES), up), pulumi, releases) == (up, [], [])
 
 
-def test_a_release_of_other_models_is_not_replaced(pulumi: list[list[str]], releases: list[list[str]]) -> None:
-    with pytest.raises(
-        NotUp, match=r"pins release 3f2a9c1b7d04, which has no text_in_picture: ask a model of yours instead$"
-    ):
-        serve(settings(), {**OUTPUTS})
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [
+        (lambda: settings(), "resnet50"),
+        (lambda: released(), "embed, pipeline, rank or tokenize"),
+        (lambda: settings(THREE), "embed, pipeline, rank or tokenize"),
+        (lambda: settings(WITH_CANDIDATE), "classify, detect or embed"),
+    ],
+    ids=["one fleet", "fleets", "fleets without a release", "blue-green"],
+)
+@pytest.mark.parametrize("up", [False, True])
+def test_a_stack_of_other_models_is_told_with_them_whether_or_not_it_is_up(
+    given: Callable[[], Settings], served: str, up: bool, pulumi: list[list[str]], releases: list[list[str]]
+) -> None:
+    read = given()
+    release = read.models.release
+    with pytest.raises(NotUp) as told:
+        serve(read, {**OUTPUTS, "releaseId": release.id if up and release is not None else "0123456789ab"})
+    assert str(told.value) == (
+        "stacks/Pulumi.staging.yaml serves no text_in_picture, the model that is asked here: ask one of its own instead, "
+        f"{served}"
+    )
     assert (pulumi, releases) == ([], [])
+
+
+def test_the_fleet_that_has_the_model_is_asked() -> None:
+    assert command._asked_fleet(settings(PICTURES)).release == "triton"
+    assert command._asked_fleet(settings(WITHOUT_A_RELEASE)).release == "triton"
+    pictures = {**NEXT, "models": {"text_in_picture": 1}}
+    candidate = settings({**WITH_CANDIDATE, "models.candidate": {"release": pictures, "percent": 5}})
+    assert command._asked_fleet(candidate).release == "triton-green"
 
 
 def test_an_up_that_nobody_agreed_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,10 +111,19 @@ def test_without_a_place_for_the_state_nothing_is_written(account: Account, chec
     assert not (checkout / FILE).exists()
 
 
-def test_a_stack_that_pulumi_knows_already_is_not_made_again(account: Account, checkout: Path, pulumi: Pulumi) -> None:
-    pulumi.fails_at("stack init")
-    assert init(*GIVEN).exit_code == 0
+def test_a_stack_that_pulumi_knows_gets_no_file_without_the_key_of_its_secrets(
+    account: Account, checkout: Path, pulumi: Pulumi
+) -> None:
+    pulumi.fails_at()
+    done = init(*GIVEN)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: the stack dev is in Pulumi's state already, and stacks/Pulumi.dev.yaml, which has the key of its secrets, "
+        "is not here: bring that file back, choose another name, or remove the stack with `pulumi stack rm dev`, which "
+        "refuses one that has resources, and run the same command again\n",
+    )
     assert pulumi.calls[-1] == "stack select dev --non-interactive"
+    assert not (checkout / FILE).exists()
 
 
 def test_a_stack_that_pulumi_cannot_make_is_told_with_what_is_left_to_do(
@@ -135,7 +144,8 @@ def test_a_file_that_is_there_is_left_as_it_is(checkout: Path) -> None:
     assert (done.exit_code, done.stderr) == (
         2,
         "error: stacks/Pulumi.dev.yaml is there already, and is left as it is; choose another name, edit it, or, after an "
-        "init that was cut short, remove it and run the same command again\n",
+        "init that was cut short, `pulumi stack rm dev` (it removes the file too; where Pulumi knows no such stack, remove "
+        "the file yourself), and run the same command again\n",
     )
     assert (checkout / FILE).read_text() == "mine"
 
@@ -238,7 +248,10 @@ def test_the_cheapest_capacity_that_quotas_allow_is_taken(
 def test_a_stack_without_gpus_takes_none_of_their_quotas(account: Account, checkout: Path, pulumi: Pulumi) -> None:
     account.lacks(quotas.G, quotas.G_SPOT, quotas.P, quotas.P4_SPOT)
     with_gpu = init(*GIVEN)
-    assert "  or       remove stacks/Pulumi.dev.yaml, and run the same command with --profile cpu: " in with_gpu.stdout
+    assert (
+        "  or       `pulumi stack rm dev`, which removes stacks/Pulumi.dev.yaml too, and run the same command with "
+        "--profile cpu: it needs no quota for GPUs\n"
+    ) in with_gpu.stdout
     (checkout / FILE).unlink()
     done = init(*GIVEN, "--profile", "cpu")
     assert done.exit_code == 0, done.output

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from moto.backends import get_backend
 
 from infra.platform.client_keys import REFRESH_SECONDS
 from spec.names import KEY_SLOTS
 from stackctl.keys import command
+from stackctl.keys.store import Kept, next_version
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import Ended, run
 from tests.paths import ROOT
@@ -128,6 +130,49 @@ def test_a_key_that_somebody_revokes_meanwhile_is_not_brought_back(
     assert kept(aws) == revoked
     assert keys("rotate", "team-a").exit_code == 0
     assert kept(aws)["current"] == revoked["current"]
+
+
+@pytest.mark.parametrize("what", ["rotate", "expire", "revoke"])
+def test_keys_that_somebody_has_brought_back_are_changed_like_others(
+    aws: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    keys("create", "team-a")
+    if what == "expire":
+        keys("rotate", "team-a")
+        later(monkeypatch)
+        keys("rotate", "team-a")
+    first = kept(aws)
+    version = current(aws)
+    assert keys("revoke", "team-a").exit_code == 0
+    bring_back(aws, version)
+    done = keys(what, "team-a")
+    assert done.exit_code == 0, done.stderr
+    changed = kept(aws)
+    assert {
+        "rotate": set(changed) == {"current", "next"} and changed["current"] == first["current"],
+        "expire": changed == {"current": first["current"]},
+        "revoke": set(changed) == {"current"} and changed["current"] != first["current"],
+    }[what], "the step was taken from the keys that were brought back"
+
+
+def test_who_reads_the_same_keys_in_another_time_zone_asks_for_the_same_version() -> None:
+    here = datetime(2026, 11, 23, 13, 30, 0, 123000, tzinfo=UTC)
+    seen = [Kept({"current": "k"}, here, "v1", when) for when in (here, here.astimezone(timezone(timedelta(hours=9))))]
+    assert next_version(seen[0]) == next_version(seen[1])
+
+
+def current(aws: Any) -> str:
+    versions = aws.describe_secret(SecretId=SECRET)["VersionIdsToStages"]
+    [found] = [version for version, stages in versions.items() if "AWSCURRENT" in stages]
+    return str(found)
+
+
+def bring_back(aws: Any, version: str) -> None:
+    """Make a version the current one, an hour later: moto leaves the time of the last change, which AWS sets."""
+    aws.update_secret_version_stage(
+        SecretId=SECRET, VersionStage="AWSCURRENT", MoveToVersionId=version, RemoveFromVersionId=current(aws)
+    )
+    get_backend("secretsmanager")["123456789012"]["us-west-2"].secrets[SECRET].last_changed_date += 3600
 
 
 def test_keys_are_listed_without_being_read(aws: Any) -> None:

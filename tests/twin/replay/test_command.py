@@ -1,11 +1,13 @@
 """`twin replay` as its user has it: what it prints, and what it refuses."""
 
+import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from spec.failure import Failure
 from twin.host.home import REPOSITORY
@@ -44,6 +46,43 @@ def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], c
     printed = document(capsys, "before.yaml")
     assert printed["before"]["triton"]["requests"] == printed["after"]["triton"]["requests"]
     assert (printed["before"]["triton"]["mostPods"], printed["after"]["triton"]["mostPods"]) == (2, 3)
+
+
+def test_before_and_after_are_of_as_many_seconds_where_the_longest_model_is_new(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    (checkout / "before.yaml").write_text(renamed(checkout, "speech"))
+    with (checkout / "trace.csv").open("a") as trace:
+        trace.write("0,5,speech\n200,5,speech\n")
+    printed = document(capsys, "before.yaml")
+    assert [printed[when]["triton"]["seconds"] for when in ("before", "after")] == [400, 400]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_settings_that_serve_no_model_of_the_trace_are_told_and_are_no_before(
+    as_json: bool, capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    (checkout / "before.yaml").write_text(renamed(checkout, "filetype"))
+    command.replay("prod", "trace.csv", "before.yaml", [], as_json=as_json)
+    printed = capsys.readouterr().out
+    note = "there is no before: the settings of before.yaml serve none of the models of trace.csv"
+    if as_json:
+        read = json.loads(printed)
+        assert (read["before"], read["notes"][-1], read["after"]["triton"]["seconds"]) == (None, note, 120)
+    else:
+        assert note in printed.splitlines()
+        assert "before ┃" not in printed
+
+
+def renamed(checkout: Path, model: str) -> str:
+    """The stack file of before a model got its name, without the release, which has it too."""
+    document = YAML(typ="safe").load(checkout / "stacks/Pulumi.prod.yaml")
+    models = document["config"]["triton-eks:models"]
+    models.pop("release", None)
+    models["serving"][f"{model}_v1"] = models["serving"].pop(model)
+    text = io.StringIO()
+    YAML().dump(document, text)
+    return text.getvalue()
 
 
 def test_given_service_times_count(capsys: pytest.CaptureFixture[str]) -> None:
