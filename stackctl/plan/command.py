@@ -15,6 +15,7 @@ from typing import Any
 from console.terminal import output, print_json, table
 from spec import reading
 from spec.settings import Settings, SettingsError, load, read_config
+from spec.stack_file import decoded, full_name
 from spec.stack_names import file_of
 from stackctl.cost import prices
 from stackctl.cost.estimate import with_own_prices
@@ -57,7 +58,7 @@ def plan(name: str, rates: Sequence[str], *, as_json: bool) -> None:
 
 
 def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], price_table: PriceTable) -> Planned:
-    """Return the plan of a stack, whose file has this `config`. Raises NoPlan and EvidenceError."""
+    """Return the plan of a stack, whose file has this `config`, as `load` takes it. Raises NoPlan and EvidenceError."""
     scaled = settings.pod_autoscaler != "none"
     given, known = planned_stack.given_rates(rates, settings), planned_stack.measured(settings)
     wants = planned_stack.wants(settings, {**known, **given}, price_table, peak=not scaled)
@@ -68,7 +69,9 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
         names = ", ".join(" with ".join(group.models) for group in alone)
         raise NoPlan(f"no pod has room in the memory of its GPUs for {names}; add a pool with larger GPUs")
     peaks = planned_stack.wants(settings, {**known, **given}, price_table, peak=True)
-    entries = tuple(_entries(found.fleets, wants, peaks, config.get("triton-eks:autoscaling") or {} if scaled else None))
+    sections = {full_name(key): value for key, value in config.items()}
+    bounds = decoded(sections.get("triton-eks:autoscaling")) or {}
+    entries = tuple(_entries(found.fleets, wants, peaks, bounds if scaled else None))
     notes = [
         "a model's load is its rate divided by that of a pod which serves it alone, and loads are added: models that share "
         "a pod are assumed to share its time evenly"
@@ -80,7 +83,7 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
         )
     if wants.unknown:
         notes.append(f"places without a known rate are not considered: {', '.join(wants.unknown)} (--rate)")
-    return Planned(found, wants, entries, tuple(_changes(settings, config, entries)), tuple(notes))
+    return Planned(found, wants, entries, tuple(_changes(settings, sections, entries)), tuple(notes))
 
 
 def _entries(
@@ -105,10 +108,10 @@ def _entries(
         yield planned_stack.keys(name, fleet.models, wants.shapes[pool], **size)
 
 
-def _changes(settings: Settings, config: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield what the stack file with these fleets would be refused for."""
+def _changes(settings: Settings, sections: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the stack file with these fleets would be refused for; `sections` are by the full names of their keys."""
     try:
-        load({**config, _SECTION: list(entries)}, settings.stack)
+        load({**sections, _SECTION: list(entries)}, settings.stack)
     except SettingsError as error:
         for problem in error.problems:
             yield f"{problem.path}: {problem.message}"

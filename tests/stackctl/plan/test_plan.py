@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_models_are_where_they_cost_least_at_the_expected_rates_and_scale_to_the
 
 def test_what_else_the_stack_file_needs_is_said() -> None:
     assert any(line.startswith("fleets[0].autoscaling.maxReplicas: 8 pods do not fit ") for line in planned(RATES).changes)
+
+
+@pytest.mark.parametrize("of", [dict, json.dumps])
+@pytest.mark.parametrize("prefix", ["triton-eks:", "", "triton-eks:config:"])
+def test_bounds_of_the_stack_are_kept_however_its_file_spells_them(prefix: str, of: Callable[[object], object]) -> None:
+    bounds = {"minReplicas": 1, "maxReplicas": 2, "warmPods": 1, "targets": {"rank": 3}}
+    others = {key: value for key, value in CONFIG.items() if key != "triton-eks:fleets"}
+    spelled = {f"{prefix}autoscaling": of(bounds), f"{prefix}fleets": CONFIG["triton-eks:fleets"]}
+
+    made = command.of(settings(THREE), {**others, **spelled}, RATES, PRICES)
+
+    assert [entry["autoscaling"] for entry in made.entries] == [
+        {"warmPods": 1, "minReplicas": 2, "maxReplicas": 8, "targets": {"rank": 3}},
+        {"warmPods": 1, "minReplicas": 3, "maxReplicas": 11},
+    ]
+    assert not [line for line in made.changes if line.startswith("fleets:")]
 
 
 def test_a_model_that_fits_no_gpu_of_a_pool_is_on_another() -> None:
