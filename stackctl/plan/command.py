@@ -130,7 +130,10 @@ def _lines(settings: Settings, made: Planned, price_table: PriceTable) -> Iterat
     found = made.found
     rates = "expected" if settings.pod_autoscaler != "none" else "peak"
     yield f"nodes at the {rates} rates: {dollars(found.usd):,.2f} US$ a month ({price_table.source})"
-    yield f"bound: no fleets cost less than {dollars(found.bound):,.2f} US$, which is {_gap(found):.0%} less"
+    yield (
+        f"bound: no fleets with each model on one of them cost less than {dollars(found.bound):,.2f} US$, "
+        f"which is {_gap(found):.0%} less"
+    )
     if found.proven:
         yield "no other fleets with each model on one of them cost less: all were looked at"
     else:

@@ -156,6 +156,7 @@ def test_the_command_prints_what_can_be_pasted(monkeypatch: pytest.MonkeyPatch, 
     assert done.exit_code == 0, done.output
     said = done.stdout.splitlines()
     assert "nodes at the expected rates: 18,250.00 US$ a month (list prices of us-west-2 as of 2026-01-02)" in said
+    assert any(line.startswith("bound: no fleets with each model on one of them cost less than 17,") for line in said)
     assert "no other fleets with each model on one of them cost less: all were looked at" in said
     start = said.index("  triton-eks:fleets:")
     pasted = yaml.safe_load("\n".join(said[start : said.index("", start)]))
