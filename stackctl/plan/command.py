@@ -81,6 +81,7 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
             "measured rates are those of `modelctl tune`, where the stack serves the models today: "
             + ", ".join(f"{model}@{pool}={known[model, pool]:g}" for model, pool in sorted(set(known) - set(given)))
         )
+    notes += [why for place, why in planned_stack.not_of_gpus(settings).items() if place not in given]
     if wants.unknown:
         notes.append(f"places without a known rate are not considered: {', '.join(wants.unknown)} (--rate)")
     return Planned(found, wants, entries, tuple(_changes(settings, sections, entries)), tuple(notes))

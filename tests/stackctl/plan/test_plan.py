@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from spec.settings import Settings
+from stackctl.cost import throughput
 from stackctl.cost.prices import PriceTable
-from stackctl.plan import command
+from stackctl.plan import command, stack
 from stackctl.plan.command import Planned, flow
 from stackctl.plan.stack import NoPlan
 from tests.command import run
@@ -106,6 +108,38 @@ def test_everything_that_is_missing_is_asked_for_at_once() -> None:
         f"{model}@g5=120"
         for model in ("embed", "tokenize")
     ]
+
+
+def evidence(folder: Path, monkeypatch: pytest.MonkeyPatch, *, server_on_loopback: bool) -> Settings:
+    """The stack, whose models name evidence of 5 requests/s each but for `rank`."""
+    serving = {name: dict(wants) for name, wants in THREE["models.serving"].items()}
+    for model in ("embed", "tokenize"):
+        machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": server_on_loopback}
+        found = {"model": model, "winner": {"rate": 5}, "machine": machine}
+        (folder / f"{model}-x.json").write_text(json.dumps(found), encoding="utf-8")
+        serving[model]["tuned"] = f"benchmarks/results/{model}-x.json"
+    monkeypatch.setattr(throughput, "RESULTS", folder)
+    return settings({**THREE, "models.serving": serving})
+
+
+def test_a_measured_rate_is_that_of_the_pools_that_serve_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = evidence(tmp_path, monkeypatch, server_on_loopback=False)
+    assert stack.measured(elsewhere) == {("embed", "g5"): 5, ("tokenize", "cpu"): 5, ("tokenize", "g5"): 5}
+
+
+def test_a_rate_of_the_machine_of_the_load_is_not_that_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = evidence(tmp_path, monkeypatch, server_on_loopback=True)
+    assert stack.measured(here) == {("tokenize", "cpu"): 5}
+    said = (
+        "the rate of {0} was measured with its server on 2 CPUs (A CPU), or behind a forwarded port, which says nothing of "
+        "the GPUs of g5; give what a pod there holds with --rate {0}@g5=RATE"
+    )
+    with pytest.raises(NoPlan) as refused:
+        command.of(here, CONFIG, ["rank@p4d=5"], PRICES)
+    assert str(refused.value).endswith(f"like --rate embed@g5=120; {said.format('embed')}")
+    made = command.of(here, CONFIG, ["rank@p4d=5", "embed@g5=4"], PRICES)
+    assert said.format("tokenize") in made.notes
+    assert said.format("embed") not in made.notes
 
 
 @pytest.mark.parametrize(
