@@ -27,11 +27,13 @@ class Measured:
     """`rate`: requests per second that one server held within the SLO. `where`: the machine that it was measured on.
 
     `lone_ms`: what a request took that came alone, 95 of 100 times; None where the evidence does not say it.
+    `server_on_loopback`: the server was on the machine of the load, or behind a port forwarded to it.
     """
 
     rate: float
     where: str
     lone_ms: float | None = None
+    server_on_loopback: bool = False
 
 
 def measured(settings: Settings) -> dict[str, Measured]:
@@ -54,6 +56,7 @@ def _read(file: Path, model: str) -> Measured:
     try:
         evidence = reading.json_file(file)
         of, rate, where = evidence["model"], float(evidence["winner"]["rate"]), _machine(evidence["machine"])
+        on_loopback = bool(evidence["machine"]["server_on_loopback"])
         values = evidence["winner"].get("values")
         alone = [float(trial["lone_p95_ms"]) for trial in evidence.get("trials", []) if trial["values"] == values]
     except Unreadable as error:
@@ -64,7 +67,7 @@ def _read(file: Path, model: str) -> Measured:
         ) from None
     if of != model:
         raise EvidenceError(f"{file.name}: the stack file names it as evidence of {model}, and it is of {of}")
-    return Measured(rate, where, alone[0] if alone else None)
+    return Measured(rate, where, alone[0] if alone else None, on_loopback)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

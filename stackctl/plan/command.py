@@ -15,6 +15,7 @@ from typing import Any
 from console.terminal import output, print_json, table
 from spec import reading
 from spec.settings import Settings, SettingsError, load, read_config
+from spec.stack_file import decoded, full_name
 from spec.stack_names import file_of
 from stackctl.cost import prices
 from stackctl.cost.estimate import with_own_prices
@@ -57,7 +58,7 @@ def plan(name: str, rates: Sequence[str], *, as_json: bool) -> None:
 
 
 def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], price_table: PriceTable) -> Planned:
-    """Return the plan of a stack, whose file has this `config`. Raises NoPlan and EvidenceError."""
+    """Return the plan of a stack, whose file has this `config`, as `load` takes it. Raises NoPlan and EvidenceError."""
     scaled = settings.pod_autoscaler != "none"
     given, known = planned_stack.given_rates(rates, settings), planned_stack.measured(settings)
     wants = planned_stack.wants(settings, {**known, **given}, price_table, peak=not scaled)
@@ -68,7 +69,9 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
         names = ", ".join(" with ".join(group.models) for group in alone)
         raise NoPlan(f"no pod has room in the memory of its GPUs for {names}; add a pool with larger GPUs")
     peaks = planned_stack.wants(settings, {**known, **given}, price_table, peak=True)
-    entries = tuple(_entries(found.fleets, wants, peaks, config.get("triton-eks:autoscaling") or {} if scaled else None))
+    sections = {full_name(key): value for key, value in config.items()}
+    bounds = decoded(sections.get("triton-eks:autoscaling")) or {}
+    entries = tuple(_entries(found.fleets, wants, peaks, bounds if scaled else None))
     notes = [
         "a model's load is its rate divided by that of a pod which serves it alone, and loads are added: models that share "
         "a pod are assumed to share its time evenly"
@@ -78,9 +81,10 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
             "measured rates are those of `modelctl tune`, where the stack serves the models today: "
             + ", ".join(f"{model}@{pool}={known[model, pool]:g}" for model, pool in sorted(set(known) - set(given)))
         )
+    notes += [why for place, why in planned_stack.not_of_gpus(settings).items() if place not in given]
     if wants.unknown:
         notes.append(f"places without a known rate are not considered: {', '.join(wants.unknown)} (--rate)")
-    return Planned(found, wants, entries, tuple(_changes(settings, config, entries)), tuple(notes))
+    return Planned(found, wants, entries, tuple(_changes(settings, sections, entries)), tuple(notes))
 
 
 def _entries(
@@ -105,10 +109,10 @@ def _entries(
         yield planned_stack.keys(name, fleet.models, wants.shapes[pool], **size)
 
 
-def _changes(settings: Settings, config: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield what the stack file with these fleets would be refused for."""
+def _changes(settings: Settings, sections: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the stack file with these fleets would be refused for; `sections` are by the full names of their keys."""
     try:
-        load({**config, _SECTION: list(entries)}, settings.stack)
+        load({**sections, _SECTION: list(entries)}, settings.stack)
     except SettingsError as error:
         for problem in error.problems:
             yield f"{problem.path}: {problem.message}"
@@ -127,7 +131,10 @@ def _lines(settings: Settings, made: Planned, price_table: PriceTable) -> Iterat
     found = made.found
     rates = "expected" if settings.pod_autoscaler != "none" else "peak"
     yield f"nodes at the {rates} rates: {dollars(found.usd):,.2f} US$ a month ({price_table.source})"
-    yield f"bound: no fleets cost less than {dollars(found.bound):,.2f} US$, which is {_gap(found):.0%} less"
+    yield (
+        f"bound: no fleets with each model on one of them cost less than {dollars(found.bound):,.2f} US$, "
+        f"which is {_gap(found):.0%} less"
+    )
     if found.proven:
         yield "no other fleets with each model on one of them cost less: all were looked at"
     else:

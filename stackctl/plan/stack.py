@@ -15,8 +15,9 @@ from spec.settings.fleets import FleetKeys, seen_by
 from spec.settings.nodes import CPU_POOL_NAME, CpuPool
 from spec.settings.relations import Subject, gpu_memory, triton
 from spec.wording import did_you_mean, one_of
+from stackctl.cost import throughput
 from stackctl.cost.prices import EC2, PriceTable
-from stackctl.cost.throughput import measured_rates
+from stackctl.cost.throughput import Measured
 from stackctl.cost.usage import node_cost
 from stackctl.plan.search import Group, Pool
 
@@ -65,10 +66,30 @@ def given_rates(words: Sequence[str], settings: Settings) -> dict[tuple[str, str
 
 
 def measured(settings: Settings) -> dict[tuple[str, str], float]:
-    """Return the rates of the evidence that the stack file names, each on the pools that serve the model today."""
+    """Return the rates of the evidence that the stack file names, each on the pools that serve the model today, as far as
+    they are a pod's there. Raises EvidenceError.
+    """
+    not_there = not_of_gpus(settings)
+    return {place: evidence.rate for place, evidence in _evidence(settings).items() if place not in not_there}
+
+
+def not_of_gpus(settings: Settings) -> dict[tuple[str, str], str]:
+    """Return, by model and pool of GPUs, why the rate that was measured is not taken as that of a pod there.
+
+    Evidence does not tell a GPU behind a forwarded port from the CPUs of a laptop. Raises EvidenceError.
+    """
     return {
-        (model, fleet.stack.triton.pool): rate
-        for model, rate in measured_rates(settings).items()
+        (model, pool): f"the rate of {model} was measured with its server on {evidence.where}, or behind a forwarded port, "
+        f"which says nothing of the GPUs of {pool}; give what a pod there holds with --rate {model}@{pool}=RATE"
+        for (model, pool), evidence in sorted(_evidence(settings).items())
+        if evidence.server_on_loopback and pool != CPU_POOL_NAME
+    }
+
+
+def _evidence(settings: Settings) -> dict[tuple[str, str], Measured]:
+    return {
+        (model, fleet.stack.triton.pool): evidence
+        for model, evidence in throughput.measured(settings).items()
         for fleet in settings.each_fleet
         if fleet.serves(model)
     }
@@ -109,7 +130,11 @@ def _nowhere(settings: Settings, models: Sequence[str], places: Sequence[str]) -
     if not places:
         return f"{names} can be on no pool: they want a GPU, and the stack has none"
     options = " ".join(f"--rate {model}@{places[0]}=120" for model in models if model in settings.models.serving)
-    return f"no pool is known to hold {names}; tune there (`modelctl tune … --stack FILE`), or give rates, like {options}"
+    elsewhere = "".join(f"; {why}" for (model, _), why in not_of_gpus(settings).items() if model in models)
+    return (
+        f"no pool is known to hold {names}; tune there (`modelctl tune … --stack FILE`), or give rates, like {options}"
+        f"{elsewhere}"
+    )
 
 
 def keys(name: str, models: Sequence[str], shape: Mapping[str, Any], **more: Any) -> dict[str, Any]:

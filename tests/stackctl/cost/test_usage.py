@@ -363,7 +363,9 @@ def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, mo
     plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
     found = throughput.measured(stack("prod", _without_digest(tuned)))
     where = "2 CPUs (Intel(R) Xeon(R) Processor)"
-    assert found == {"filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193)}
+    assert found == {
+        "filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193, server_on_loopback=True)
+    }
 
 
 def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from spec.settings import Settings
+from stackctl.cost import throughput
 from stackctl.cost.prices import PriceTable
-from stackctl.plan import command
+from stackctl.plan import command, stack
 from stackctl.plan.command import Planned, flow
 from stackctl.plan.stack import NoPlan
 from tests.command import run
@@ -61,6 +64,22 @@ def test_what_else_the_stack_file_needs_is_said() -> None:
     assert any(line.startswith("fleets[0].autoscaling.maxReplicas: 8 pods do not fit ") for line in planned(RATES).changes)
 
 
+@pytest.mark.parametrize("of", [dict, json.dumps])
+@pytest.mark.parametrize("prefix", ["triton-eks:", "", "triton-eks:config:"])
+def test_bounds_of_the_stack_are_kept_however_its_file_spells_them(prefix: str, of: Callable[[object], object]) -> None:
+    bounds = {"minReplicas": 1, "maxReplicas": 2, "warmPods": 1, "targets": {"rank": 3}}
+    others = {key: value for key, value in CONFIG.items() if key != "triton-eks:fleets"}
+    spelled = {f"{prefix}autoscaling": of(bounds), f"{prefix}fleets": CONFIG["triton-eks:fleets"]}
+
+    made = command.of(settings(THREE), {**others, **spelled}, RATES, PRICES)
+
+    assert [entry["autoscaling"] for entry in made.entries] == [
+        {"warmPods": 1, "minReplicas": 2, "maxReplicas": 8, "targets": {"rank": 3}},
+        {"warmPods": 1, "minReplicas": 3, "maxReplicas": 11},
+    ]
+    assert not [line for line in made.changes if line.startswith("fleets:")]
+
+
 def test_a_model_that_fits_no_gpu_of_a_pool_is_on_another() -> None:
     assert [fleet.pool.name for fleet in planned([*RATES, "rank@g5=1000"]).found.fleets if "rank" in fleet.models] == ["p4d"]
     with pytest.raises(NoPlan, match=r"^no pod has room in the memory of its GPUs for rank; add a pool with larger GPUs$"):
@@ -89,6 +108,38 @@ def test_everything_that_is_missing_is_asked_for_at_once() -> None:
         f"{model}@g5=120"
         for model in ("embed", "tokenize")
     ]
+
+
+def evidence(folder: Path, monkeypatch: pytest.MonkeyPatch, *, server_on_loopback: bool) -> Settings:
+    """The stack, whose models name evidence of 5 requests/s each but for `rank`."""
+    serving = {name: dict(wants) for name, wants in THREE["models.serving"].items()}
+    for model in ("embed", "tokenize"):
+        machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": server_on_loopback}
+        found = {"model": model, "winner": {"rate": 5}, "machine": machine}
+        (folder / f"{model}-x.json").write_text(json.dumps(found), encoding="utf-8")
+        serving[model]["tuned"] = f"benchmarks/results/{model}-x.json"
+    monkeypatch.setattr(throughput, "RESULTS", folder)
+    return settings({**THREE, "models.serving": serving})
+
+
+def test_a_measured_rate_is_that_of_the_pools_that_serve_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = evidence(tmp_path, monkeypatch, server_on_loopback=False)
+    assert stack.measured(elsewhere) == {("embed", "g5"): 5, ("tokenize", "cpu"): 5, ("tokenize", "g5"): 5}
+
+
+def test_a_rate_of_the_machine_of_the_load_is_not_that_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = evidence(tmp_path, monkeypatch, server_on_loopback=True)
+    assert stack.measured(here) == {("tokenize", "cpu"): 5}
+    said = (
+        "the rate of {0} was measured with its server on 2 CPUs (A CPU), or behind a forwarded port, which says nothing of "
+        "the GPUs of g5; give what a pod there holds with --rate {0}@g5=RATE"
+    )
+    with pytest.raises(NoPlan) as refused:
+        command.of(here, CONFIG, ["rank@p4d=5"], PRICES)
+    assert str(refused.value).endswith(f"like --rate embed@g5=120; {said.format('embed')}")
+    made = command.of(here, CONFIG, ["rank@p4d=5", "embed@g5=4"], PRICES)
+    assert said.format("tokenize") in made.notes
+    assert said.format("embed") not in made.notes
 
 
 @pytest.mark.parametrize(
@@ -139,6 +190,7 @@ def test_the_command_prints_what_can_be_pasted(monkeypatch: pytest.MonkeyPatch, 
     assert done.exit_code == 0, done.output
     said = done.stdout.splitlines()
     assert "nodes at the expected rates: 18,250.00 US$ a month (list prices of us-west-2 as of 2026-01-02)" in said
+    assert any(line.startswith("bound: no fleets with each model on one of them cost less than 17,") for line in said)
     assert "no other fleets with each model on one of them cost less: all were looked at" in said
     start = said.index("  triton-eks:fleets:")
     pasted = yaml.safe_load("\n".join(said[start : said.index("", start)]))
