@@ -326,7 +326,7 @@ class Site:
 
         with contextlib.suppress(processes.DeadlinePassed):
             processes.wait_until(well, "all to be well", seconds, poll=0.5)
-        assert not said, f"after {seconds:g} s: " + "; ".join(said)
+        assert not said, f"after {seconds:.0f} s: " + "; ".join(said)
         return time.monotonic() - begun
 
     def pinned(self) -> Path:

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,8 @@ from twin.host.home import TwinHome
 # KEDA, Envoy Gateway and Prometheus may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 AGENT_STARTS_IT = 60.0
-NEEDS_UP = 300.0
+PODS_MOVE = 300.0
+NEEDS_UP = 600.0
 MESSAGES = 100
 """So many that several workers are at them for seconds."""
 
@@ -52,8 +54,16 @@ def under_load(site: Site, fault: str) -> Iterator[Load]:
     assert account == Account(sent=account.sent, answered=account.sent, failed=0, shed=0), load.errors
 
 
+def left(seconds: float, begun: float, fault: str) -> float:
+    """Return what is left of so many seconds since `begun`."""
+    rest = begun + seconds - time.monotonic()
+    assert rest > 0, f"{fault}: its {seconds:g} s have passed before anybody could ask whether all is well"
+    return rest
+
+
 def well_again(site: Site, fault: str, seconds: float, begun: float) -> None:
-    site.wait_until_well(seconds)
+    """Wait until all is well, for so many seconds since `begun` at most."""
+    site.wait_until_well(left(seconds, begun, fault))
     print(f"{fault}: well again after {time.monotonic() - begun:.0f} s")
 
 
@@ -97,7 +107,7 @@ def test_a_killed_envoy_gateway_costs_no_request_and_tells_the_envoys_of_the_nex
         gone = site.pods(TRITON_NAMESPACE)[0]["metadata"]
         site.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["name"]))
         until(lambda: site.started_again(killed), "Envoy Gateway to be started again", AGENT_STARTS_IT)
-        well_again(site, "envoy-gateway", NEEDS_UP, begun)
+        well_again(site, "envoy-gateway", PODS_MOVE, begun)
         until(lambda: site.asked(newest(site)) > 0, "the new pod to be asked", AGENT_STARTS_IT)
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
 
@@ -131,9 +141,10 @@ def test_messages_of_a_killed_worker_are_answered_by_another_and_none_twice(site
 
 def answered_once(site: Site, sent: set[str], begun: float) -> None:
     """Wait until each message has its result; each was written once, and nothing is left in the queue or given up."""
-    until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", NEEDS_UP)
+    seconds = left(PODS_MOVE, begun, "messages")
+    until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", seconds)
     print(f"{len(sent)} messages: all answered after {time.monotonic() - begun:.0f} s")
-    until(lambda: site.queue().waiting() == 0, "the queue to be empty", NEEDS_UP)
+    until(lambda: site.queue().waiting() == 0, "the queue to be empty", left(PODS_MOVE, begun, "messages"))
     assert site.results(sent) == dict.fromkeys(sent, 1)
     assert site.given_up() == 0
 
@@ -146,7 +157,7 @@ def test_an_aws_that_does_not_answer_costs_no_request_and_no_message(site: Site)
             time.sleep(20)  # what the fault is
         begun = time.monotonic()
         answered_once(site, sent, begun)
-        well_again(site, "AWS, silent for 20 s", NEEDS_UP, begun)
+        well_again(site, "AWS, silent for 20 s", PODS_MOVE, begun)
 
 
 @pytest.mark.parametrize("answers", [0.0, 0.2], ids=["not at all", "a fifth of the time"])
@@ -162,7 +173,7 @@ def test_a_pod_that_starts_while_the_bucket_does_not_answer_waits_for_it(site: S
             with site.stopped("moto"):
                 time.sleep(1 - answers)
             time.sleep(answers)
-        well_again(site, fault, NEEDS_UP, begun)
+        well_again(site, fault, PODS_MOVE, begun)
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
 
 
@@ -185,7 +196,7 @@ def test_a_machine_that_is_gone_at_once_costs_no_request(site: Site) -> None:
         begun = time.monotonic()
         lost = site.lose(node)
         assert any(name.startswith("triton-") for name in lost)
-        well_again(site, f"a machine with {', '.join(lost)}", NEEDS_UP, begun)
+        well_again(site, f"a machine with {', '.join(lost)}", PODS_MOVE, begun)
 
 
 def test_a_release_that_does_not_load_stops_at_its_first_pod_and_the_one_before_goes_on(site: Site) -> None:
@@ -235,6 +246,17 @@ def test_three_minutes_of_faults_and_rollouts_lose_nothing_and_leak_nothing(site
     made = soak.soak(site, 180, seed=1, say=print, pace=3)
     assert soak.judged(made) == []
     assert {what for _, what, _ in made.done} > {"rollout"}
+
+
+def test_the_time_in_which_all_must_be_well_begins_with_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(Site, "wait_until_well", lambda _, seconds: waits.append(seconds))
+    site = Site(Twin(TwinHome(tmp_path)))
+    well_again(site, "moto", 300, time.monotonic() - 200)
+    with pytest.raises(AssertionError, match="moto: its 300 s have passed before"):
+        well_again(site, "moto", 300, time.monotonic() - 301)
+    (seconds,) = waits
+    assert 0 < seconds <= 100
 
 
 def seen(at: float, **more: int) -> soak.Look:
