@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from modelctl.loadgen import Account
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
 from tests.system.e2e import soak
 from tests.system.e2e.conftest import Twin
-from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Load, Site, until
+from tests.system.e2e.faulty import RATE, STACK, WORKER_NAMESPACE, Load, Site, until
 from twin.cluster.kube_api import Object, object_path
 from twin.host import processes
 from twin.host.home import TwinHome
@@ -46,7 +47,8 @@ def under_load(site: Site, fault: str) -> Iterator[Load]:
     begun = time.monotonic()
     try:
         yield load
-        until(lambda: load.answered >= 8, "a second of load after it", 30)
+        before = load.answered
+        until(lambda: load.answered >= before + RATE, "a second of load after it", 30)
     finally:
         account = load.end()
     # What `pytest -rP` shows: the figures of docs/faults.md.
@@ -246,6 +248,69 @@ def test_three_minutes_of_faults_and_rollouts_lose_nothing_and_leak_nothing(site
     made = soak.soak(site, 180, seed=1, say=print, pace=3)
     assert soak.judged(made) == []
     assert {what for _, what, _ in made.done} > {"rollout"}
+
+
+class Counting:
+    """A load of which another request has been answered whenever somebody looks."""
+
+    retried, errors = 0, {}
+
+    def __init__(self) -> None:
+        self._answered = itertools.count(100)
+
+    def start(self) -> None:
+        pass
+
+    @property
+    def answered(self) -> int:
+        return next(self._answered)
+
+    def end(self) -> Account:
+        return Account(sent=self.answered, answered=0, failed=0, shed=0)
+
+
+def test_the_load_goes_on_after_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    load = Counting()
+    monkeypatch.setattr(Site, "load", lambda _: load)
+    with pytest.raises(AssertionError), under_load(Site(Twin(TwinHome(tmp_path))), "nothing"):  # that of its account
+        pass
+    assert load.answered > 108
+
+
+def pod(name: str, uid: str, kind: str = "ReplicaSet", ready: str = "True") -> Object:
+    owner = {"kind": kind, "uid": f"of {name}", "controller": True}
+    return {
+        "metadata": {"name": name, "namespace": "triton", "uid": uid, "ownerReferences": [owner]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+class Cluster:
+    """The API with these pods, all on one machine. Another one stands in the place of `triton` from the third look on."""
+
+    def __init__(self) -> None:
+        self.pods = [pod("triton", "1"), pod("agent", "2", "DaemonSet")]
+        self.looks = 0
+
+    def delete(self, path: str, _: object = None) -> None:
+        self.pods = [one for one in self.pods if not path.endswith(f"/{one['metadata']['name']}")]
+
+    def get(self, _: str, **selected: str) -> Object:
+        self.looks += not selected
+        if self.looks == 3:
+            self.pods = [pod("triton", "3", ready="False")]
+        return {"items": self.pods}
+
+
+def test_a_machine_is_lost_when_others_stand_in_the_place_of_its_pods(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    monkeypatch.setattr(Site, "kube", cluster)
+    site = Site(Twin(TwinHome(tmp_path)))
+    assert site.lose("node") == ["agent", "triton"]
+    assert [one["metadata"]["uid"] for one in cluster.pods] == ["3"]
+    assert site.unready() == ["triton is not ready"]
 
 
 def test_the_time_in_which_all_must_be_well_begins_with_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
