@@ -165,6 +165,10 @@ class Site:
         address = next(one["ip"] for item in services for one in item["status"]["loadBalancer"].get("ingress", []))
         return Load(f"ipv4:{address}:{TRITON_GRPC_PORT}")
 
+    def uids(self) -> set[str]:
+        """Return those of all pods that the API has, also of those that end."""
+        return {pod["metadata"]["uid"] for pod in self.kube.get(object_path("v1", "pods"))["items"]}
+
     def pods(self, namespace: str, name: str = "") -> list[Object]:
         """Return the pods whose names begin so and that do not end, the oldest first."""
         found = self.kube.get(object_path("v1", "pods", namespace))["items"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import signal
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -325,16 +327,25 @@ def test_the_time_in_which_all_must_be_well_begins_with_the_fault(monkeypatch: p
 
 
 def seen(at: float, **more: int) -> soak.Look:
-    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`."""
-    usage = soak.Usage(2, 200.0, 80 + more.pop("descriptors", 0), 40 + more.pop("threads", 0))
+    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`.
+
+    `strays`: servers of pods that are gone, with as much each.
+    """
+    strays = more.pop("strays", 0)
+    servers = 2 + strays
+    usage = soak.Usage(
+        servers, 100.0 * servers, 40 * servers + more.pop("descriptors", 0), 20 * servers + more.pop("threads", 0)
+    )
     rest = {"shared_memory": 6, "temporary_files": 10, "pod_directories": 20}
-    return soak.Look(at, {"triton": usage}, **{key: value + more.get(key, 0) for key, value in rest.items()})
+    found = soak.Look(at, {"triton": usage}, **{key: value + more.get(key, 0) for key, value in rest.items()})
+    return replace(found, without_pod={"triton": strays} if strays else {})
 
 
 @pytest.mark.parametrize(
     ("more", "found"),
     [
         ({}, []),
+        ({"strays": 38}, ["triton: 38 processes of pods that are gone"]),
         ({"descriptors": 98}, []),
         ({"descriptors": 102}, ["triton: 40 descriptors became 91"]),
         ({"threads": 62}, ["triton: 20 threads became 51"]),
@@ -345,6 +356,18 @@ def seen(at: float, **more: int) -> soak.Look:
 )
 def test_what_leaks_is_named(more: dict[str, int], found: list[str]) -> None:
     assert soak.Soak(looks=[seen(15), seen(600, **more)]).leaks() == found
+
+
+def test_a_process_of_a_pod_that_is_gone_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there, gone = (str(uuid.uuid4()) for _ in range(2))
+    names = [f"pod-{there}-triton", f"pod-{gone}-triton", f"pod-{gone}-triton", "etcd", f"pod-{gone}-worker"]
+    no_pid = 2**22  # the kernel gives smaller ones
+    monkeypatch.setattr(soak.processes, "marked", lambda _: dict(enumerate(names, no_pid)))
+    monkeypatch.setattr(Site, "uids", lambda _: {there})
+    monkeypatch.setattr(soak, "ENDING_SECONDS", 0)
+    home = TwinHome(tmp_path)
+    home.pods.mkdir(parents=True)
+    assert soak.look(Site(Twin(home)), 1.0).without_pod == {"triton": 2, "worker": 1}
 
 
 def test_a_lost_request_and_a_result_that_was_written_twice_are_named() -> None:
