@@ -28,7 +28,7 @@ class NotServed(Failure):
 @dataclass(frozen=True)
 class Seen:
     """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences or metrics, left open.
+    without time for their golden inferences or metrics, left open, and which fleets had no pods.
     """
 
     wrong: list[str]
@@ -62,9 +62,12 @@ def watch(
 ) -> Seen:
     """Watch all fleets of a stack for `limits.watch` seconds, or until something is wrong. `tell` gets a line per step.
 
-    Raises NotServed, FleetError and StoreError.
+    A fleet without pods, as autoscaling may leave one that nobody asks, is left open. Raises NotServed where none has any,
+    FleetError and StoreError.
     """
     watches = [Watch(release, one, slo_p95_ms, limits, tell) for one in fleets]
+    if not any(one.began_with_pods for one in watches):
+        raise NotServed("there are no pods to watch; run this after `pulumi up`")
     for _ in until(limits.watch, limits.poll, lambda: None):
         if wrong := [sentence for one in watches for sentence in one.look()]:
             return Seen(wrong, [], [line for one in watches for line in one.figures()])
@@ -83,7 +86,7 @@ class Watch:
         limits: Limits,
         tell: Callable[[str], None],
     ) -> None:
-        """Raises NotServed, FleetError and StoreError."""
+        """Raises FleetError and StoreError."""
         self._release = release
         self._watched = watched
         self._fleet = watched.fleet
@@ -99,8 +102,7 @@ class Watch:
         self._proven: set[str] = set()
         self._unproven: list[str] = []
         self._uncounted: list[str] = []
-        if not self._fleet.pods():
-            raise NotServed(f"there are no pods{self._of()} to watch; run this after `pulumi up`")
+        self.began_with_pods = bool(self._fleet.pods())
         self._pods = Pods(self._fleet, limits, lambda: None, tell)
 
     def look(self) -> list[str]:
@@ -117,8 +119,13 @@ class Watch:
         return [*wrong, *self._watched.told(self._gate.breaches())]
 
     def end(self) -> list[str]:
-        """Return what few requests, or pods without time, left open. Raises NotServed when no pod answered."""
+        """Return what few requests, or pods without time, left open. Raises NotServed where pods never answered.
+
+        Pods that a fleet without any gets at last may still be starting.
+        """
         if not self._proven and not self._unproven:
+            if not self.began_with_pods:
+                return self._watched.told(["there were no pods to watch"])
             raise NotServed(f"no pod{self._of()} answered in {self._limits.watch:g} s; `kubectl get pods` says what they do")
         undecided = self._gate.undecided()
         return [*self._unproven, *(self._uncounted if undecided else ()), *self._watched.told(undecided)]

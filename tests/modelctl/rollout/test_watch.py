@@ -1,7 +1,7 @@
 """`modelctl watch` where pods do not answer, or as a test says. On real servers: tests/system/serving/test_watch.py."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +146,6 @@ def test_each_fleet_is_judged_by_its_own_models_and_pods(store: Store, tmp_path:
         ]
         wrong = watch(release, fleets, {}, Limits(watch=0), lambda _: None)
         right = watch(release, fleets[:1], {}, Limits(watch=0), lambda _: None)
-        with pytest.raises(NotServed, match=r"^there are no pods of fleet g7 to watch; "):
-            watch(release, [*fleets, Watched(IdleFleet([]), {}, [], "g7")], {}, Limits(watch=0), lambda _: None)
     assert asked == {"a": {"adder", "left"}, "b": {"adder", "right"}}
     assert wrong.wrong == ["b: right version 1 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05)"]
     assert right.open == [
@@ -160,6 +158,43 @@ def test_each_fleet_is_judged_by_its_own_models_and_pods(store: Store, tmp_path:
         "fleet g5: left",
         "fleet g6: right",
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong", "open_"),
+    [
+        (7.0, [f"a: {WRONG}"], []),
+        (1.0, [], ["fleet g6: there were no pods to watch", "fleet g5: adder version 1 got 0 of 100 requests"]),
+    ],
+)
+def test_a_fleet_without_pods_is_left_open_and_the_others_are_judged(
+    store: Store, tmp_path: Path, answer: float, wrong: list[str], open_: list[str]
+) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    with answering_pod(lambda _: out(answer)) as pod:
+        fleets = [Watched(IdleFleet(pods), {"adder": 1}, ["adder"], name) for name, pods in (("g6", []), ("g5", [pod]))]
+        seen = watch(release, fleets, {}, Limits(watch=0), lambda _: None)
+        with pytest.raises(NotServed, match=r"^there are no pods to watch; run this after `pulumi up`$"):
+            watch(release, fleets[:1], {}, Limits(watch=0), lambda _: None)
+    assert (seen.wrong, seen.open) == (wrong, open_)
+
+
+def test_a_fleet_that_gets_its_first_pod_meanwhile_is_judged_by_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
+    pods: list[Pod] = []
+    with answering_pod(lambda _: out(1.0), "g5") as one, answering_pod(lambda _: out(7.0)) as late:
+
+        def looks(*_: object) -> Iterator[None]:
+            yield
+            pods.append(late)
+            yield
+
+        monkeypatch.setattr(watch_module, "until", looks)
+        fleets = [Watched(IdleFleet(of), {"adder": 1}, ["adder"], name) for name, of in (("g6", pods), ("g5", [one]))]
+        seen = watch(release, fleets, {}, Limits(watch=0), lambda _: None)
+    assert seen.wrong == [f"a: {WRONG}"]
 
 
 def test_a_stack_file_says_which_fleets_are_watched(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -164,6 +165,10 @@ class Site:
         address = next(one["ip"] for item in services for one in item["status"]["loadBalancer"].get("ingress", []))
         return Load(f"ipv4:{address}:{TRITON_GRPC_PORT}")
 
+    def uids(self) -> set[str]:
+        """Return those of all pods that the API has, also of those that end."""
+        return {pod["metadata"]["uid"] for pod in self.kube.get(object_path("v1", "pods"))["items"]}
+
     def pods(self, namespace: str, name: str = "") -> list[Object]:
         """Return the pods whose names begin so and that do not end, the oldest first."""
         found = self.kube.get(object_path("v1", "pods", namespace))["items"]
@@ -249,13 +254,26 @@ class Site:
         return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"][names[0]])
 
     def lose(self, node: str) -> list[str]:
-        """Have a machine be gone at once with its pods; return their names. The next machine has its name."""
+        """Have a machine be gone at once with its pods; return their names, when others stand in their places.
+
+        The next machine has its name. Until there are others, what counts ready pods may still count those that are lost.
+        """
         path = object_path("v1", "nodes", None, node)
+        before = self._counted()
         self.kube.delete(path)
         found = self.kube.get(object_path("v1", "pods"), fieldSelector=f"spec.nodeName={node}")["items"]
         for pod in found:
             metadata = pod["metadata"]
             self.kube.delete(object_path("v1", "pods", metadata["namespace"], metadata["name"]), {"gracePeriodSeconds": 0})
+        lost = {pod["metadata"]["uid"] for pod in found}
+        places = Counter(_owner(pod) for pod in before if pod["metadata"]["uid"] in lost)
+        known = {pod["metadata"]["uid"] for pod in before}
+
+        def replaced() -> bool:
+            others = Counter(_owner(pod) for pod in self._counted() if pod["metadata"]["uid"] not in known)
+            return others >= places
+
+        until(replaced, f"others in the place of the pods of {node}", 120)
         return sorted(pod["metadata"]["name"] for pod in found)
 
     def release(self, path: str, more: str) -> None:
@@ -293,6 +311,17 @@ class Site:
         except (KubeError, httpx.HTTPError) as error:
             return [f"{type(error).__name__}: {error}"]
 
+    def unready(self) -> list[str]:
+        """Return which pods of Deployments and StatefulSets are not ready, whatever those count."""
+        found = [pod for pod in self._counted() if _untrue(pod, {"Ready": "True"})]
+        return [f"{pod['metadata']['name']} is not ready" for pod in found]
+
+    def _counted(self) -> list[Object]:
+        """Return the pods that Deployments and StatefulSets count: those that neither end nor have ended."""
+        found = self.kube.get(object_path("v1", "pods"))["items"]
+        staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in staying if _owner(pod) and pod["status"].get("phase") not in {"Succeeded", "Failed"}]
+
     def _of_the_cluster(self) -> list[str]:
         found = []
         kube = self.kube
@@ -302,6 +331,7 @@ class Site:
                 counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
                 if status.get("observedGeneration") != item["metadata"]["generation"] or counts != [wanted] * 3:
                     found.append(f"{name} has {counts} of {wanted} pods (all, updated, ready)")
+        found += self.unready()
         service = kube.get(object_path("apiregistration.k8s.io/v1", "apiservices", None, _EXTERNAL_METRICS))
         found += [f"KEDA's metrics: {one}" for one in _untrue(service, {"Available": "True"})]
         for item in kube.get(object_path("keda.sh/v1alpha1", "scaledobjects"))["items"]:
@@ -326,7 +356,7 @@ class Site:
 
         with contextlib.suppress(processes.DeadlinePassed):
             processes.wait_until(well, "all to be well", seconds, poll=0.5)
-        assert not said, f"after {seconds:g} s: " + "; ".join(said)
+        assert not said, f"after {seconds:.0f} s: " + "; ".join(said)
         return time.monotonic() - begun
 
     def pinned(self) -> Path:
@@ -345,6 +375,12 @@ def _answers(pod: Object) -> bool:
         return False
     url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/health/ready"
     return httpx.get(url, timeout=5, trust_env=False).status_code == httpx.codes.OK
+
+
+def _owner(pod: Object) -> str:
+    """Return the uid of the ReplicaSet or StatefulSet whose pod it is; empty where it is no such pod."""
+    owners = pod["metadata"].get("ownerReferences", [])
+    return next((one["uid"] for one in owners if one["kind"] in {"ReplicaSet", "StatefulSet"}), "")
 
 
 def _untrue(item: Object, wanted: dict[str, str]) -> list[str]:

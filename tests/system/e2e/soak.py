@@ -15,7 +15,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,9 @@ FAULT_SECONDS, ROLLOUT_SECONDS, LOOK_SECONDS = 120.0, 180.0, 30.0
 WELL_SECONDS = 300.0
 MESSAGES = 20
 """Put into the queue with each fault."""
-_UID = re.compile(r"^pod-[0-9a-f-]{36}-")
+ENDING_SECONDS = 60.0
+"""As long the processes of a pod may run on when the API has it no more."""
+_UID = re.compile(r"^pod-([0-9a-f-]{36})-")
 
 
 def _kill(*of: str) -> Callable[[Site], None]:
@@ -88,6 +90,8 @@ class Look:
     shared_memory: int
     temporary_files: int
     pod_directories: int
+    without_pod: dict[str, int] = field(default_factory=dict)
+    """Processes of pods that the API no longer has, by name."""
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Soak:
             for what, slack in (("descriptors", 30), ("threads", 20)):
                 if after[what] > 1.5 * before[what] + slack:
                     found.append(f"{name}: {before[what]:.0f} {what} became {after[what]:.0f}")
+        found += [f"{name}: {number} processes of pods that are gone" for name, number in last.without_pod.items()]
         servers = {look.at: max(1, look.usage["triton"].processes) for look in (first, last)}
         if last.shared_memory / servers[last.at] > 1.5 * first.shared_memory / servers[first.at] + 2:
             found.append(f"/dev/shm: {first.shared_memory} files became {last.shared_memory}")
@@ -144,7 +149,30 @@ def look(site: Site, at: float) -> Look:
         len(list(Path(SHARED_MEMORY).glob(f"{site.home.shared_memory_prefix}*"))),
         sum(1 for path in site.home.temporary.rglob("*")),
         len(list(site.home.pods.iterdir())),
+        _without_pod(site),
     )
+
+
+def _without_pod(site: Site) -> dict[str, int]:
+    """Return how many processes of pods that are gone still run after a while, by name."""
+    strays: dict[int, str] = {}
+
+    def none() -> bool:
+        # In this order: a pod that comes meanwhile has no process among these yet.
+        running = processes.marked(site.home)
+        strays.clear()
+        strays.update(strays_among(running, site.uids()))
+        return not strays
+
+    with contextlib.suppress(processes.DeadlinePassed):
+        until(none, "the processes of pods that are gone to end", ENDING_SECONDS)
+    return dict(sorted(collections.Counter(strays.values()).items()))
+
+
+def strays_among(running: Mapping[int, str], uids: Collection[str]) -> dict[int, str]:
+    """Return those of the processes (pid: name) that are of a pod, but of none of these: pid and container."""
+    found = {pid: (name, _UID.match(name)) for pid, name in running.items()}
+    return {pid: _UID.sub("", name) for pid, (name, of) in found.items() if of and of[1] not in uids}
 
 
 def soak(site: Site, seconds: float, seed: int, say: Callable[[str], None], pace: float = 1.0) -> Soak:

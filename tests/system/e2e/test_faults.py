@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +17,7 @@ from modelctl.loadgen import Account
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
 from tests.system.e2e import soak
 from tests.system.e2e.conftest import Twin
-from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Load, Site, until
+from tests.system.e2e.faulty import RATE, STACK, WORKER_NAMESPACE, Load, Site, until
 from twin.cluster.kube_api import Object, object_path
 from twin.host import processes
 from twin.host.home import TwinHome
@@ -21,7 +25,8 @@ from twin.host.home import TwinHome
 # KEDA, Envoy Gateway and Prometheus may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 AGENT_STARTS_IT = 60.0
-NEEDS_UP = 300.0
+PODS_MOVE = 300.0
+NEEDS_UP = 600.0
 MESSAGES = 100
 """So many that several workers are at them for seconds."""
 
@@ -44,7 +49,8 @@ def under_load(site: Site, fault: str) -> Iterator[Load]:
     begun = time.monotonic()
     try:
         yield load
-        until(lambda: load.answered >= 8, "a second of load after it", 30)
+        before = load.answered
+        until(lambda: load.answered >= before + RATE, "a second of load after it", 30)
     finally:
         account = load.end()
     # What `pytest -rP` shows: the figures of docs/faults.md.
@@ -52,8 +58,16 @@ def under_load(site: Site, fault: str) -> Iterator[Load]:
     assert account == Account(sent=account.sent, answered=account.sent, failed=0, shed=0), load.errors
 
 
+def left(seconds: float, begun: float, fault: str) -> float:
+    """Return what is left of so many seconds since `begun`."""
+    rest = begun + seconds - time.monotonic()
+    assert rest > 0, f"{fault}: its {seconds:g} s have passed before anybody could ask whether all is well"
+    return rest
+
+
 def well_again(site: Site, fault: str, seconds: float, begun: float) -> None:
-    site.wait_until_well(seconds)
+    """Wait until all is well, for so many seconds since `begun` at most."""
+    site.wait_until_well(left(seconds, begun, fault))
     print(f"{fault}: well again after {time.monotonic() - begun:.0f} s")
 
 
@@ -97,7 +111,7 @@ def test_a_killed_envoy_gateway_costs_no_request_and_tells_the_envoys_of_the_nex
         gone = site.pods(TRITON_NAMESPACE)[0]["metadata"]
         site.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["name"]))
         until(lambda: site.started_again(killed), "Envoy Gateway to be started again", AGENT_STARTS_IT)
-        well_again(site, "envoy-gateway", NEEDS_UP, begun)
+        well_again(site, "envoy-gateway", PODS_MOVE, begun)
         until(lambda: site.asked(newest(site)) > 0, "the new pod to be asked", AGENT_STARTS_IT)
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
 
@@ -131,9 +145,10 @@ def test_messages_of_a_killed_worker_are_answered_by_another_and_none_twice(site
 
 def answered_once(site: Site, sent: set[str], begun: float) -> None:
     """Wait until each message has its result; each was written once, and nothing is left in the queue or given up."""
-    until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", NEEDS_UP)
+    seconds = left(PODS_MOVE, begun, "messages")
+    until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", seconds)
     print(f"{len(sent)} messages: all answered after {time.monotonic() - begun:.0f} s")
-    until(lambda: site.queue().waiting() == 0, "the queue to be empty", NEEDS_UP)
+    until(lambda: site.queue().waiting() == 0, "the queue to be empty", left(PODS_MOVE, begun, "messages"))
     assert site.results(sent) == dict.fromkeys(sent, 1)
     assert site.given_up() == 0
 
@@ -146,7 +161,7 @@ def test_an_aws_that_does_not_answer_costs_no_request_and_no_message(site: Site)
             time.sleep(20)  # what the fault is
         begun = time.monotonic()
         answered_once(site, sent, begun)
-        well_again(site, "AWS, silent for 20 s", NEEDS_UP, begun)
+        well_again(site, "AWS, silent for 20 s", PODS_MOVE, begun)
 
 
 @pytest.mark.parametrize("answers", [0.0, 0.2], ids=["not at all", "a fifth of the time"])
@@ -162,7 +177,7 @@ def test_a_pod_that_starts_while_the_bucket_does_not_answer_waits_for_it(site: S
             with site.stopped("moto"):
                 time.sleep(1 - answers)
             time.sleep(answers)
-        well_again(site, fault, NEEDS_UP, begun)
+        well_again(site, fault, PODS_MOVE, begun)
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
 
 
@@ -185,7 +200,7 @@ def test_a_machine_that_is_gone_at_once_costs_no_request(site: Site) -> None:
         begun = time.monotonic()
         lost = site.lose(node)
         assert any(name.startswith("triton-") for name in lost)
-        well_again(site, f"a machine with {', '.join(lost)}", NEEDS_UP, begun)
+        well_again(site, f"a machine with {', '.join(lost)}", PODS_MOVE, begun)
 
 
 def test_a_release_that_does_not_load_stops_at_its_first_pod_and_the_one_before_goes_on(site: Site) -> None:
@@ -237,17 +252,100 @@ def test_three_minutes_of_faults_and_rollouts_lose_nothing_and_leak_nothing(site
     assert {what for _, what, _ in made.done} > {"rollout"}
 
 
+class Counting:
+    """A load of which another request has been answered whenever somebody looks."""
+
+    retried, errors = 0, {}
+
+    def __init__(self) -> None:
+        self._answered = itertools.count(100)
+
+    def start(self) -> None:
+        pass
+
+    @property
+    def answered(self) -> int:
+        return next(self._answered)
+
+    def end(self) -> Account:
+        return Account(sent=self.answered, answered=0, failed=0, shed=0)
+
+
+def test_the_load_goes_on_after_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    load = Counting()
+    monkeypatch.setattr(Site, "load", lambda _: load)
+    with pytest.raises(AssertionError), under_load(Site(Twin(TwinHome(tmp_path))), "nothing"):  # that of its account
+        pass
+    assert load.answered > 108
+
+
+def pod(name: str, uid: str, kind: str = "ReplicaSet", ready: str = "True") -> Object:
+    owner = {"kind": kind, "uid": f"of {name}", "controller": True}
+    return {
+        "metadata": {"name": name, "namespace": "triton", "uid": uid, "ownerReferences": [owner]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+class Cluster:
+    """The API with these pods, all on one machine. Another one stands in the place of `triton` from the third look on."""
+
+    def __init__(self) -> None:
+        self.pods = [pod("triton", "1"), pod("agent", "2", "DaemonSet")]
+        self.looks = 0
+
+    def delete(self, path: str, _: object = None) -> None:
+        self.pods = [one for one in self.pods if not path.endswith(f"/{one['metadata']['name']}")]
+
+    def get(self, _: str, **selected: str) -> Object:
+        self.looks += not selected
+        if self.looks == 3:
+            self.pods = [pod("triton", "3", ready="False")]
+        return {"items": self.pods}
+
+
+def test_a_machine_is_lost_when_others_stand_in_the_place_of_its_pods(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    monkeypatch.setattr(Site, "kube", cluster)
+    site = Site(Twin(TwinHome(tmp_path)))
+    assert site.lose("node") == ["agent", "triton"]
+    assert [one["metadata"]["uid"] for one in cluster.pods] == ["3"]
+    assert site.unready() == ["triton is not ready"]
+
+
+def test_the_time_in_which_all_must_be_well_begins_with_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(Site, "wait_until_well", lambda _, seconds: waits.append(seconds))
+    site = Site(Twin(TwinHome(tmp_path)))
+    well_again(site, "moto", 300, time.monotonic() - 200)
+    with pytest.raises(AssertionError, match="moto: its 300 s have passed before"):
+        well_again(site, "moto", 300, time.monotonic() - 301)
+    (seconds,) = waits
+    assert 0 < seconds <= 100
+
+
 def seen(at: float, **more: int) -> soak.Look:
-    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`."""
-    usage = soak.Usage(2, 200.0, 80 + more.pop("descriptors", 0), 40 + more.pop("threads", 0))
+    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`.
+
+    `strays`: servers of pods that are gone, with as much each.
+    """
+    strays = more.pop("strays", 0)
+    servers = 2 + strays
+    usage = soak.Usage(
+        servers, 100.0 * servers, 40 * servers + more.pop("descriptors", 0), 20 * servers + more.pop("threads", 0)
+    )
     rest = {"shared_memory": 6, "temporary_files": 10, "pod_directories": 20}
-    return soak.Look(at, {"triton": usage}, **{key: value + more.get(key, 0) for key, value in rest.items()})
+    found = soak.Look(at, {"triton": usage}, **{key: value + more.get(key, 0) for key, value in rest.items()})
+    return replace(found, without_pod={"triton": strays} if strays else {})
 
 
 @pytest.mark.parametrize(
     ("more", "found"),
     [
         ({}, []),
+        ({"strays": 38}, ["triton: 38 processes of pods that are gone"]),
         ({"descriptors": 98}, []),
         ({"descriptors": 102}, ["triton: 40 descriptors became 91"]),
         ({"threads": 62}, ["triton: 20 threads became 51"]),
@@ -258,6 +356,18 @@ def seen(at: float, **more: int) -> soak.Look:
 )
 def test_what_leaks_is_named(more: dict[str, int], found: list[str]) -> None:
     assert soak.Soak(looks=[seen(15), seen(600, **more)]).leaks() == found
+
+
+def test_a_process_of_a_pod_that_is_gone_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there, gone = (str(uuid.uuid4()) for _ in range(2))
+    names = [f"pod-{there}-triton", f"pod-{gone}-triton", f"pod-{gone}-triton", "etcd", f"pod-{gone}-worker"]
+    no_pid = 2**22  # the kernel gives smaller ones
+    monkeypatch.setattr(soak.processes, "marked", lambda _: dict(enumerate(names, no_pid)))
+    monkeypatch.setattr(Site, "uids", lambda _: {there})
+    monkeypatch.setattr(soak, "ENDING_SECONDS", 0)
+    home = TwinHome(tmp_path)
+    home.pods.mkdir(parents=True)
+    assert soak.look(Site(Twin(home)), 1.0).without_pod == {"triton": 2, "worker": 1}
 
 
 def test_a_lost_request_and_a_result_that_was_written_twice_are_named() -> None:
