@@ -99,9 +99,10 @@ def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
 
 
 def cpu_pool_spec(pool: CpuPool) -> dict[str, Any]:
-    """Return the spec of the NodePool of the workers' nodes.
+    """Return the spec of the NodePool of the nodes without GPUs.
 
-    Here a node goes when its workers fit others, too: they start in seconds, and give back what they have not finished.
+    Here a node goes when its pods fit others, too: workers start in seconds, and give back what they have not finished; of
+    a fleet, one pod at a time is moved (its disruption budget).
     """
     return {
         "template": _template(pool, cpu_pool.LABELS, CPU_TAINT, ("on-demand",)),

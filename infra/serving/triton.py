@@ -181,6 +181,9 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         # The device plugin mounts the MPS daemon's, without which CUDA does not start
         # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
         computed["shm"] = {"enabled": False}
+    if isinstance(args.pool, CpuPool):
+        # docs/facts/scaling.md#preferences-of-pods: a node for each pod, were they to prefer hosts of their own.
+        computed["spread"] = {"host": ""}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
     if longest_stream(args.models.serving):

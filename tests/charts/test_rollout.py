@@ -116,6 +116,13 @@ def test_pods_spread_over_hosts_and_zones_within_one_revision() -> None:
     ]
 
 
+def test_pods_share_hosts_where_they_are_not_to_be_spread_over_them() -> None:
+    constraints = rendering.pod({"spread": {"host": ""}})["topologySpreadConstraints"]
+    assert [(c["topologyKey"], c["whenUnsatisfiable"]) for c in constraints] == [
+        ("topology.kubernetes.io/zone", "ScheduleAnyway")
+    ]
+
+
 def test_placement_is_passed_through() -> None:
     pod = rendering.pod({"priorityClassName": "inference"})
     assert pod["nodeSelector"] == {"triton-eks/pool": "g5"}

@@ -61,6 +61,17 @@ def test_the_pods_of_a_fleet_load_its_models_alone_on_its_nodes(
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["nvidia.com/gpu" if gpus else "triton-eks/pool"]
 
 
+@pytest.mark.parametrize(
+    ("name", "topologies"),
+    [
+        ("cpu", ["topology.kubernetes.io/zone"]),
+        ("g5", ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
+    ],
+)
+def test_pods_prefer_hosts_of_their_own_unless_karpenter_would_start_one_for_each(name: str, topologies: list[str]) -> None:
+    assert [one["topologyKey"] for one in pods(name)["topologySpreadConstraints"]] == topologies
+
+
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
     made = read({"gateway": GATEWAY, **changes})
     assert made.gateway is not None

@@ -109,13 +109,17 @@ class Nodes(Twin):
         self.kube.patch(path, body, kind="merge")
 
     def most_leaving(self, pool: str, done: Callable[[], bool], what: str) -> int:
-        """Wait until `done`; the most nodes of a pool that were on their way out at one moment."""
+        """Wait until `done`; the most nodes of a pool that were on their way out at one moment, while their instance ran.
+
+        A node whose instance is ended is none to Karpenter's budget, though it stays for as long as it takes to be deleted.
+        """
         most = 0
 
         def look() -> bool:
             nonlocal most
             listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
-            most = max(most, sum(not _stays(node) for node in listed if _joined(node)))
+            leaving = {_instance(node) for node in listed if _joined(node) and not _stays(node)}
+            most = max(most, len(leaving & self.instances(pool).keys()))
             return done()
 
         self.until(look, what)
@@ -132,6 +136,10 @@ class Nodes(Twin):
         """How often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
         found: dict[str, dict[str, int]] = json.loads((self.home.path / "charts/karpenter/aws-calls.json").read_text())
         return found
+
+
+def _instance(node: Object) -> str:
+    return str(node["spec"]["providerID"]).rpartition("/")[2]
 
 
 def _joined(node: Object) -> bool:
@@ -176,7 +184,7 @@ def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> N
     assert cpu["spec"]["taints"] == [{"key": "triton-eks/pool", "value": "cpu", "effect": "NoSchedule"}]
 
     (instance,) = nodes.instances("g5").values()
-    assert gpu["spec"]["providerID"].rpartition("/")[2] == instance["InstanceId"]
+    assert _instance(gpu) == instance["InstanceId"]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (tags["Name"], tags["kubernetes.io/cluster/triton-local"]) == ("triton-local-g5", "owned")
     (image,) = nodes.aws("ec2").describe_images(ImageIds=[instance["ImageId"]])["Images"]
@@ -257,7 +265,7 @@ def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
     nodes.deploy("spot", 1)
     (before,) = nodes.placed("spot", 1).values()
     node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
-    instance = node["spec"]["providerID"].rpartition("/")[2]
+    instance = _instance(node)
     sqs = nodes.aws("sqs")
     url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
     warning = {
