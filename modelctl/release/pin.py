@@ -174,6 +174,8 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str |
         values["others"] = {model: _on_one_line(versions) for model, versions in manifest.others.items()}
     if manifest.ensembles:
         values["ensembles"] = {model: _on_one_line(steps) for model, steps in manifest.ensembles.items()}
+    if manifest.asks:
+        values["asks"] = {model: _on_one_line(asked) for model, asked in manifest.asks.items()}
     if manifest.tensorrt:
         # Quoted, or 10.10 would be read back as 10.1.
         quoted = {model: [DoubleQuotedScalarString(one) for one in built] for model, built in manifest.tensorrt.items()}
@@ -223,7 +225,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "tensorrt", "decoupled", "selfPlaced")
+        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced")
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)

@@ -153,6 +153,7 @@ def _entry(model: Model) -> ModelEntry:
         backend=model.backend,
         others=model.others,
         steps=model.steps,
+        asks=model.asks,
         decoupled=model.decoupled,
         selfPlaced=model.self_placed,
         tensorrt=model.tensorrt,

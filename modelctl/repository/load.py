@@ -18,6 +18,7 @@ from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
 from modelctl.repository.rules import (
+    asks,
     contents,
     ensembles,
     files,
@@ -91,6 +92,11 @@ class Model:
     def steps(self) -> tuple[str, ...]:
         """Return the models of an ensemble, each once."""
         return tuple(dict.fromkeys(step.model_name for step in self.config.ensemble_scheduling.step))
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Return the models that it asks by itself, each once."""
+        return asks.asked(self.config)
 
     @property
     def decoupled(self) -> bool:
@@ -177,6 +183,9 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
+        if draft.config is not None:
+            path = draft.directory / CONFIG_FILE
+            problems += [Problem(path, message) for message in asks.check(name, draft.config, drafts)]
         if draft.config is not None and backends.is_ensemble(draft.config):
             path = draft.directory / CONFIG_FILE
             problems += [Problem(path, message) for message in ensembles.check(name, draft.config, peers)]

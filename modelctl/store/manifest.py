@@ -45,9 +45,10 @@ class ModelEntry(BaseModel):
     """One model of a release, and the backend (or `ensemble`) that serves it.
 
     `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
-    ensemble. `decoupled`: its config says that a request has any number of responses; of an ensemble its steps do.
-    `self_placed`: it takes its GPUs by itself (KIND_MODEL), so that its instances are not per GPU. `tensorrt` are the
-    versions that built its plans. Manifests from before these four were written say none of it.
+    ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a request
+    has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself (KIND_MODEL), so
+    that its instances are not per GPU. `tensorrt` are the versions that built its plans. Manifests from before these five
+    were written say none of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -56,6 +57,7 @@ class ModelEntry(BaseModel):
     backend: Name
     others: tuple[Version, ...] = ()
     steps: tuple[Name, ...] = ()
+    asks: tuple[Name, ...] = ()
     decoupled: bool = False
     self_placed: bool = Field(default=False, alias="selfPlaced")
     tensorrt: tuple[Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,5}){0,3}$")], ...] = ()
@@ -141,6 +143,11 @@ class Manifest(BaseModel):
     def ensembles(self) -> dict[str, list[str]]:
         """Return the steps of each ensemble: the stack's `models.release.ensembles`."""
         return {name: list(entry.steps) for name, entry in self.models.items() if entry.steps}
+
+    @property
+    def asks(self) -> dict[str, list[str]]:
+        """Return the models that each model asks by itself: the stack's `models.release.asks`."""
+        return {name: list(entry.asks) for name, entry in self.models.items() if entry.asks}
 
     @property
     def tensorrt(self) -> dict[str, list[str]]:

@@ -42,6 +42,11 @@ class Release(Section):
         default_factory=dict,
         description="by ensemble, the models of its steps; without it: the release says of none that it is an ensemble",
     )
+    asks: dict[ModelName, Annotated[tuple[ModelName, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="by model, the models that it asks by itself inside of its server, as its config.pbtxt names them; "
+        "without it: the release says of none that it asks others",
+    )
     decoupled: tuple[ModelName, ...] = Field(
         default=(),
         description="the models whose config.pbtxt says that a request has any number of responses; without it: those of "
@@ -93,10 +98,11 @@ class Release(Section):
     def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
         """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
+        lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
         lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
         named = [
             (f"{key}.{name}", name)
-            for key, by in (("ensembles", self.ensembles), ("tensorrt", self.tensorrt))
+            for key, by in (("ensembles", self.ensembles), ("asks", self.asks), ("tensorrt", self.tensorrt))
             for name in by
         ]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
@@ -111,6 +117,9 @@ class Release(Section):
         for name, steps in self.ensembles.items():
             if name in steps:
                 yield at.problem(f"ensembles.{name}", "is a step of itself; name the models of its steps")
+        for name, asked in self.asks.items():
+            if name in asked:
+                yield at.problem(f"asks.{name}", "is the model itself; name the others that it asks")
 
     @rule
     def _previous_is_another(self, at: Place) -> Iterator[Problem]:
@@ -210,6 +219,13 @@ class Models(Section):
     def ensembles(self) -> Mapping[str, tuple[str, ...]]:
         """Return the steps of each ensemble of the release."""
         return self.release.ensembles if self.release is not None else {}
+
+    @property
+    def needed(self) -> Mapping[str, tuple[str, ...]]:
+        """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
+        by = (self.ensembles, self.release.asks if self.release is not None else {})
+        names = dict.fromkeys(name for one in by for name in one)
+        return {name: tuple(dict.fromkeys(other for one in by for other in one.get(name, ()))) for name in names}
 
     def is_decoupled(self, model: str) -> bool:
         """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.

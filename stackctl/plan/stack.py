@@ -196,22 +196,22 @@ def _device(settings: Settings, model: str) -> str:
 
 
 def _together(settings: Settings) -> list[tuple[str, ...]]:
-    """Return the models that have to be on one fleet: an ensemble with its steps, and every other model by itself.
+    """Return the models that have to be on one fleet: a model with those that its server has to have, and others alone.
 
     Raises NoPlan for a model of the release of which nobody says how often it is asked.
     """
-    ensembles, release = settings.models.ensembles, settings.models.release
+    ensembles, needed, release = settings.models.ensembles, settings.models.needed, settings.models.release
     names = sorted({*settings.models.serving, *(release.models if release is not None else ())})
-    steps = {step for own in ensembles.values() for step in own}
-    silent = [name for name in names if name not in settings.models.serving and name not in ensembles and name not in steps]
+    within = {*ensembles, *(other for own in needed.values() for other in own)}
+    silent = [name for name in names if name not in settings.models.serving and name not in within]
     if silent:
         raise NoPlan(
             f"models.serving says no rates of {', '.join(silent)}, which the release has; add them, or, for an ensemble, "
             "release again (`modelctl release … --pin`), so that the stack file says of which models it is one"
         )
     groups: list[set[str]] = [{name} for name in names]
-    for ensemble, own in ensembles.items():
-        joined = [group for group in groups if group & {ensemble, *own}]
+    for model, own in needed.items():
+        joined = [group for group in groups if group & {model, *own}]
         groups = [group for group in groups if group not in joined] + [set().union(*joined)]
     return sorted(tuple(sorted(group)) for group in groups)
 

@@ -287,6 +287,15 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"models.release": {**RELEASE, "asks": {"pipeline": ["tokenize", "rank"], "rank": ["embed", "tokenize"]}}},
+        [
+            "models.release.serving: is missing; release 3f2a9c1b7d04 was made without models.serving; run `python -m "
+            "modelctl release … --pin stacks/Pulumi.staging.yaml`",
+            "fleets[1].models[1]: 'pipeline' asks rank inside of its server, and the fleet lacks it; add it",
+            "fleets[2].models[0]: 'rank' asks embed, tokenize inside of its server, and the fleet lacks them; add them",
+        ],
+    ),
+    (
         {"models.serving.tokenize": {**CPU_MODEL, "sequence": {"strategy": "direct"}}},
         [
             "models.serving.tokenize.sequence: fleets cpu and g5 share its requests, and those of a sequence belong to one "

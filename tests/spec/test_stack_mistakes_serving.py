@@ -434,6 +434,11 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
             {"ensembles": {"resnet50": ["resnet50"]}},
             ["ensembles.resnet50: is a step of itself; name the models of its steps"],
         ),
+        (
+            {"asks": {"resnet50": ["bert"]}},
+            ["asks.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"],
+        ),
+        ({"asks": {"resnet50": ["resnet50"]}}, ["asks.resnet50: is the model itself; name the others that it asks"]),
         ({"decoupled": ["bert"]}, ["decoupled[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"]),
         ({"selfPlaced": ["resnet50", "resnet50"]}, ["selfPlaced[1]: resnet50 is listed twice; list each model once"]),
     ],

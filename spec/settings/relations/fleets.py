@@ -183,20 +183,24 @@ def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _ensembles_have_their_steps(subject: Subject) -> Iterator[Problem]:
+def _models_have_what_they_need(subject: Subject) -> Iterator[Problem]:
     """Require every step of an ensemble on each fleet that serves it: the server loads a step that is not named, and neither
-    the readiness of its pods nor the budget of memory knows of it.
+    the readiness of its pods nor the budget of memory knows of it. Require all that a model asks by itself, too: it asks its
+    own server, and no other.
     """
-    ensembles = subject.document.models.ensembles
+    release, needed = subject.document.models.release, subject.document.models.needed
+    ensembles = release.ensembles if release is not None else {}
     for fleet in subject.document.each_fleet:
         models = fleet.keys.__dict__.get("models", ()) if fleet.keys is not None else ()
         for index, model in enumerate(models):
-            missing = [step for step in dict.fromkeys(ensembles.get(model, ())) if step not in models]
+            missing = [other for other in needed.get(model, ()) if other not in models]
             if missing:
+                names = ", ".join(missing)
+                lacks = f"is an ensemble, and the fleet lacks {names} of its steps"
+                asks = f"asks {names} inside of its server, and the fleet lacks {'it' if len(missing) == 1 else 'them'}"
                 yield Problem(
                     f"fleets[{fleet.index}].models[{index}]",
-                    f"'{model}' is an ensemble, and the fleet lacks {', '.join(missing)} of its steps; add "
-                    f"{'it' if len(missing) == 1 else 'them'}",
+                    f"'{model}' {lacks if model in ensembles else asks}; add {'it' if len(missing) == 1 else 'them'}",
                 )
 
 

@@ -88,22 +88,28 @@ def test_what_the_stack_has_to_know_of_the_configs_is_pinned_and_goes_with_them(
     entries = {
         "chat": ModelEntry(version=1, backend="ensemble", steps=("split", "llm")),
         "llm": ModelEntry(version=1, backend="vllm", decoupled=True, selfPlaced=True),
-        "split": ModelEntry(version=1, backend="python"),
+        "split": ModelEntry(version=1, backend="python", asks=("llm",)),
     }
     manifest = Manifest.parse(Manifest.of(objects, entries, datetime(2026, 11, 21, tzinfo=UTC)).to_json())
 
     changes = pin(file, manifest)
 
-    assert changes[2:5] == ["ensembles none → chat: split, llm", "decoupled none → llm", "selfPlaced none → llm"]
+    assert changes[2:6] == [
+        "ensembles none → chat: split, llm",
+        "asks none → split: llm",
+        "decoupled none → llm",
+        "selfPlaced none → llm",
+    ]
     section = YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]
-    assert (section["ensembles"], section["decoupled"], section["selfPlaced"]) == (
+    assert (section["ensembles"], section["asks"], section["decoupled"], section["selfPlaced"]) == (
         {"chat": ["split", "llm"]},
+        {"split": ["llm"]},
         ["llm"],
         ["llm"],
     )
     assert pin(file, manifest) == []
     assert "ensembles chat: split, llm → none" in pin(file, _manifest(classify=1))
-    assert {"ensembles", "decoupled", "selfPlaced"}.isdisjoint(file.read_text().split(": "))
+    assert {"ensembles", "asks", "decoupled", "selfPlaced"}.isdisjoint(file.read_text().split(": "))
 
 
 def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:

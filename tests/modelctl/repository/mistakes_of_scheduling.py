@@ -102,6 +102,26 @@ MISTAKES = [
         ],
     ),
     Mistake(
+        "models that are asked and are not there",
+        NORMALIZE,
+        "max_batch_size: 8",
+        'max_batch_size: 8\nparameters { key: "asks" value: { string_value: "clasify, normalize" } }',
+        [
+            "normalize/config.pbtxt: parameters[asks]: there is no model clasify; did you mean 'classify'? use classify or "
+            "pipeline",
+            "normalize/config.pbtxt: parameters[asks]: normalize is the model itself; name the others that it asks",
+        ],
+    ),
+    Mistake(
+        "no model that is asked",
+        NORMALIZE,
+        "max_batch_size: 8",
+        'max_batch_size: 8\nparameters { key: "asks" value: { string_value: " ," } }',
+        [
+            "normalize/config.pbtxt: parameters[asks]: names no model; name those that it asks, like a,b, or leave it out",
+        ],
+    ),
+    Mistake(
         "a group without kind",
         NORMALIZE,
         "kind: KIND_CPU count: 1",

@@ -86,10 +86,13 @@ def test_a_model_that_fits_no_gpu_of_a_pool_is_on_another() -> None:
         planned([*RATES[:3], "rank@g5=1000"])
 
 
-def test_an_ensemble_is_on_a_fleet_with_its_steps() -> None:
+@pytest.mark.parametrize("key", ["ensembles", "asks"])
+def test_a_model_is_on_a_fleet_with_all_that_it_needs(key: str) -> None:
     read = released()
     assert read.models.release is not None
-    release = read.models.release.model_copy(update={"ensembles": {"pipeline": ("tokenize", "rank")}})
+    release = read.models.release.model_copy(
+        update={"ensembles": {"pipeline": ("rank",)}, key: {"pipeline": ("tokenize", "rank")}}
+    )
     known = read.model_copy(update={"models": read.models.model_copy(update={"release": release})})
     made = command.of(known, CONFIG, [*RATES, "tokenize@p4d=100"], PRICES)
     assert [entry["models"] for entry in made.entries] == [["pipeline", "rank", "tokenize"], ["embed"]]

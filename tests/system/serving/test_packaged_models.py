@@ -90,7 +90,7 @@ def test_a_stack_pins_the_release_that_the_models_make(shipped: Plan, stack: str
     assert pinned is not None
     made = shipped.manifest
     assert (pinned.id, pinned.bytes, dict(pinned.models)) == (made.id, made.bytes, made.versions)
-    assert pinned.serving == made.serving[stack]
+    assert (pinned.serving, pinned.asks) == (made.serving[stack], {name: tuple(of) for name, of in made.asks.items()})
 
 
 @pytest.mark.parametrize("stack", [*SHIPPED, "local"])
