@@ -113,7 +113,7 @@ def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) 
                 "interruptionQueue": interruption_queue,
                 # Without a way to the internet there is no price list: that service has no endpoint in most regions.
                 "isolatedVPC": not cluster.network.internet,
-                # What a stack's pods are held against, too: by its own 0.075 it would start no node for the largest of them.
+                # As a stack's pods are held against their nodes: by its own 0.075 it would start none for the largest.
                 "vmMemoryOverheadPercent": INVISIBLE_MEMORY_SHARE,
             },
             "serviceMonitor": {"enabled": monitored},

@@ -235,7 +235,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
         "interruptionQueue": "q",
         "isolatedVPC": True,
         "eksControlPlane": True,
-        "vmMemoryOverheadPercent": 0.02,
+        "vmMemoryOverheadPercent": 0.06,
         "featureGates": {"reservedCapacity": True, "nodeRepair": True},
     }
     assert (given["replicas"], given["serviceAccount"]["name"]) == (2, "karpenter")

@@ -201,7 +201,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"triton.memoryGiB": 16},
         [
             "triton.memoryGiB: in fleet 'g5': 16 GiB are more than a g5.xlarge of pool 'g5' has left beside the kubelet and "
-            "the add-ons; use at most 13"
+            "the add-ons; use at most 12"
         ],
     ),
     (
@@ -256,7 +256,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         fleet(0, replicas=9),
         [
             "nodes.cpu.max: 4 x m7i.xlarge have no room for triton-cpu (5 of 9, 2000m CPU and 8192 MiB each): the 9 pods "
-            "ask for 18000m CPU and 73728 MiB, and 4 nodes have room for 14880m CPU and 57236 MiB beside the kubelet and "
+            "ask for 18000m CPU and 73728 MiB, and 4 nodes have room for 14880m CPU and 54612 MiB beside the kubelet and "
             "DaemonSets; give 9, larger types, or fewer pods"
         ],
     ),

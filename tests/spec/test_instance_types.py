@@ -113,7 +113,7 @@ def test_a_described_type_has_to_hold_the_pods_too() -> None:
     assert complaints({**ON_IT, "instanceTypes": {"g9.2xlarge": small}}) == [
         "triton.memoryGiB: 12 GiB are more than a g9.2xlarge of pool 'g5' has left beside the kubelet "
         "and the add-ons; use at "
-        "most 6",
+        "most 5",
         "triton.cpu: 3 vCPUs are more than a g9.2xlarge of pool 'g5' has left beside the kubelet and "
         "the add-ons; use at most "
         '"1690m"',

@@ -158,7 +158,7 @@ STAGING_AS_IT_WAS = {
             "nodes.system.desired: 3 x m7i.large or m6i.large, of which 2 are left when a zone is lost, have no room for "
             "envoy (2 of 3, 1010m CPU and 1056 MiB each), triton-worker (10 of 10, 1000m CPU and 1024 MiB each), "
             "otel-collector (1 of 1, 200m CPU and 1024 MiB), coredns (2 of 2, 100m CPU and 70 MiB each) and 8 others: "
-            "the 40 pods ask for 16830m CPU and 22724 MiB, and 2 nodes have room for 3360m CPU and 12434 MiB beside the "
+            "the 40 pods ask for 16830m CPU and 22724 MiB, and 2 nodes have room for 3360m CPU and 11778 MiB beside the "
             "kubelet and DaemonSets; give 21 nodes, m7i.4xlarge for nodes.system.instanceTypes or nodes.cpu for the workers "
             "beside one of these",
         ),
@@ -168,7 +168,7 @@ STAGING_AS_IT_WAS = {
             "nodes.system.desired: 2 x m7i.large, of which 1 is left when a zone is lost, have no room for "
             "envoy (1 of 2, 510m CPU and 544 MiB each), triton-worker (4 of 4, 500m CPU and 512 MiB each), "
             "karpenter (1 of 2, 250m CPU and 1024 MiB each), otel-collector (1 of 1, 200m CPU and 1024 MiB) and 11 others: "
-            "the 31 pods ask for 6040m CPU and 11232 MiB, and that node has room for 1680m CPU and 6217 MiB beside the "
+            "the 31 pods ask for 6040m CPU and 11232 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
             "kubelet and DaemonSets; give 6 nodes or nodes.cpu for the workers beside one of these",
         ),
     ],

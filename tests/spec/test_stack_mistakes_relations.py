@@ -278,7 +278,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"gateway": {**GATEWAY, "memoryMiB": 60_000}},
         "gateway.memoryMiB: 60000 MiB are more than a m7i.xlarge of the system nodes has left beside the kubelet "
-        "and the add-ons; use at most 14309, or larger nodes",
+        "and the add-ons; use at most 13653, or larger nodes",
     ),
     (
         {"worker": {**WORKER, "cpu": "3800m"}},
@@ -288,7 +288,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"worker": {**WORKER, "memoryMiB": 16_384}},
         "worker.memoryMiB: 16384 MiB are more than a m7i.xlarge of the system nodes has left beside the kubelet and"
-        " the add-ons; use at most 14341, or larger nodes",
+        " the add-ons; use at most 13685, or larger nodes",
     ),
     (
         {"nodes.system.instanceTypes": ["m7i.large", "m7i.large"]},
@@ -306,7 +306,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"monitoring": MONITORING, "triton.memoryGiB": 14},
         "triton.memoryGiB: 14 GiB are more than a g5.xlarge of pool 'g5' has left beside the kubelet and the "
-        "add-ons; use at most 13",
+        "add-ons; use at most 12",
     ),
     (
         scaled(warmPods=50),
@@ -443,8 +443,8 @@ IN_PROD: list[tuple[dict[str, Any], str]] = [
 ]
 
 RIGHT: list[dict[str, Any]] = [
-    {"triton.cpu": "3680m", "triton.memoryGiB": 13},
-    {"monitoring": MONITORING, "triton.cpu": "3570m", "triton.memoryGiB": 13},
+    {"triton.cpu": "3680m", "triton.memoryGiB": 12},
+    {"monitoring": MONITORING, "triton.cpu": "3570m", "triton.memoryGiB": 12},
     {
         "aws:region": "us-gov-west-1",
         "network.zones": 2,
