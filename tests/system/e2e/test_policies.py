@@ -61,7 +61,7 @@ def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin
 def test_each_policy_finds_its_defect_in_the_program(twin: Twin, tmp_path: Path) -> None:
     """All of them are seeded at once into `prod`, while it runs: none hides another."""
     checkout = clone(tmp_path)
-    change(checkout / "__main__.py", "\nmain()\n", "from tests.system.e2e.seeded_program import seed\n\nseed()\nmain()\n")
+    change(checkout / "__main__.py", "\nmain()\n", "\nfrom tests.system.e2e.seeded_program import seed\n\nseed()\nmain()\n")
     # The defect of k8s-explicit-provider is the default provider, which on the twin has no cluster of its own accord.
     stack_file = checkout / "stacks" / "Pulumi.prod.yaml"
     change(stack_file, "\nconfig:\n", f"\nconfig:\n  {KUBECONFIG}: {twin.servers().kubeconfig}\n")
