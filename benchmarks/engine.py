@@ -123,7 +123,7 @@ def _released(config: Config) -> Config:
     section = config["triton-eks:models"]
     release = section.pop("release")
     digest = serving_digest(load(config, STACK))
-    section["release"] = {**release, "models": dict.fromkeys(section["serving"], 1), "serving": digest}
+    section["release"] = {**release, "asks": {}, "models": dict.fromkeys(section["serving"], 1), "serving": digest}
     return config
 
 

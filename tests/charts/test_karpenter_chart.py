@@ -43,7 +43,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
     assert env["CLUSTER_NAME"] == "triton-staging"
     assert env["INTERRUPTION_QUEUE"] == "q"
     assert env["EKS_CONTROL_PLANE"] == "true"
-    assert env["VM_MEMORY_OVERHEAD_PERCENT"] == "0.02", "the share of memory that a stack's pods are told not to have"
+    assert env["VM_MEMORY_OVERHEAD_PERCENT"] == "0.06", "the share of memory that a stack's pods are told not to have"
     assert {"ReservedCapacity=true", "NodeRepair=true"} <= set(env["FEATURE_GATES"].split(","))
     assert pod["containers"][0]["resources"]["limits"] == {"memory": "1Gi"}
     assert deployment["spec"]["replicas"] == 2
