@@ -23,8 +23,8 @@ from spec.files import write_whole
 from twin.aws.base.errors import UnsupportedType
 
 Alternative = str | list[Any]
-"""A scalar's name in Python ("str", "bool", "Any" …), or `["list", alternatives]`, `["map", alternatives]`, `["object", name]`:
-what JSON can hold."""
+"""What JSON can hold: a scalar's name in Python ("str", "bool", "Any" …), or `["list", alternatives]`,
+`["map", alternatives]`, `["object", name]`."""
 
 
 class ObjectType(TypedDict):
