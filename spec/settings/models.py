@@ -172,7 +172,7 @@ class Fetcher(Section):
 
 
 class PlanBuilder(Section):
-    """What builds TensorRT plans on the stack's GPUs, when `modelctl build-plans` asks for it."""
+    """The image of the Jobs that `modelctl build-plans` prints, and that they may write TensorRT plans into the bucket."""
 
     guide: ClassVar[str] = "docs/serving.md#tensorrt-plans"
 
