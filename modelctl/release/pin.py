@@ -20,6 +20,7 @@ from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
 from spec.reading import Unreadable
+from spec.settings.models import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
@@ -183,6 +184,8 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str |
     for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed)):
         if models:
             values[key] = _on_one_line(models)
+    if batches := {model: size for model, size in manifest.batches.items() if size != ASSUMED_BATCH_SIZE}:
+        values["batches"] = batches
     if serving is not None:
         values["serving"] = DoubleQuotedScalarString(serving)
     if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
@@ -225,7 +228,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced")
+        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced", "batches")
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)
@@ -240,6 +243,8 @@ def _plain(value: Any) -> str:
     """Return what a key says of models, for people: `pipeline: normalize, classify`."""
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_plain(steps)}" for name, steps in value.items()) or "none"
+    if isinstance(value, int):
+        return str(value)
     return ", ".join(map(str, value)) if isinstance(value, list) and value else "none"
 
 
