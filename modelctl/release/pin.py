@@ -61,10 +61,12 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
 
     The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
     order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
-    YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
+    YAML, has no `config`, is not named after its stack while the release distinguishes stacks, or has this release as its
+    candidate.
     """
     editor = edit(file)
     models = section(editor)
+    _refuse_candidate(file, models, manifest.id)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
     values = release_values(before, manifest, serving_of(file, manifest))
@@ -73,6 +75,17 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
         _write_release(editor.config, editor.key(KEY), values)
         save(editor, {(editor.key(KEY), "release"): values})
     return changes
+
+
+def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: str) -> None:
+    tried = models.get("candidate") if models else None
+    release = tried.get("release") if isinstance(tried, dict) else None
+    if isinstance(tried, dict) and isinstance(release, dict) and release.get("id") == release_id:
+        raise PinError(
+            f"{file}: release {release_id} is models.candidate, with pods of its own and {tried.get('percent', 0)} % of the "
+            f"requests. `modelctl rollout {release_id}` goes on with it until it is the release; to pin it without, take it "
+            "out first, with `modelctl rollout --back`"
+        )
 
 
 def pinned_by(stacks: Path, release_id: str) -> Pins:
