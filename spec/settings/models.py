@@ -181,6 +181,19 @@ class Fetcher(Section):
         yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
 
 
+class PlanBuilder(Section):
+    """The image of the Jobs that `modelctl build-plans` prints, and that they may write TensorRT plans into the bucket."""
+
+    guide: ClassVar[str] = "docs/serving.md#tensorrt-plans"
+
+    image: Name = Field(description="the image of modelctl by digest, like <mirror>/modelctl@sha256:<64 hex digits>")
+
+    @rule
+    def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require an image of modelctl by its digest."""
+        yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
+
+
 class Models(Section):
     """Where models come from, and what the stack asks of each."""
 
@@ -194,6 +207,11 @@ class Models(Section):
     )
     fetcher: Fetcher | None = Field(
         default=None, description="what copies a release; required with access: local, else forbidden"
+    )
+    plan_builder: PlanBuilder | None = Field(
+        default=None,
+        description="what reads a release and writes the TensorRT plans that are built of it; without it: nothing may write "
+        "into the bucket, and `modelctl build-plans` refuses",
     )
     fsx: Fsx | None = Field(
         default=None, description="the file system in front of the bucket; required with access: fsx-lustre, else forbidden"
