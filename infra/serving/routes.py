@@ -40,6 +40,8 @@ _RETRY_PERCENT = 20
 _DEVIATIONS = 3
 _SECONDS = {"Second": 1, "Hour": 3600}
 _CONNECT_SECONDS = 1
+_RETRY_AFTER_SECONDS = 15
+"""As often as KEDA looks: a pod takes longer to start, how much longer nobody knows, and an early request costs little."""
 _SLOW_START_SECONDS = 30
 """In which Envoy raises the share of a new pod, from a tenth to its part
 (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
@@ -52,7 +54,7 @@ _GRPC_POLICY = ".grpc"
 @dataclass(frozen=True)
 class RoutedModel:
     """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
-    None: whoever reaches it may ask.
+    None: whoever reaches it may ask. `woken`: a request that finds no pod starts the first one.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
     of the fleets that serve it, each with its part of the requests.
@@ -66,6 +68,7 @@ class RoutedModel:
     decoupled: bool = False
     access: ModelAccess | None = None
     services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
+    woken: bool = False
 
     @property
     def peak_rate(self) -> float | None:
@@ -133,6 +136,7 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             models.is_decoupled(name),
             None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
             _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
+            any(fleet.stack.woken_at_gateway for fleet in fleets if fleet.serves(name)),
         )
         for name, version in sorted(versions.items())
     )
@@ -240,7 +244,25 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
     rules = _rate_rules(model)
     if rules:
         spec["rateLimit"] = {"type": "Local", "local": {"rules": rules}}
+    if model.woken:
+        spec["responseOverride"] = [_ask_again()]
     return spec
+
+
+def _ask_again() -> Manifest:
+    """Return what takes the place of Envoy's own 503 over HTTP: that the request may be sent again, and when.
+
+    Over gRPC Envoy's answer has the status UNAVAILABLE, which clients send again by themselves, and is left as it is.
+    """
+    return {
+        "match": {"statusCodes": [{"type": "Value", "value": 503}]},
+        "source": "Local",
+        "response": {
+            "contentType": "application/json",
+            "body": {"type": "Inline", "inline": '{"error": "no pod answers for this model yet; ask again"}'},
+            "header": {"set": [{"name": "Retry-After", "value": str(_RETRY_AFTER_SECONDS)}]},
+        },
+    }
 
 
 def _rate_rules(model: RoutedModel) -> list[Manifest]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,7 +38,8 @@ DECOUPLED = RoutedModel("tell", 1, serving(decoupled=True), None, decoupled=True
 UNKNOWN = RoutedModel("Pipe_line.v2", 3, None, None)
 OF_A_VERSION = RoutedModel("classify", 1, serving(), Canary(percent=5, version=2))
 OF_A_SERVICE = RoutedModel("classify", 1, serving(), Canary(percent=5, service="triton-next"))
-EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_A_VERSION, OF_A_SERVICE)
+WOKEN = replace(PLAIN, woken=True)
+EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_A_VERSION, OF_A_SERVICE, WOKEN)
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
@@ -95,7 +97,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
     assert routes.routed(Models.model_validate({"oldReleaseDays": 1}), GATEWAY) == ()
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}-{model.woken}")
 def test_the_definitions_of_the_chart_know_every_field(model: RoutedModel) -> None:
     for manifest in made(model).values():
         assert crds.problems("gateway-helm", manifest) == []
@@ -261,6 +263,16 @@ def test_there_is_room_for_what_may_be_in_flight() -> None:
     busy = RoutedModel("busy", 1, serving(peakRate=2000.0, sloP95Ms=1000), None)
     assert policy(busy)["circuitBreaker"]["maxParallelRequests"] == 8000
     assert policy(PLAIN)["circuitBreaker"]["maxParallelRequests"] == 1024
+
+
+def test_a_client_of_a_fleet_that_its_request_starts_is_told_when_to_ask_again() -> None:
+    (rule,) = policy(WOKEN)["responseOverride"]
+    assert (rule["match"], rule["source"]) == ({"statusCodes": [{"type": "Value", "value": 503}]}, "Local")
+    response = rule["response"]
+    assert response["header"] == {"set": [{"name": "Retry-After", "value": "15"}]}
+    assert json.loads(response["body"]["inline"]) == {"error": "no pod answers for this model yet; ask again"}
+    assert "statusCode" not in response, "503 stays"
+    assert "responseOverride" not in policy(PLAIN)
 
 
 def test_a_canary_of_a_service_is_a_weight_over_http_and_grpc() -> None:
