@@ -28,7 +28,7 @@ from spec.names import (
 )
 from spec.placement import placement, resource_of
 from spec.settings import Settings
-from spec.settings.blue_green import SLOTS, helm_release
+from spec.settings.blue_green import SLOTS, helm_release, is_blue_green
 from spec.settings.fleets import Fleet
 from spec.settings.gpu import GpuPool
 from spec.settings.models import Models, Release
@@ -139,7 +139,7 @@ def reader_accounts(settings: Settings) -> list[str]:
 
     With blue-green those of both slots, at all times: a role that has just been changed is not known everywhere at once.
     """
-    if settings.triton.rollout == "blue-green":
+    if is_blue_green(settings):
         return [helm_release(slot) for slot in SLOTS]
     return [fleet.release for fleet in settings.each_fleet]
 

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from infra.platform.dashboards import dashboards
 from spec.scaling.signal import signals
 from spec.settings import load_stack_file
 from tests.system.e2e import pinned
-from tests.system.e2e.conftest import Twin
+from tests.system.e2e.conftest import Twin, taken_down
 from tests.system.e2e.monitored import Monitored
 from twin.commands import inference
 from twin.engine import stack_files
@@ -41,17 +42,15 @@ RESTRICTED = {
 @pytest.fixture(scope="module")
 def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
     """One that is up. Tests that use it leave it as they found it."""
-    twin = _up(tmp_path_factory.mktemp("monitored"))
-    yield twin
-    twin.down()
+    with _up(tmp_path_factory.mktemp("monitored")) as twin:
+        yield twin
 
 
 @pytest.fixture
 def own_monitored(tmp_path: Path) -> Iterator[Monitored]:
     """One of the test's own."""
-    twin = _up(tmp_path)
-    yield twin
-    twin.down()
+    with _up(tmp_path) as twin:
+        yield twin
 
 
 def test_the_status_says_where_prometheus_is(monitored: Monitored) -> None:
@@ -204,12 +203,13 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
     assert monitored.kubectl(f"get {kinds} --all-namespaces -l twin.triton-eks/chart -o name") == ""
 
 
-def _up(folder: Path) -> Monitored:
-    twin = Monitored(TwinHome(folder / "home"))
-    for key, value in pinned.MONITORING.items():
-        twin.pin(key, value)
-    twin.up()
-    return twin
+@contextmanager
+def _up(folder: Path) -> Iterator[Monitored]:
+    with taken_down(Monitored(TwinHome(folder / "home"))) as twin:
+        for key, value in pinned.MONITORING.items():
+            twin.pin(key, value)
+        twin.up()
+        yield twin
 
 
 def _restarts(twin: Monitored) -> int:
