@@ -21,6 +21,8 @@ class ServiceAccount:
 
 TRITON = ServiceAccount("triton", "triton")
 TRITON_NAMESPACE = TRITON.namespace
+PLAN_BUILDER = ServiceAccount(TRITON_NAMESPACE, "plan-builder")
+"""Of the Jobs that `modelctl build-plans` prints, and their name label."""
 TRITON_CHART = "triton"
 """`charts/triton`, and the name label of its pods."""
 TRITON_RELEASE = TRITON_CHART
@@ -204,6 +206,8 @@ def workload_role(cluster: str, region: str, purpose: str) -> str:
 
 RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/`."""
+PLANS_PREFIX = "plans/"
+"""TensorRT plans that were built of a release: `plans/<id>/<version of Triton>/<model>/<version>/model_cc86.plan`."""
 RELEASE_MANIFEST = "manifest.json"
 """Written last into a release: where it is, the release is whole."""
 MODEL_CACHE_PATH = "/var/lib/kubelet/model-cache"
