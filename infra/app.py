@@ -36,6 +36,7 @@ from infra.serving.warm_pods import keep_nodes_warm
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
+from spec.settings.blue_green import is_blue_green
 from spec.stack_names import stack_file
 from spec.versions import TRITON_RELEASES
 from spec.wording import listed
@@ -134,7 +135,7 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
-    if release is not None and settings.fleets is None and settings.triton.rollout != "blue-green":
+    if release is not None and settings.fleets is None and not is_blue_green(settings):
         pulumi.export("inferenceUrl", TRITON_HTTP_URL)
     elif release is not None:
         pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})
