@@ -150,7 +150,7 @@ def _advice(stack: str, trace: str, batch_ms: Sequence[str]) -> tuple[Advice, st
 
 def _notes(settings: Settings, before: Replayed) -> tuple[str, ...]:
     notes = list(before.notes)
-    own = [fleet.name for fleet in settings.fleets or () if fleet.autoscaling is not None or fleet.replicas is not None]
+    own = [fleet.release for fleet in settings.each_fleet if fleet.stack.autoscaling != settings.autoscaling]
     if own:
         notes.append(f"fleets with a number of pods of their own stay as they are: {', '.join(own)}")
     return tuple(notes)
