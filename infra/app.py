@@ -119,6 +119,7 @@ def deploy(settings: Settings) -> None:
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
         requests=requests,
+        models=models,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)

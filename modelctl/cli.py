@@ -123,6 +123,39 @@ def fetch(
     command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
 
 
+@app.command("build-plans")
+def build_plans(
+    release_id: ReleaseId,
+    model: Annotated[str, typer.Argument(help="An ONNX model of the release.")],
+    bucket: Bucket,
+    file: StackFile,
+    trtexec: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- TRTEXEC…]", help="Further arguments of trtexec, like --minShapes=….")
+    ] = None,
+    endpoint_url: Endpoint = None,
+) -> None:
+    """Print Jobs that build TensorRT plans of an ONNX model, one for each kind of GPU that a stack serves on.
+
+    `kubectl create -f -` starts them. Each writes its plan into the bucket, under plans/.
+    """
+    from modelctl.plan_builds import command
+
+    command.build_plans(release_id, model, bucket, endpoint_url, file, trtexec or ())
+
+
+@app.command("put-plan")
+def put_plan(
+    plan: Annotated[Path, typer.Argument(help="The file that trtexec has written.")],
+    key: Annotated[str, typer.Argument(help="Where it gets to in the bucket, plans/….")],
+    bucket: Bucket,
+    endpoint_url: Endpoint = None,
+) -> None:
+    """Write a TensorRT plan into the bucket, as the last step of such a Job."""
+    from modelctl.plan_builds import command
+
+    command.put_plan(plan, key, bucket, endpoint_url)
+
+
 @app.command()
 def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""

@@ -87,7 +87,8 @@ class ModelRoutes(pulumi.ComponentResource):
     A model's policies of access are there before its routes, and what closes the gateway to all else comes when each
     model has its own: a new stack is never open, and one that gets clients is never closed to them.
 
-    `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
+    `beside`: the objects of a route that is no model's. `opts.depends_on` has to name the gateway, whose chart brings the
+    kinds, and Triton, in whose namespace they are.
     """
 
     def __init__(
@@ -96,19 +97,18 @@ class ModelRoutes(pulumi.ComponentResource):
         cluster: ClusterAccess,
         models: Sequence[RoutedModel],
         drain: Drain,
+        beside: Sequence[Manifest] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:ModelRoutes", name, None, opts)
         secured: list[pulumi.Resource] = []
-        for model in models:
+        for objects in [*(list(manifests([model], drain)) for model in models), beside]:
             before: list[pulumi.Resource] = []
-            for manifest in manifests([model], drain):
+            for one in objects:
                 made = custom_resource(
-                    f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}",
-                    manifest,
-                    cluster.in_cluster(self, *before),
+                    f"{name}-{one['metadata']['name']}-{one['kind'].lower()}", one, cluster.in_cluster(self, *before)
                 )
-                if manifest["kind"] == "SecurityPolicy":
+                if one["kind"] == "SecurityPolicy":
                     before.append(made)
             secured += before
         if secured:
@@ -158,14 +158,14 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
         if model.access is not None:
             http, grpc = ([route] for route in _routes(name))
             # That of gRPC first: on a stack whose policy is still of both routes, neither is left without one.
-            yield _manifest(
+            yield manifest(
                 "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", f"{name}{_GRPC_POLICY}", model.access.grpc_spec(grpc)
             )
-            yield _manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, model.access.http_spec(http))
-        yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
-        yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
+            yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, model.access.http_spec(http))
+        yield manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
+        yield manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
         policy = policy_spec(model, name, drain)
-        yield _manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
+        yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
 
 
 def object_name(model: str) -> str:
@@ -195,7 +195,7 @@ def http_route_spec(model: RoutedModel) -> Manifest:
     if model.decoupled:
         # Over HTTP a decoupled model answers these alone.
         rules.append(_http_rule(model, [_matches(model, f"{path}/{end}") for end in ("generate", "generate_stream")]))
-    return {"parentRefs": [_listener(envoy.HTTP_LISTENER)], "rules": rules}
+    return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": rules}
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
@@ -211,7 +211,7 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
         {"method": {"type": "Exact", "service": _GRPC_SERVICE, "method": method}, "headers": headers} for method in methods
     ]
     return {
-        "parentRefs": [_listener(envoy.GRPC_LISTENER)],
+        "parentRefs": [listener(envoy.GRPC_LISTENER)],
         "rules": [{"matches": matches, "backendRefs": _backends(model, TRITON_GRPC_PORT)}],
     }
 
@@ -362,10 +362,12 @@ def _routes(name: str) -> list[Manifest]:
     return [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")]
 
 
-def _listener(name: str) -> Manifest:
+def listener(name: str) -> Manifest:
+    """Return the reference of a route to a listener of the gateway."""
     return {"name": envoy.GATEWAY, "namespace": GATEWAY_NAMESPACE, "sectionName": name}
 
 
-def _manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+def manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+    """Return an object beside Triton."""
     metadata = {"name": name, "namespace": TRITON_NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

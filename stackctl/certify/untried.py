@@ -80,6 +80,10 @@ UNTRIED: Mapping[str, str] = {
     "slow and refused requests keep their traces": _CLIENTS,
     "a language model is scaled and watched by what its backend exports, and its memory counted": _MODELS,
     "a plan that the server's TensorRT does not load is refused, by a release and by a preview": _MODELS,
+    "a language model of the vLLM backend is released by NVIDIA's own sample config, answers by streams, and exports what "
+    "rules and dashboard read": _MODELS,
+    "clients of OpenAI's API reach language models, by pods and gateway": _MODELS,
+    "a Job on each kind of GPU of a stack builds a plan of a released model, and the next release takes it": _MODELS,
     "NVIDIA's configs of vLLM and TensorRT-LLM are released as they are, and what keeps an engine from starting is told; so "
     "are backends of one's own": _MODELS,
     "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "

@@ -111,7 +111,9 @@ def test_a_fleet_is_scaled_by_an_object_of_its_own() -> None:
 def test_each_fleet_is_down_and_lacks_a_model_by_itself() -> None:
     rules = [rule for group in rule_file.groups(read()) for rule in group["rules"] if "alert" in rule]
     down = {rule["labels"]["fleet"]: rule["expr"] for rule in rules if rule["alert"] == "TritonDown"}
-    assert down["g5"] == f'absent(up{{namespace="triton",job="triton",{OF_G5}}} == 1)'
+    created = 'kube_deployment_created{namespace="triton",deployment="triton-g5"}'
+    assert down["g5"].startswith(f'absent(up{{namespace="triton",job="triton",{OF_G5}}} == 1)\nand on () (')
+    assert created in down["g5"]
     lacking = sorted(
         (rule["labels"]["fleet"], rule["labels"].get("model", ""))
         for rule in rules
