@@ -59,7 +59,7 @@ class Build:
 
 
 def job(build: Build, bucket: str) -> dict[str, Any]:
-    """Return the Job. Its pods ask for one GPU and its part of what a pod of Triton has; they are restricted as those are."""
+    """Return the Job. Its pods ask for one GPU and its part of what a pod of Triton has; restricted as those are."""
     labels = {"app.kubernetes.io/name": PLAN_BUILDER.name}
     metadata = {"name": _name(build), "namespace": PLAN_BUILDER.namespace, "labels": labels}
     return {
