@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -17,6 +18,7 @@ from modelctl.plan_builds.shapes import WrongArguments, arguments
 from modelctl.release.publish import release
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store
+from spec.settings.gpu import GpuPool
 from tests import onnx_models
 from tests.charts import pod_security
 from tests.command import Ended, run
@@ -106,6 +108,17 @@ def test_fleets_on_two_kinds_of_gpu_get_a_job_each_which_asks_for_the_part_of_on
         "model_cc80.plan": ("p4d", {"cpu": "10000m", "memory": "102400Mi", **disk}),
         "model_cc86.plan": ("g5", {"cpu": "3000m", "memory": "12288Mi", **disk}),
     }
+
+
+@pytest.mark.parametrize("models", [("A" * 128, "a" * 128), ("text_v1.2", "text-v1-2")])
+def test_each_model_has_jobs_of_its_own_names(models: tuple[str, str]) -> None:
+    fleet = settings({"models.planBuilder": {"image": IMAGE}})
+    pool = fleet.triton_nodes
+    assert isinstance(pool, GpuPool)
+    builds = [Build("3f2a9c1b7d04", model, 1, f"{model}/1/model.onnx", pool, "8.6", fleet, 1, 1, ()) for model in models]
+    names = [job(build, BUCKET)["metadata"]["name"] for build in builds]
+    assert len(set(names)) == 2
+    assert [re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name) is not None for name in names] == [True, True]
 
 
 def test_other_arguments_make_another_job(repository: Path, stack: Path, store: Store) -> None:
