@@ -190,6 +190,19 @@ def show_preview(
         )
 
 
+@app.command("rehearse")
+def rehearse_change(
+    state: Annotated[Path, typer.Option(metavar="FILE", help="what `pulumi stack export` of the real stack has written")],
+    as_json: Json = False,
+) -> int:
+    """Say what this checkout would replace, lose and interrupt in a real stack, on its exported state; no credentials."""
+    from twin.rehearse import command
+
+    home = TwinHome.from_environment()
+    with interruptible(lambda: _left(home)):
+        return command.rehearse(home, state, as_json=as_json, progress=progress, output=output)
+
+
 @app.command("replay")
 def replay_trace(
     stack: StackArgument = "",

@@ -55,6 +55,7 @@ UNTRIED: Mapping[str, str] = {
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
     "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
+    "what a change would replace, lose and interrupt in a stack that runs is said on its exported state": _PREVIEWS,
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": _OFFLINE,
