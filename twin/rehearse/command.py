@@ -75,7 +75,7 @@ def _import(engine: Engine, servers: Servers, found: State) -> None:
     merged = engine.home.path / "project" / "stacks" / f"Pulumi.{found.stack}.yaml"
     salt = read_stack_file(merged.read_bytes()).rest["encryptionsalt"]
     providers = {name: importlib.metadata.version(package) for name, package in layout.PROVIDERS.items()}
-    kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)))
+    kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)), sort_keys=True)
     exported = engine.home.temporary / "state.json"
     exported.parent.mkdir(parents=True, exist_ok=True)
     write_whole(exported, json.dumps(state.importable(found, providers, kubeconfig, salt)).encode())

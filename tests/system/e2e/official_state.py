@@ -34,13 +34,11 @@ def as_official(exported: Mapping[str, Any]) -> dict[str, Any]:
 def _resource(one: Mapping[str, Any]) -> dict[str, Any]:
     inputs, type_ = one.get("inputs", {}), one["type"]
     if type_.startswith("aws:"):
-        listed = {"timeouts": {"create": "30m"}, **{key: inputs[key] for key in inputs if key.startswith("__")}}
         inputs = {
-            **_with_defaults({key: value for key, value in inputs.items() if not key.startswith("__")}),
-            **listed,
+            **{key: _with_defaults(value) for key, value in inputs.items() if not key.startswith("__")},
             "region": "us-west-2",
             "tagsAll": inputs.get("tags", {}),
-            "__defaults": [*inputs.get("__defaults", ()), "timeouts"],
+            "__defaults": [*inputs.get("__defaults", ()), "region"],
         }
     elif type_ == "kubernetes:helm.sh/v3:Release":
         repository = {"caFile": "", "certFile": "", "password": "", **inputs.get("repositoryOpts", {})}
