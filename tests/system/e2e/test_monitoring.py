@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from spec.scaling.signal import signals
 from spec.settings import load_stack_file
 from tests.modelctl.repository.test_engines import VLLM
 from tests.system.e2e import pinned
-from tests.system.e2e.conftest import Twin
+from tests.system.e2e.conftest import Twin, taken_down
 from tests.system.e2e.monitored import Monitored
 from twin.cluster.pod_addresses import loopback
 from twin.commands import inference
@@ -44,17 +45,15 @@ RESTRICTED = {
 @pytest.fixture(scope="module")
 def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
     """One that is up. Tests that use it leave it as they found it."""
-    twin = _up(tmp_path_factory.mktemp("monitored"))
-    yield twin
-    twin.down()
+    with _up(tmp_path_factory.mktemp("monitored")) as twin:
+        yield twin
 
 
 @pytest.fixture
 def own_monitored(tmp_path: Path) -> Iterator[Monitored]:
     """One of the test's own."""
-    twin = _up(tmp_path)
-    yield twin
-    twin.down()
+    with _up(tmp_path) as twin:
+        yield twin
 
 
 def test_the_status_says_where_prometheus_is(monitored: Monitored) -> None:
@@ -249,12 +248,13 @@ def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_
     monitored.until(measured, "requests in flight and waiting to be seen, and each panel to have data", 180)
 
 
-def _up(folder: Path) -> Monitored:
-    twin = Monitored(TwinHome(folder / "home"))
-    for key, value in pinned.MONITORING.items():
-        twin.pin(key, value)
-    twin.up()
-    return twin
+@contextmanager
+def _up(folder: Path) -> Iterator[Monitored]:
+    with taken_down(Monitored(TwinHome(folder / "home"))) as twin:
+        for key, value in pinned.MONITORING.items():
+            twin.pin(key, value)
+        twin.up()
+        yield twin
 
 
 def _restarts(twin: Monitored) -> int:
