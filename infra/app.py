@@ -31,6 +31,7 @@ from infra.platform.tracing import install_collector
 from infra.serving import triton_values
 from infra.serving.inference import serve_models
 from infra.serving.request_path import answer_requests
+from infra.serving.routes import client_rates, routed
 from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
@@ -143,6 +144,9 @@ def deploy(settings: Settings) -> None:
         # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
         get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"
         domain, ports = settings.gateway.domain, gateway_ports(settings.gateway)
+        rates = client_rates(routed(settings.models, settings.gateway, settings.each_fleet), settings.gateway.replicas)
+        if rates:
+            pulumi.export("clientRates", rates)
         if domain is not None:
             pulumi.export("gatewayUrl", f"https://{domain.name}:{ports[HTTP_LISTENER]}".removesuffix(":443"))
             pulumi.export("gatewayGrpc", f"{domain.name}:{ports[GRPC_LISTENER]}")

@@ -60,7 +60,13 @@ def release(
 
 @app.command("import")
 def import_(
-    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow has made of an ONNX model.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="An ONNX file, a directory that MLflow has made of an ONNX model, or one of an MLflow server, like "
+            "models:/scores/3."
+        ),
+    ],
     into: Annotated[Path, typer.Option(metavar="MODELS_DIR", help="The model repository.")] = Path("models"),
     name: Annotated[
         str | None, typer.Option(help="The model's name there.", show_default="that of the file, or of its directory")
@@ -68,11 +74,17 @@ def import_(
     max_batch_size: Annotated[
         int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 where it can batch")
     ] = None,
+    tracking_uri: Annotated[
+        str | None, typer.Option(metavar="URL", envvar="MLFLOW_TRACKING_URI", help="The MLflow server of SOURCE.")
+    ] = None,
 ) -> None:
     """Take a model into a repository, with a config.pbtxt made of what its file says."""
-    from modelctl.importer import command
+    from modelctl.importer import command, mlflow_server
 
-    command.import_model(source, into, name, max_batch_size)
+    if mlflow_server.is_uri(source):
+        command.import_from_server(source, tracking_uri, into, name, max_batch_size)
+    else:
+        command.import_model(Path(source), into, name, max_batch_size)
 
 
 @app.command("list")

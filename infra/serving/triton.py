@@ -232,6 +232,8 @@ def _server_values(server: Triton) -> dict[str, Any]:
         values["responseCacheBytes"] = server.response_cache_mib * 1024**2
     if server.rate_limiter_resources:
         values["rateLimiter"] = {"resources": dict(server.rate_limiter_resources)}
+    if server.openai is not None:
+        values["openai"] = {"tokenizer": server.openai.tokenizer}
     return values
 
 
@@ -245,7 +247,7 @@ def _release_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if args.server.rollout == "in-place":
         return values  # which release a pod serves, and with which configs, is what the rollout has written
     values["id"] = release.id
-    if args.models.serving:
+    if args.models.serving and args.server.openai is None:
         # The name of the configs that `modelctl release` makes for this stack; else each model's config.pbtxt counts.
         values["configName"] = stack.name
     return values

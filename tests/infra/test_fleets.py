@@ -103,6 +103,14 @@ def test_a_model_is_asked_where_it_is_served_and_by_weight_where_several_serve_i
     assert [one["weight"] for one in backends(moving, "tokenize")] == [3, 0]
 
 
+def test_a_request_for_a_model_starts_the_first_pod_of_a_fleet_that_serves_it() -> None:
+    bounds = {"fleets[1].autoscaling": {"minReplicas": 0, "maxReplicas": 4}}
+    made = read({"gateway": GATEWAY, **bounds})
+    assert made.gateway is not None
+    woken = {one.name: one.woken for one in routes.routed(made.models, made.gateway, made.each_fleet)}
+    assert woken == {"embed": True, "pipeline": True, "rank": False, "tokenize": True}
+
+
 def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
     canary = {"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}
     weights = {one["name"]: one["weight"] for one in backends(canary, "tokenize")}

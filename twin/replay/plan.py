@@ -84,8 +84,8 @@ def plans(
     without_pods = [fleet.release for fleet in settings.each_fleet if fleet.stack.fewest_pods == 0]
     if without_pods:
         raise NotReplayable(
-            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 a message in the request queue starts the first "
-            "pod, and what is replayed are requests to the pods; replay it with 1"
+            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 what finds no pod starts the first one, "
+            "and what is replayed are requests to pods; replay it with 1"
         )
     unknown = sorted(given.keys() - settings.models.serving.keys())
     if unknown:
