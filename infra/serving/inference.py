@@ -10,7 +10,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.lustre import LustreCache
 from infra.aws.queue import RequestQueue
 from infra.aws.storage import ModelBucket
-from infra.serving import routes
+from infra.serving import openai_route, routes
 from infra.serving.parity import ParityExporter
 from infra.serving.plan_builder import PlanBuilder
 from infra.serving.scaling import TritonScaling, Wake
@@ -49,7 +49,9 @@ def serve_models(
     )
     if settings.gateway is not None:
         routed = routes.routed(settings.models, settings.gateway, fleets)
-        routes.ModelRoutes("routes", cluster, routed, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
+        openai = list(openai_route.manifests(settings, drain))
+        opts = pulumi.ResourceOptions(depends_on=[triton, *gateway])
+        routes.ModelRoutes("routes", cluster, routed, drain, openai, opts)
     wake = Wake(settings.worker, requests.arn) if settings.worker is not None and requests is not None else None
     for fleet in fleets:
         if fleet.stack.pod_autoscaler != "none":

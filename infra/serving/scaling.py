@@ -49,7 +49,7 @@ class TritonScaling(pulumi.ComponentResource):
             spec, needed = scaled_object_spec(fleet.stack, prometheus_url(fleet.stack), fleet.deployment), []
             if fleet.stack.fewest_pods == 0 and wake is not None:
                 reader = ServiceAccount(TRITON_NAMESPACE, fleet.release)
-                needed = [queue_reader(name, cluster, reader, wake.queue_arn, cluster.in_cluster(self), parent=self)]
+                needed = [queue_reader(name, cluster, reader, wake.queue_arn, parent=self)]
                 spec["triggers"].append(first_pod_trigger(cluster.stack, wake.worker, reader.name))
             custom_resource(
                 f"{name}-scaled-object",

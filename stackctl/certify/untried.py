@@ -55,6 +55,7 @@ UNTRIED: Mapping[str, str] = {
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
     "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
+    "what a change would replace, lose and interrupt in a stack that runs is said on its exported state": _PREVIEWS,
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": _OFFLINE,
@@ -82,6 +83,7 @@ UNTRIED: Mapping[str, str] = {
     "a plan that the server's TensorRT does not load is refused, by a release and by a preview": _MODELS,
     "a language model of the vLLM backend is released by NVIDIA's own sample config, answers by streams, and exports what "
     "rules and dashboard read": _MODELS,
+    "clients of OpenAI's API reach language models, by pods and gateway": _MODELS,
     "a Job on each kind of GPU of a stack builds a plan of a released model, and the next release takes it": _MODELS,
     "NVIDIA's configs of vLLM and TensorRT-LLM are released as they are, and what keeps an engine from starting is told; so "
     "are backends of one's own": _MODELS,

@@ -84,6 +84,18 @@ def test_pods_prefer_hosts_of_their_own_unless_karpenter_would_start_one_for_eac
     assert [one["topologyKey"] for one in pods(name)["topologySpreadConstraints"]] == topologies
 
 
+@pytest.mark.parametrize(
+    ("name", "replicas", "held"),
+    [("cpu", 1, True), ("cpu", 2, False), ("p4d", 1, False)],
+    ids=["one pod without a GPU", "two", "a GPU node with a pod on it stays anyway"],
+)
+def test_karpenter_does_not_move_the_only_pod_of_a_fleet_to_save_a_node(name: str, replicas: int, held: bool) -> None:
+    index = ["cpu", "g5", "p4d"].index(name)
+    fleet = read({f"fleets[{index}].replicas": replicas}).each_fleet[index]
+    given = values(stack(), FleetArgs.of(fleet)).get("podAnnotations", {})
+    assert (given == {"karpenter.sh/do-not-disrupt": "true"}) is held
+
+
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
     made = read({"gateway": GATEWAY, **changes})
     assert made.gateway is not None

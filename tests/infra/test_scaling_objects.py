@@ -196,13 +196,16 @@ def test_the_pace_follows_from_a_start() -> None:
             "stabilizationWindowSeconds": 30,
             "selectPolicy": "Max",
             "policies": [
-                {"type": "Pods", "value": 2, "periodSeconds": 400},
-                {"type": "Percent", "value": 50, "periodSeconds": 400},
+                {"type": "Pods", "value": 4, "periodSeconds": 400},
+                {"type": "Percent", "value": 300, "periodSeconds": 400},
             ],
         },
         "scaleDown": {
             "stabilizationWindowSeconds": 800,
-            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 400}],
+            "policies": [
+                {"type": "Pods", "value": 1, "periodSeconds": 400},
+                {"type": "Percent", "value": 50, "periodSeconds": 400},
+            ],
         },
     }
 

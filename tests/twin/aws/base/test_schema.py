@@ -117,7 +117,7 @@ def test_handlers_speak_the_sdks_language(token: str) -> None:
     handler = table.HANDLERS[token]
     assert handler.inputs <= schema.input_names(token)
     assert handler.computed | handler.defaults.keys() <= schema.output_names(token) | {"id"}
-    assert handler.replace_on <= handler.inputs
+    assert {path.partition(".")[0] for path in handler.replace_on | handler.unordered} <= handler.inputs
     assert handler.partly_computed <= handler.inputs
     assert handler.name_input is None or handler.name_input in handler.inputs
     if handler.taggable:
