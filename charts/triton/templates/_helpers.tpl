@@ -245,7 +245,7 @@ are loaded, and with an ensemble its steps.
 {{- $server := .Values.server -}}
 {{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
-{{- if include "triton.inPlace" . }}
+{{- if and (include "triton.inPlace" .) (not .Values.release.part) }}
 - --model-control-mode=explicit
 - --load-model=*
 {{- else if .Values.release.part }}
