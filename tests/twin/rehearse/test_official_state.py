@@ -1,4 +1,4 @@
-"""What `prod` registers, as the official providers leave it in a state: without a change in the program nothing differs."""
+"""A state of `prod` in the form of the official providers: without a change in the program nothing differs."""
 
 from __future__ import annotations
 
