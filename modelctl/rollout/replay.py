@@ -153,7 +153,7 @@ def _ask_both(fleet: Fleet, request: Request, versions: tuple[int, int], turn: i
     A pod that is overloaded or hangs says nothing of its versions: another one is asked. Where none has time, both answers
     are PodOverloaded.
     """
-    pods = fleet.pods()
+    pods = [pod for pod in fleet.pods() if pod.serves(request.model)]
     down = PodDown("no pod answers")
     busy: PodOverloaded | None = None
     for number in range(len(pods)):
