@@ -39,7 +39,8 @@ def page(results: Path) -> str:
         ("Previews and updates", "engine", _engine),
         ("Faults and rollouts under load", "soak", _soak),
     ):
-        newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
+        of_kind = [name for name, record in records.items() if record["kind"] == kind]
+        newest = max(of_kind, key=lambda name: str(records[name]["started"]), default=None)
         lines += ["", f"## {title}", ""]
         if newest is None:
             lines.append(_NONE)
