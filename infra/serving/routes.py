@@ -23,6 +23,7 @@ from infra.serving.model_access import ModelAccess
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings import Settings
+from spec.settings.blue_green import helm_release, other_slot
 from spec.settings.fleets import Fleet
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
@@ -55,7 +56,8 @@ class RoutedModel:
     None: whoever reaches it may ask.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
-    of the fleets that serve it, each with its part of the requests.
+    of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
+    percent of the requests, whose answers Envoy drops.
     """
 
     name: str
@@ -66,6 +68,7 @@ class RoutedModel:
     decoupled: bool = False
     access: ModelAccess | None = None
     services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
+    mirror: tuple[str, int] | None = None
 
     @property
     def peak_rate(self) -> float | None:
@@ -133,9 +136,17 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             models.is_decoupled(name),
             None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
             _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
+            _mirror(name, models),
         )
         for name, version in sorted(versions.items())
     )
+
+
+def _mirror(model: str, models: Models) -> tuple[str, int] | None:
+    candidate = models.candidate
+    if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
+        return None
+    return helm_release(other_slot(models.slot)), candidate.mirror_percent
 
 
 def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str, int], ...]:
@@ -210,10 +221,10 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
     matches = [
         {"method": {"type": "Exact", "service": _GRPC_SERVICE, "method": method}, "headers": headers} for method in methods
     ]
-    return {
-        "parentRefs": [_listener(envoy.GRPC_LISTENER)],
-        "rules": [{"matches": matches, "backendRefs": _backends(model, TRITON_GRPC_PORT)}],
-    }
+    rule: Manifest = {"matches": matches, "backendRefs": _backends(model, TRITON_GRPC_PORT)}
+    if model.mirror is not None:
+        rule["filters"] = [_copies(*model.mirror, TRITON_GRPC_PORT)]
+    return {"parentRefs": [_listener(envoy.GRPC_LISTENER)], "rules": [rule]}
 
 
 def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
@@ -320,7 +331,17 @@ def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | Non
     if rewritten is not None:
         path = {"type": "ReplaceFullPath", "replaceFullPath": rewritten}
         filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
+    if model.mirror is not None:
+        filters.append(_copies(*model.mirror, TRITON_HTTP_PORT))
     return {"matches": matches, "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
+
+
+def _copies(service: str, percent: int, port: int) -> Manifest:
+    """Return the filter of a rule of either kind of route that sends a Service copies of so many percent of its requests."""
+    return {
+        "type": "RequestMirror",
+        "requestMirror": {"backendRef": {"name": service, "port": port}, "percent": percent},
+    }
 
 
 def _matches(model: RoutedModel, path: str, headers: Mapping[str, str] | None = None) -> Manifest:

@@ -52,13 +52,15 @@ class Result:
 @dataclass(frozen=True)
 class Wanted:
     """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
-    `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step.
+    `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
+    `mirror`: of how many percent of the requests a release on pods of its own gets copies before that, 0 of none.
     """
 
     stack: str
     canary: tuple[int, ...] = ()
     slo_p95_ms: Mapping[str, float] = field(default_factory=dict)
     replay: Replay | None = None
+    mirror: int = 0
 
 
 class Controller:

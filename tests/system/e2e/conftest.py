@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from twin.engine import engine, stack_files
 from twin.host import claim, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
+
+if TYPE_CHECKING:
+    from tests.system.e2e.gateway_twin import Gateway
 
 UP_SECONDS = 1800
 """The first `up` on a machine builds the Go programs; every later one takes about a minute."""
@@ -104,6 +107,15 @@ def own_twin(tmp_path: Path) -> Iterator[Twin]:
     twin = Twin(TwinHome(tmp_path / "home"))
     yield twin
     twin.down()
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Gateway"]:
+    """A twin that is up with a gateway and Prometheus. Tests leave it as they found it."""
+    from tests.system.e2e import gateway_twin, pinned  # only the gateway's tests need the program for it
+
+    with gateway_twin.up(tmp_path_factory.mktemp("gateway") / "home", pinned.GATEWAY) as found:
+        yield found
 
 
 def clone(tmp_path: Path) -> Path:
