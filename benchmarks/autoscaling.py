@@ -1,6 +1,6 @@
-"""Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print a table for docs/replay.md.
+"""Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print tables for docs/replay.md.
 
-    python benchmarks/autoscaling.py [--trace steps] [--start 240]
+    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -11,6 +11,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -27,24 +28,42 @@ from stackctl.cost import prices  # noqa: E402
 from twin.replay import samples  # noqa: E402
 from twin.replay.capacity import Starts  # noqa: E402
 from twin.replay.controllers import Controller, Keda, Seen  # noqa: E402
-from twin.replay.hpa import Autoscaler, by_pods_metric  # noqa: E402
+from twin.replay.hpa import Autoscaler, by_average_value, by_pods_metric  # noqa: E402
 from twin.replay.outcome import Outcome  # noqa: E402
 from twin.replay.plan import Number, Plan, plans  # noqa: E402
-from twin.replay.prometheus import Target  # noqa: E402
+from twin.replay.prometheus import WINDOW_SECONDS, Target, rate  # noqa: E402
 from twin.replay.simulation import simulate  # noqa: E402
 from twin.replay.traces import Rates, Trace  # noqa: E402
 
-MODEL, PEAK = "classify", 400.0
-BATCH_MS = (25.0, 100.0)
-"""Of one request and of a batch of 8, with an SLO of 200 ms: 80 requests/s a pod."""
-FEWEST, MOST = 2, 12
+NAME = "classify"
 STARTS = (30, 240, 600)
+SEEDS = (1, 2, 3)
 GPU_BUSY = 0.8
+CPU_BUSY, CPUS = 0.8, 3.0
+CPU_SECONDS = 0.00043
+"""Of a request in a pod whose model computes on a GPU: tritonserver 2.51 and the stub of the Python model of twin/models,
+which waits instead of computing, 600 requests at 30 a second by gRPC. On the twin, not on a GPU node.
+"""
 QUEUE = 5
 QUEUE_US = 50
 """https://github.com/triton-inference-server/server/blob/e1db8a603d863b1317ee859bdeea2be19959462e/deploy/k8s-onprem/values.yaml"""
+RATE_SHARE = 0.7
 ORACLE_SHARE = 0.85
 """Of what its pods can answer, the most that the oracle lets come."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """`batch_ms`: of one request, and of a full batch. `peak`: requests/s of five pods."""
+
+    batch_ms: tuple[float, float]
+    batch: int
+    slo_ms: int
+    peak: float
+
+
+MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
+FEWEST, MOST, FAR_MORE = 2, 12, 40
 
 
 class OnOneNumber:
@@ -61,9 +80,33 @@ class OnOneNumber:
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
         """Return the pods wanted."""
-        values = seen.values["number"]
+        values = seen.values.get("number", ())
         missing = seen.current - seen.unready - len(values)
         asked = by_pods_metric(values, self._target, seen.current, missing=missing, unready=seen.unready)
+        return self._autoscaler.decide(now, seen.current, [asked])
+
+
+class ProductionStack:
+    """The chart's ScaledObject: waiting requests, 5 a pod, asked every 15 s, the API's default pace.
+
+    https://github.com/vllm-project/production-stack/blob/a6c01db05f65f556235413ba8dbcfb0c01132fff/helm/values.yaml
+    (`keda`). Its query has an element for each pod, and KEDA refuses more than one, so that it works with one pod only. Here
+    they are added up. https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/prometheus_scaler.go (`ExecutePromQuery`)
+    """
+
+    poll_seconds: int | None = 15
+
+    def __init__(self) -> None:
+        self._autoscaler = Autoscaler({"minReplicas": FEWEST, "maxReplicas": MOST})
+        self._waiting: float | None = None
+
+    def poll(self, seen: Seen) -> None:
+        """Ask for the requests that wait."""
+        self._waiting = seen.total("number")
+
+    def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
+        """Return the pods wanted."""
+        asked = None if self._waiting is None else by_average_value(self._waiting, QUEUE, seen.current)
         return self._autoscaler.decide(now, seen.current, [asked])
 
 
@@ -95,64 +138,142 @@ def queue_us(target: Target, _now: float) -> float | None:
     return 1e6 * waited / (1 + after.successes - before.successes)
 
 
-def ours(start_seconds: int, warm_pods: int) -> Plan:
+def cpu_share(target: Target, _now: float) -> float | None:
+    """Return the share of its CPUs that a pod used between the last two scrapes."""
+    recent = list(target.samples)[-2:]
+    if len(recent) < 2:
+        return None
+    before, after = recent
+    return CPU_SECONDS * (after.successes - before.successes) / (after.at - before.at) / CPUS
+
+
+def ours(model: Model, start_seconds: int, warm_pods: int = 0, most: int = MOST) -> Plan:
     """Return prod with one model, its derived targets, and this measured start."""
     file = stack_file("prod")
     config: dict[str, Any] = dict(read_config((REPOSITORY / file).read_bytes(), file))
-    serving = {"device": "cpu", "sloP95Ms": 200, "expectedRate": PEAK / 2, "peakRate": PEAK, "maxBatchSize": 8}
-    config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": {MODEL: serving}}
-    config["triton-eks:gpu"]["pools"][0]["max"] = MOST + 2
+    serving = {"device": "cpu", "sloP95Ms": model.slo_ms, "expectedRate": model.peak / 2, "peakRate": model.peak}
+    config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": {NAME: {**serving, "maxBatchSize": model.batch}}}
+    config["triton-eks:gpu"]["pools"][0]["max"] = most + 2
     config["triton-eks:autoscaling"] = {
         "minReplicas": FEWEST,
-        "maxReplicas": MOST,
+        "maxReplicas": most,
         "startSeconds": start_seconds,
         "warmPods": warm_pods,
     }
     settings = load(config, "prod")
-    (plan,) = plans(settings, prices.load(settings.region), {}, {MODEL: BATCH_MS})
+    (plan,) = plans(settings, prices.load(settings.region), {}, {NAME: model.batch_ms})
     node = round(start_seconds * NODE_START_SECONDS / 300)
     return dataclasses.replace(plan, starts=Starts(node, start_seconds - node))
 
 
-def rules(start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
+def answered(target: Target, now: float) -> float | None:
+    """Return the requests/s that a pod answers, over a minute."""
+    recent = [sample for sample in target.samples if now - WINDOW_SECONDS < sample.at <= now]
+    if len(recent) < 2:
+        return None
+    return rate([sample.at for sample in recent], [sample.successes for sample in recent], now)
+
+
+def _on_rate(plan: Plan) -> Plan:
+    """Return the plan with answered requests/s in the place of busy instances: a share of what a pod can answer."""
+    scaled, signals = cast(partial[Keda], plan.controller).args
+    busy, target = f"busy-{NAME}", f"{RATE_SHARE * plan.models[0].service.capacity:g}"
+    triggers = [
+        {**one, "metadata": {**one["metadata"], "threshold": target}} if one["name"] == busy else one
+        for one in scaled["triggers"]
+    ]
+    numbers = tuple(Number(busy, NAME, answered) if one.name == busy else one for one in plan.numbers)
+    return dataclasses.replace(plan, controller=partial(Keda, {**scaled, "triggers": triggers}, signals), numbers=numbers)
+
+
+def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
+    """Return the plan with other fields of `behavior`; the API's where they are empty."""
+    scaled, signals = cast(partial[Keda], plan.controller).args
+    advanced = scaled["advanced"]["horizontalPodAutoscalerConfig"]
+    pace = {**advanced["behavior"], **behavior} if behavior else None
+    changed = {**scaled, "advanced": {"horizontalPodAutoscalerConfig": {**advanced, "behavior": pace}}}
+    return dataclasses.replace(plan, controller=partial(Keda, changed, signals))
+
+
+def _limits(settle: int, pods: int, percent: int, period: int) -> dict[str, Any]:
+    policies = [{"type": "Pods", "value": pods}, {"type": "Percent", "value": percent}]
+    return {
+        "stabilizationWindowSeconds": settle,
+        "selectPolicy": "Max",
+        "policies": [{**policy, "periodSeconds": period} for policy in policies if policy["value"]],
+    }
+
+
+def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
     """Return a plan for each rule."""
-    plain = ours(start_seconds, 0)
+    plain = ours(model, start_seconds)
 
     def other(controller: Callable[[], Controller], read: Callable[[Target, float], float | None] | None) -> Plan:
-        numbers = (Number("number", MODEL, read),) if read is not None else ()
+        numbers = (Number("number", NAME, read),) if read is not None else ()
         return dataclasses.replace(plain, controller=controller, numbers=numbers)
 
     capacity = plain.models[0].service.capacity
-    scaled, signals = cast(partial[Keda], plain.controller).args
-    unpaced = {**scaled, "advanced": {"horizontalPodAutoscalerConfig": {"behavior": None}}}
     return {
         "ours": plain,
-        "ours, default pace": dataclasses.replace(plain, controller=partial(Keda, unpaced, signals)),
-        "ours, one warm pod": ours(start_seconds, 1),
-        "GPU utilisation 80 %": other(partial(OnOneNumber, GPU_BUSY), Target.busy),
-        "queue, 5 on average": other(partial(OnOneNumber, QUEUE), Target.pending),
-        "queue time, 50 µs": other(partial(OnOneNumber, QUEUE_US), queue_us),
-        "oracle": other(partial(Oracle, trace.rates[MODEL], start_seconds, capacity), None),
+        "one warm pod": ours(model, start_seconds, warm_pods=1),
+        "default pace": _with_pace(plain, {}),
+        "rate 70 %": _on_rate(plain),
+        "CPU 80 %": other(partial(OnOneNumber, CPU_BUSY), cpu_share),
+        "GPU 80 %": other(partial(OnOneNumber, GPU_BUSY), Target.busy),
+        "queue 5": other(partial(OnOneNumber, QUEUE), Target.pending),
+        "queue time": other(partial(OnOneNumber, QUEUE_US), queue_us),
+        "production-stack": other(ProductionStack, Target.pending),
+        "oracle": other(partial(Oracle, trace.rates[NAME], start_seconds, capacity), None),
+    }
+
+
+def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
+    """Return our rule with other limits of how many pods may come and go, at bounds far from what is needed."""
+    plain = ours(model, start_seconds, most=FAR_MORE)
+    window = max(2 * start_seconds, 600)
+    slowly = {**_limits(window, 1, 0, max(start_seconds, 180))}
+    return {
+        "2, or 50 %; one goes": _with_pace(plain, {"scaleUp": _limits(30, 2, 50, start_seconds), "scaleDown": slowly}),
+        "ours: 4, or 300 %; half go": plain,
+        "one goes": _with_pace(plain, {"scaleDown": slowly}),
+        "200 %": _with_pace(plain, {"scaleUp": _limits(30, 4, 200, start_seconds)}),
+        "without the 30 s": _with_pace(plain, {"scaleUp": _limits(0, 4, 300, start_seconds)}),
+        "100 % every 15 s": _with_pace(plain, {"scaleUp": _limits(0, 4, 100, 15)}),
     }
 
 
 def main(
+    model: Annotated[str | None, typer.Option(help="batching or single; default: both")] = None,
     trace: Annotated[str | None, typer.Option(help="one of the samples; default: all")] = None,
     start: Annotated[int | None, typer.Option(help="seconds of a start; default: 30, 240 and 600")] = None,
+    compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
 ) -> None:
-    """Print misses and GPU-hours of every rule, as Markdown."""
-    for seconds in (start,) if start is not None else STARTS:
-        print(f"\nStart of a pod in {seconds} s:\n", flush=True)
-        for number, name in enumerate((trace,) if trace is not None else samples.NAMES):
-            sent = samples.sample(name, {MODEL: PEAK})
-            found = {rule: simulate(plan, sent, everybody={MODEL: PEAK}) for rule, plan in rules(seconds, sent).items()}
-            if number == 0:
-                print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
-            print(f"| `{name}` | {' | '.join(map(_cell, found.values()))} |", flush=True)
+    """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
+    for name in (model,) if model is not None else MODELS:
+        of, everybody = MODELS[name], {NAME: MODELS[name].peak}
+        for seconds in (start,) if start is not None else STARTS:
+            print(f"\n`{name}`, start of a pod in {seconds} s:\n", flush=True)
+            for number, sample in enumerate((trace,) if trace is not None else samples.NAMES):
+                sent = samples.sample(sample, everybody)
+                found = paces(of, seconds) if compare_paces else rules(of, seconds, sent)
+                if number == 0:
+                    print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
+                seeds = SEEDS[:1] if sample == "diurnal" else SEEDS  # of millions of requests two seeds differ by nothing
+                cells = [
+                    _cell([simulate(plan, sent, everybody=everybody, seed=seed) for seed in seeds])
+                    for plan in found.values()
+                ]
+                print(f"| `{sample}` | {' | '.join(cells)} |", flush=True)
 
 
-def _cell(outcome: Outcome) -> str:
-    return f"{outcome.missed_share:.2%}, {outcome.gpu_hours:.1f} h"
+def _cell(outcomes: list[Outcome]) -> str:
+    missed = _between([f"{100 * outcome.missed_share:.2f}" for outcome in outcomes])
+    return f"{missed} %, {_between([f'{outcome.gpu_hours:.1f}' for outcome in outcomes])} h"
+
+
+def _between(texts: list[str]) -> str:
+    least, most = min(texts, key=float), max(texts, key=float)
+    return least if least == most else f"{least} to {most}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ _NAMED_BY_THE_ENGINE = (
     "load-balancer-controller",
     "network-flow-logs",
     "nodes",
+    "plan-builder-writer",
     "worker-scaling-keda",
 )
 """The engine adds `-role`, a hyphen and seven characters."""

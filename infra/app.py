@@ -31,11 +31,13 @@ from infra.platform.tracing import install_collector
 from infra.serving import triton_values
 from infra.serving.inference import serve_models
 from infra.serving.request_path import answer_requests
+from infra.serving.routes import client_rates, routed
 from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
+from spec.settings.blue_green import is_blue_green
 from spec.stack_names import stack_file
 from spec.versions import TRITON_RELEASES
 from spec.wording import listed
@@ -119,6 +121,7 @@ def deploy(settings: Settings) -> None:
         gateway=gateway,
         pod_autoscaler=pod_autoscaler,
         requests=requests,
+        models=models,
         after=[*gpu_nodes, *addons, models, reader],
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
@@ -133,7 +136,7 @@ def deploy(settings: Settings) -> None:
     pulumi.export("modelBucket", models.name)
     pulumi.export("tritonRoleArn", reader.arn)
     pulumi.export("releaseId", release.id if release is not None else None)
-    if release is not None and settings.fleets is None and settings.triton.rollout != "blue-green":
+    if release is not None and settings.fleets is None and not is_blue_green(settings):
         pulumi.export("inferenceUrl", TRITON_HTTP_URL)
     elif release is not None:
         pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})
@@ -141,6 +144,9 @@ def deploy(settings: Settings) -> None:
         # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
         get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"
         domain, ports = settings.gateway.domain, gateway_ports(settings.gateway)
+        rates = client_rates(routed(settings.models, settings.gateway, settings.each_fleet), settings.gateway.replicas)
+        if rates:
+            pulumi.export("clientRates", rates)
         if domain is not None:
             pulumi.export("gatewayUrl", f"https://{domain.name}:{ports[HTTP_LISTENER]}".removesuffix(":443"))
             pulumi.export("gatewayGrpc", f"{domain.name}:{ports[GRPC_LISTENER]}")

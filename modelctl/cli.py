@@ -60,7 +60,13 @@ def release(
 
 @app.command("import")
 def import_(
-    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow has made of an ONNX model.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="An ONNX file, a directory that MLflow has made of an ONNX model, or one of an MLflow server, like "
+            "models:/scores/3."
+        ),
+    ],
     into: Annotated[Path, typer.Option(metavar="MODELS_DIR", help="The model repository.")] = Path("models"),
     name: Annotated[
         str | None, typer.Option(help="The model's name there.", show_default="that of the file, or of its directory")
@@ -68,11 +74,17 @@ def import_(
     max_batch_size: Annotated[
         int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 where it can batch")
     ] = None,
+    tracking_uri: Annotated[
+        str | None, typer.Option(metavar="URL", envvar="MLFLOW_TRACKING_URI", help="The MLflow server of SOURCE.")
+    ] = None,
 ) -> None:
     """Take a model into a repository, with a config.pbtxt made of what its file says."""
-    from modelctl.importer import command
+    from modelctl.importer import command, mlflow_server
 
-    command.import_model(source, into, name, max_batch_size)
+    if mlflow_server.is_uri(source):
+        command.import_from_server(source, tracking_uri, into, name, max_batch_size)
+    else:
+        command.import_model(Path(source), into, name, max_batch_size)
 
 
 @app.command("list")
@@ -121,6 +133,39 @@ def fetch(
 
     shared = command.Cache(cache, cache_gib) if cache is not None else None
     command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
+
+
+@app.command("build-plans")
+def build_plans(
+    release_id: ReleaseId,
+    model: Annotated[str, typer.Argument(help="An ONNX model of the release.")],
+    bucket: Bucket,
+    file: StackFile,
+    trtexec: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- TRTEXEC…]", help="Further arguments of trtexec, like --minShapes=….")
+    ] = None,
+    endpoint_url: Endpoint = None,
+) -> None:
+    """Print Jobs that build TensorRT plans of an ONNX model, one for each kind of GPU that a stack serves on.
+
+    `kubectl create -f -` starts them. Each writes its plan into the bucket, under plans/.
+    """
+    from modelctl.plan_builds import command
+
+    command.build_plans(release_id, model, bucket, endpoint_url, file, trtexec or ())
+
+
+@app.command("put-plan")
+def put_plan(
+    plan: Annotated[Path, typer.Argument(help="The file that trtexec has written.")],
+    key: Annotated[str, typer.Argument(help="Where it gets to in the bucket, plans/….")],
+    bucket: Bucket,
+    endpoint_url: Endpoint = None,
+) -> None:
+    """Write a TensorRT plan into the bucket, as the last step of such a Job."""
+    from modelctl.plan_builds import command
+
+    command.put_plan(plan, key, bucket, endpoint_url)
 
 
 @app.command()

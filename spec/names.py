@@ -21,6 +21,8 @@ class ServiceAccount:
 
 TRITON = ServiceAccount("triton", "triton")
 TRITON_NAMESPACE = TRITON.namespace
+PLAN_BUILDER = ServiceAccount(TRITON_NAMESPACE, "plan-builder")
+"""Of the Jobs that `modelctl build-plans` prints, and their name label."""
 TRITON_CHART = "triton"
 """`charts/triton`, and the name label of its pods."""
 TRITON_RELEASE = TRITON_CHART
@@ -31,6 +33,8 @@ POD_RELEASE_LABEL = "triton-eks/release"
 TRITON_HEADLESS_COMPONENT = "inference-headless"
 """The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+TRITON_OPENAI_PORT = 9000
+"""Of the OpenAI-compatible front end, which has the metrics too (`triton.openai`)."""
 
 
 def triton_http_url(release: str) -> str:
@@ -204,6 +208,8 @@ def workload_role(cluster: str, region: str, purpose: str) -> str:
 
 RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/`."""
+PLANS_PREFIX = "plans/"
+"""TensorRT plans that were built of a release: `plans/<id>/<version of Triton>/<model>/<version>/model_cc86.plan`."""
 RELEASE_MANIFEST = "manifest.json"
 """Written last into a release: where it is, the release is whole."""
 MODEL_CACHE_PATH = "/var/lib/kubelet/model-cache"

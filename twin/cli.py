@@ -32,6 +32,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+Trace = Annotated[
+    str, typer.Option(metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, or a file: CSV, JSON")
+]
+BatchMs = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODEL=ONE:FULL", help="ms of a batch of one and of a full one; default: measured, or assumed"),
+]
+
 output = terminal.output(soft_wrap=True)
 progress = terminal.progress(soft_wrap=True)
 
@@ -182,25 +190,43 @@ def show_preview(
         )
 
 
+@app.command("rehearse")
+def rehearse_change(
+    state: Annotated[Path, typer.Option(metavar="FILE", help="what `pulumi stack export` of the real stack has written")],
+    as_json: Json = False,
+) -> int:
+    """Say what this checkout would replace, lose and interrupt in a real stack, on its exported state; no credentials."""
+    from twin.rehearse import command
+
+    home = TwinHome.from_environment()
+    with interruptible(lambda: _left(home)):
+        return command.rehearse(home, state, as_json=as_json, progress=progress, output=output)
+
+
 @app.command("replay")
 def replay_trace(
     stack: StackArgument = "",
-    trace: Annotated[
-        str, typer.Option(metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, or a file: CSV, JSON")
-    ] = "diurnal",
+    trace: Trace = "diurnal",
     against: Annotated[
         str | None, typer.Option(metavar="REV|FILE", help="also with the settings of this git revision or stack file")
     ] = None,
-    batch_ms: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODEL=ONE:FULL", help="ms of a batch of one and of a full one; default: measured, or assumed"),
-    ] = None,
+    batch_ms: BatchMs = None,
     as_json: Json = False,
 ) -> None:
     """Replay a trace of requests through a stack's autoscaling in virtual time: misses of the SLO, GPU-hours, money."""
     from twin.replay import command
 
     command.replay(stack, trace, against, batch_ms or [], as_json=as_json)
+
+
+@app.command("advise")
+def advise_stack(
+    stack: StackArgument = "", trace: Trace = "diurnal", batch_ms: BatchMs = None, as_json: Json = False
+) -> None:
+    """Try changes of a stack's autoscaling on a trace in virtual time: what each comes to, the best first, to paste."""
+    from twin.replay import advice
+
+    advice.advise(stack, trace, batch_ms or [], as_json=as_json)
 
 
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -16,7 +16,7 @@ _VALIDATION_TTL_SECONDS = 300
 
 
 class DomainCertificate(pulumi.ComponentResource):
-    """A certificate of ACM for a domain, issued: a record in the hosted zone proves that the domain is ours.
+    """A certificate of ACM for a domain, issued: a record in a public hosted zone proves that the domain is ours.
 
     The record stays, because ACM looks for it each time that it renews the certificate. `arn` is known when the certificate
     has been issued: a load balancer takes no other.
@@ -38,7 +38,7 @@ class DomainCertificate(pulumi.ComponentResource):
         proof = certificate.domain_validation_options[0]
         record = aws.route53.Record(
             f"{name}-proof",
-            zone_id=domain.hosted_zone_id,
+            zone_id=domain.proof_zone_id,
             name=proof.resource_record_name,
             type=proof.resource_record_type,
             records=[proof.resource_record_value],

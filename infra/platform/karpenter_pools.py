@@ -102,7 +102,7 @@ def cpu_pool_spec(pool: CpuPool) -> dict[str, Any]:
     """Return the spec of the NodePool of the nodes without GPUs.
 
     Here a node goes when its pods fit others, too: workers start in seconds, and give back what they have not finished; of
-    a fleet, one pod at a time is moved (its disruption budget).
+    a fleet, one pod at a time is moved (its disruption budget), and none where it may be the only one.
     """
     return {
         "template": _template(pool, cpu_pool.LABELS, CPU_TAINT, ("on-demand",)),

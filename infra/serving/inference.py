@@ -9,8 +9,10 @@ import pulumi
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.lustre import LustreCache
 from infra.aws.queue import RequestQueue
-from infra.serving import routes
+from infra.aws.storage import ModelBucket
+from infra.serving import openai_route, routes
 from infra.serving.parity import ParityExporter
+from infra.serving.plan_builder import PlanBuilder
 from infra.serving.scaling import TritonScaling, Wake
 from infra.serving.triton import FleetArgs, TritonServer
 from infra.serving.triton_values import Drain
@@ -26,12 +28,14 @@ def serve_models(
     gateway: Sequence[pulumi.Resource],
     pod_autoscaler: Sequence[pulumi.Resource],
     requests: RequestQueue | None,
+    models: ModelBucket,
     after: Sequence[pulumi.Resource],
 ) -> None:
     """Register Triton and what belongs to it; nothing before the first `modelctl release`.
 
     `after`: what its pods cannot start without. `gateway`: what brings the kinds of the routes. `pod_autoscaler`: what
-    brings those of its scaling. `requests`: the queue that starts a fleet without pods.
+    brings those of its scaling. `requests`: the queue that starts a fleet without pods. `models`: the bucket that plans are
+    written to.
     """
     release = settings.models.release
     if release is None:
@@ -44,8 +48,10 @@ def serve_models(
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:
-        models = routes.routed(settings.models, settings.gateway, fleets)
-        routes.ModelRoutes("routes", cluster, models, drain, pulumi.ResourceOptions(depends_on=[triton, *gateway]))
+        routed = routes.routed(settings.models, settings.gateway, fleets)
+        openai = list(openai_route.manifests(settings, drain))
+        opts = pulumi.ResourceOptions(depends_on=[triton, *gateway])
+        routes.ModelRoutes("routes", cluster, routed, drain, openai, opts)
     wake = Wake(settings.worker, requests.arn) if settings.worker is not None and requests is not None else None
     for fleet in fleets:
         if fleet.stack.pod_autoscaler != "none":
@@ -54,3 +60,5 @@ def serve_models(
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
         image = settings.monitoring.parity_image
         ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))
+    if settings.models.plan_builder is not None:
+        PlanBuilder("plan-builder", cluster, models, pulumi.ResourceOptions(depends_on=[triton]))

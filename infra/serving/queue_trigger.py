@@ -16,12 +16,7 @@ from spec.settings.worker import Worker
 
 
 def queue_reader(
-    name: str,
-    cluster: ClusterAccess,
-    reader: ServiceAccount,
-    queue_arn: pulumi.Input[str],
-    opts: pulumi.ResourceOptions,
-    parent: pulumi.Resource,
+    name: str, cluster: ClusterAccess, reader: ServiceAccount, queue_arn: pulumi.Input[str], parent: pulumi.Resource
 ) -> pulumi.Resource:
     """Register a TriggerAuthentication that is called like `reader`, in its namespace, and its role; return the former.
 
@@ -49,7 +44,7 @@ def queue_reader(
             "metadata": {"name": reader.name, "namespace": reader.namespace},
             "spec": authentication_spec(role.arn),
         },
-        opts,
+        cluster.in_cluster(parent),
     )
 
 

@@ -41,6 +41,8 @@ _RETRY_PERCENT = 20
 _DEVIATIONS = 3
 _SECONDS = {"Second": 1, "Hour": 3600}
 _CONNECT_SECONDS = 1
+_RETRY_AFTER_SECONDS = 15
+"""As often as KEDA looks: a pod takes longer to start, how much longer nobody knows, and an early request costs little."""
 _SLOW_START_SECONDS = 30
 """In which Envoy raises the share of a new pod, from a tenth to its part
 (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
@@ -53,7 +55,7 @@ _GRPC_POLICY = ".grpc"
 @dataclass(frozen=True)
 class RoutedModel:
     """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
-    None: whoever reaches it may ask.
+    None: whoever reaches it may ask. `woken`: a request that finds no pod starts the first one.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
     of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
@@ -69,6 +71,7 @@ class RoutedModel:
     access: ModelAccess | None = None
     services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
     mirror: tuple[str, int] | None = None
+    woken: bool = False
 
     @property
     def peak_rate(self) -> float | None:
@@ -90,7 +93,8 @@ class ModelRoutes(pulumi.ComponentResource):
     A model's policies of access are there before its routes, and what closes the gateway to all else comes when each
     model has its own: a new stack is never open, and one that gets clients is never closed to them.
 
-    `opts.depends_on` has to name the gateway, whose chart brings the kinds, and Triton, in whose namespace they are.
+    `beside`: the objects of a route that is no model's. `opts.depends_on` has to name the gateway, whose chart brings the
+    kinds, and Triton, in whose namespace they are.
     """
 
     def __init__(
@@ -99,19 +103,18 @@ class ModelRoutes(pulumi.ComponentResource):
         cluster: ClusterAccess,
         models: Sequence[RoutedModel],
         drain: Drain,
+        beside: Sequence[Manifest] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:ModelRoutes", name, None, opts)
         secured: list[pulumi.Resource] = []
-        for model in models:
+        for objects in [*(list(manifests([model], drain)) for model in models), beside]:
             before: list[pulumi.Resource] = []
-            for manifest in manifests([model], drain):
+            for one in objects:
                 made = custom_resource(
-                    f"{name}-{manifest['metadata']['name']}-{manifest['kind'].lower()}",
-                    manifest,
-                    cluster.in_cluster(self, *before),
+                    f"{name}-{one['metadata']['name']}-{one['kind'].lower()}", one, cluster.in_cluster(self, *before)
                 )
-                if manifest["kind"] == "SecurityPolicy":
+                if one["kind"] == "SecurityPolicy":
                     before.append(made)
             secured += before
         if secured:
@@ -137,6 +140,7 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
             _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
             _mirror(name, models),
+            any(fleet.stack.woken_at_gateway for fleet in fleets if fleet.serves(name)),
         )
         for name, version in sorted(versions.items())
     )
@@ -169,14 +173,14 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
         if model.access is not None:
             http, grpc = ([route] for route in _routes(name))
             # That of gRPC first: on a stack whose policy is still of both routes, neither is left without one.
-            yield _manifest(
+            yield manifest(
                 "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", f"{name}{_GRPC_POLICY}", model.access.grpc_spec(grpc)
             )
-            yield _manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, model.access.http_spec(http))
-        yield _manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
-        yield _manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
+            yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", name, model.access.http_spec(http))
+        yield manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, http_route_spec(model))
+        yield manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
         policy = policy_spec(model, name, drain)
-        yield _manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
+        yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
 
 
 def object_name(model: str) -> str:
@@ -194,19 +198,20 @@ def http_route_spec(model: RoutedModel) -> Manifest:
     chosen by the last two hex digits of the id that Envoy gives each of them: 256 buckets of equal size.
     """
     path = f"/v2/models/{model.name}"
-    rules = []
+    rules, ends = [], ["(/versions/[0-9]+)?/infer"]
     if model.canary is not None and model.canary.version is not None:
-        chosen = _matches(model, f"{path}/infer", {REQUEST_ID_HEADER: _ids(model.canary.percent)})
-        rules.append(_http_rule(model, [chosen], f"{path}/versions/{model.canary.version}/infer"))
-        rules.append(_http_rule(model, [_matches(model, f"{path}/infer")], f"{path}/versions/{model.version}/infer"))
-    else:
-        rules.append(_http_rule(model, [_matches(model, f"{path}/infer")]))
-    pinned = {"type": "RegularExpression", "value": f"/v2/models/{re.escape(model.name)}/versions/[0-9]+/infer"}
-    rules.append(_http_rule(model, [{**_matches(model, ""), "path": pinned}]))
+        infer = {"type": "Exact", "value": f"{path}/infer"}
+        chosen = _match(model, infer, {REQUEST_ID_HEADER: _ids(model.canary.percent)})
+        rules.append(_http_rule(model, chosen, f"{path}/versions/{model.canary.version}/infer"))
+        rules.append(_http_rule(model, _match(model, infer), f"{path}/versions/{model.version}/infer"))
+        ends = ["/versions/[0-9]+/infer"]
     if model.decoupled:
         # Over HTTP a decoupled model answers these alone.
-        rules.append(_http_rule(model, [_matches(model, f"{path}/{end}") for end in ("generate", "generate_stream")]))
-    return {"parentRefs": [_listener(envoy.HTTP_LISTENER)], "rules": rules}
+        ends.append("/generate(_stream)?")
+    # One match for all of them, because Envoy counts a rate for each match by itself.
+    pattern = f"/v2/models/{re.escape(model.name)}({'|'.join(ends)})"
+    rules.append(_http_rule(model, _match(model, {"type": "RegularExpression", "value": pattern})))
+    return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": rules}
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
@@ -216,15 +221,38 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
     whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
     (stable, canary, percent), and Envoy has no part in it. Only a canary of a service is Envoy's here.
     """
-    methods = ["ModelInfer", *(["ModelStreamInfer"] if model.streams else [])]
+    method = {"type": "Exact", "service": _GRPC_SERVICE, "method": "ModelInfer"}
+    if model.streams:
+        # One match for both, because Envoy counts a rate for each match by itself.
+        method = {"type": "RegularExpression", "service": re.escape(_GRPC_SERVICE), "method": "Model(Stream)?Infer"}
     headers = [{"type": "Exact", "name": envoy.MODEL_HEADER, "value": model.name}, *_sequence_header(model)]
-    matches = [
-        {"method": {"type": "Exact", "service": _GRPC_SERVICE, "method": method}, "headers": headers} for method in methods
-    ]
-    rule: Manifest = {"matches": matches, "backendRefs": _backends(model, TRITON_GRPC_PORT)}
+    rule: Manifest = {"matches": [{"method": method, "headers": headers}], "backendRefs": _backends(model, TRITON_GRPC_PORT)}
     if model.mirror is not None:
         rule["filters"] = [_copies(*model.mirror, TRITON_GRPC_PORT)]
-    return {"parentRefs": [_listener(envoy.GRPC_LISTENER)], "rules": [rule]}
+    return {"parentRefs": [listener(envoy.GRPC_LISTENER)], "rules": [rule]}
+
+
+def client_rates(models: Iterable[RoutedModel], envoys: int) -> dict[str, dict[str, int]]:
+    """Return by client with a rate, and by model that it may ask, how many requests a second so many Envoys let through.
+
+    Each of them counts for each match of a route by itself
+    (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/local_ratelimit.go), so that a client whose
+    connections end at all of them gets a multiple of its rate, and one with a single connection its rate.
+    """
+    most: dict[str, dict[str, int]] = {}
+    for model in models:
+        if model.access is None:
+            continue
+        http, grpc = _counters(http_route_spec(model)), _counters(grpc_route_spec(model))
+        for name, client in model.access.clients.items():
+            if client.requests_per_second is not None:
+                counters = http + (grpc if name in model.access.over_grpc else 0)
+                most.setdefault(name, {})[model.name] = client.requests_per_second * counters * envoys
+    return most
+
+
+def _counters(route: Manifest) -> int:
+    return sum(len(rule["matches"]) for rule in route["rules"])
 
 
 def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
@@ -251,7 +279,25 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
     rules = _rate_rules(model)
     if rules:
         spec["rateLimit"] = {"type": "Local", "local": {"rules": rules}}
+    if model.woken:
+        spec["responseOverride"] = [_ask_again()]
     return spec
+
+
+def _ask_again() -> Manifest:
+    """Return what takes the place of Envoy's own 503 over HTTP: that the request may be sent again, and when.
+
+    Over gRPC Envoy's answer has the status UNAVAILABLE, which clients send again by themselves, and is left as it is.
+    """
+    return {
+        "match": {"statusCodes": [{"type": "Value", "value": 503}]},
+        "source": "Local",
+        "response": {
+            "contentType": "application/json",
+            "body": {"type": "Inline", "inline": '{"error": "no pod answers for this model yet; ask again"}'},
+            "header": {"set": [{"name": "Retry-After", "value": str(_RETRY_AFTER_SECONDS)}]},
+        },
+    }
 
 
 def _rate_rules(model: RoutedModel) -> list[Manifest]:
@@ -306,9 +352,9 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
 def _rate_limit(peak_rate: float) -> Manifest:
     """Return the rule for the peak that the stack promises, with room for chance, for each route of each Envoy.
 
-    Envoy counts for each of its routes by itself, and has one for each match: two over HTTP (the model, and the model with a
-    version), two more for `generate`, one more for a canary of a version, and one for each method over gRPC. So what all
-    Envoys let through together is that many times as much: this limit is not the fleet's.
+    Envoy counts for each of its routes by itself, and has one for each match: one over HTTP, two more with a canary of a
+    version, and one over gRPC. So what all Envoys let through together is that many times as much: this limit is not the
+    fleet's.
 
     Requests of a Poisson stream do not come evenly: of a second with a mean of 60, more than 60 come in nearly every other
     one. Three standard deviations more let all but one second in a thousand through.
@@ -320,7 +366,7 @@ def _rate_limit(peak_rate: float) -> Manifest:
     return {"limit": {"requests": math.ceil(expected + _DEVIATIONS * math.sqrt(expected)), "unit": unit}}
 
 
-def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | None = None) -> Manifest:
+def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None) -> Manifest:
     # Envoy's own spans and logs know the model by this header, and no client can say another.
     filters: list[Manifest] = [
         {
@@ -333,7 +379,7 @@ def _http_rule(model: RoutedModel, matches: list[Manifest], rewritten: str | Non
         filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
     if model.mirror is not None:
         filters.append(_copies(*model.mirror, TRITON_HTTP_PORT))
-    return {"matches": matches, "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
+    return {"matches": [match], "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
 
 
 def _copies(service: str, percent: int, port: int) -> Manifest:
@@ -344,8 +390,8 @@ def _copies(service: str, percent: int, port: int) -> Manifest:
     }
 
 
-def _matches(model: RoutedModel, path: str, headers: Mapping[str, str] | None = None) -> Manifest:
-    match: Manifest = {"method": "POST", "path": {"type": "Exact", "value": path}}
+def _match(model: RoutedModel, path: Manifest, headers: Mapping[str, str] | None = None) -> Manifest:
+    match: Manifest = {"method": "POST", "path": path}
     wanted = [{"type": "RegularExpression", "name": name, "value": value} for name, value in (headers or {}).items()]
     wanted += _sequence_header(model)
     return {**match, "headers": wanted} if wanted else match
@@ -383,10 +429,12 @@ def _routes(name: str) -> list[Manifest]:
     return [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name} for kind in ("HTTPRoute", "GRPCRoute")]
 
 
-def _listener(name: str) -> Manifest:
+def listener(name: str) -> Manifest:
+    """Return the reference of a route to a listener of the gateway."""
     return {"name": envoy.GATEWAY, "namespace": GATEWAY_NAMESPACE, "sectionName": name}
 
 
-def _manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+def manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
+    """Return an object beside Triton."""
     metadata = {"name": name, "namespace": TRITON_NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -14,13 +14,10 @@ from infra.platform.installed_chart import custom_resource
 from infra.platform.prometheus_stack import prometheus_url
 from infra.serving.queue_trigger import queue_reader, queue_trigger
 from spec.names import TRITON_NAMESPACE, ServiceAccount
-from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
+from spec.scaling.manifests import WITHOUT_A_SECOND_POD, autoscaler_spec, scaled_object_spec
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
-
-_MESSAGES_WITHOUT_A_SECOND_POD = 1_000_000
-"""The queue starts the first pod. How many more there are is for the numbers of the models to say."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class TritonScaling(pulumi.ComponentResource):
             spec, needed = scaled_object_spec(fleet.stack, prometheus_url(fleet.stack), fleet.deployment), []
             if fleet.stack.fewest_pods == 0 and wake is not None:
                 reader = ServiceAccount(TRITON_NAMESPACE, fleet.release)
-                needed = [queue_reader(name, cluster, reader, wake.queue_arn, cluster.in_cluster(self), parent=self)]
+                needed = [queue_reader(name, cluster, reader, wake.queue_arn, parent=self)]
                 spec["triggers"].append(first_pod_trigger(cluster.stack, wake.worker, reader.name))
             custom_resource(
                 f"{name}-scaled-object",
@@ -78,4 +75,4 @@ class TritonScaling(pulumi.ComponentResource):
 
 def first_pod_trigger(stack: Stack, worker: Worker, authentication: str) -> dict[str, Any]:
     """Return the trigger by which a message in the request queue starts the first pod, and any number of them no second."""
-    return queue_trigger(stack, worker, authentication, _MESSAGES_WITHOUT_A_SECOND_POD)
+    return queue_trigger(stack, worker, authentication, WITHOUT_A_SECOND_POD)

@@ -28,7 +28,7 @@ from spec.names import (
 )
 from spec.placement import placement, resource_of
 from spec.settings import Settings
-from spec.settings.blue_green import SLOTS, helm_release
+from spec.settings.blue_green import SLOTS, helm_release, is_blue_green
 from spec.settings.fleets import Fleet
 from spec.settings.gpu import GpuPool
 from spec.settings.models import Models, Release
@@ -42,7 +42,7 @@ _READER = "model-reader"
 @dataclass(frozen=True)
 class FleetArgs:
     """Sections of the settings as a fleet has them: `server` is `triton`, `models` has this `release`, `tracing` is None
-    without traces.
+    without traces. `lone`: it may be of one pod.
 
     `mount`: the file system that the models are read from; for `fsx-lustre` alone. `name`: the Helm release. `part`: the
     fleet serves the models of `release` here, and that in the bucket may have more.
@@ -56,6 +56,7 @@ class FleetArgs:
     mount: LustreMount | None = None
     name: str = TRITON_RELEASE
     part: bool = False
+    lone: bool = False
 
     @classmethod
     def of(cls, fleet: Fleet[Settings], mount: LustreMount | None = None) -> FleetArgs:
@@ -63,7 +64,8 @@ class FleetArgs:
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
         part = fleet.keys is not None
-        return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part)
+        lone = stack.fewest_pods <= 1
+        return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part, lone)
 
     @property
     def account(self) -> ServiceAccount:
@@ -139,7 +141,7 @@ def reader_accounts(settings: Settings) -> list[str]:
 
     With blue-green those of both slots, at all times: a role that has just been changed is not known everywhere at once.
     """
-    if settings.triton.rollout == "blue-green":
+    if is_blue_green(settings):
         return [helm_release(slot) for slot in SLOTS]
     return [fleet.release for fleet in settings.each_fleet]
 
@@ -184,6 +186,10 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if isinstance(args.pool, CpuPool):
         # docs/facts/scaling.md#preferences-of-pods: a node for each pod, were they to prefer hosts of their own.
         computed["spread"] = {"host": ""}
+        if args.lone:
+            # No disruption budget spares the only pod, and Karpenter would end it to save a node. A newer AMI, for which the
+            # NodePool has a terminationGracePeriod, still comes (https://karpenter.sh/v1.14/concepts/disruption/).
+            computed["podAnnotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
     if longest_stream(args.models.serving):
@@ -226,6 +232,8 @@ def _server_values(server: Triton) -> dict[str, Any]:
         values["responseCacheBytes"] = server.response_cache_mib * 1024**2
     if server.rate_limiter_resources:
         values["rateLimiter"] = {"resources": dict(server.rate_limiter_resources)}
+    if server.openai is not None:
+        values["openai"] = {"tokenizer": server.openai.tokenizer}
     return values
 
 
@@ -239,7 +247,7 @@ def _release_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if args.server.rollout == "in-place":
         return values  # which release a pod serves, and with which configs, is what the rollout has written
     values["id"] = release.id
-    if args.models.serving:
+    if args.models.serving and args.server.openai is None:
         # The name of the configs that `modelctl release` makes for this stack; else each model's config.pbtxt counts.
         values["configName"] = stack.name
     return values

@@ -29,9 +29,10 @@ from spec.names import (
     queue_url,
 )
 from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
-from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
+from spec.scaling.signal import instances_per_pod
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
+from spec.settings.models import ASSUMED_BATCH_SIZE
 from spec.settings.worker import Worker
 
 ROLE = "worker"
@@ -76,14 +77,14 @@ def concurrency(worker: Worker, settings: Settings) -> int:
     """Return the requests of a worker at a time: the number of the stack, or `2 * largest batch * instances of a pod`.
 
     Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
-    waits for the worker, and no more, because what waits longer waits better in the queue. A model that does not say its
-    batch, or is not in the stack, counts with the batch that is assumed for the autoscaler too. A worker that is refused
-    takes less by itself.
+    waits for the worker, and no more, because what waits longer waits better in the queue. A model of which neither the
+    stack nor the release says its batch counts with the one that is assumed for the autoscaler too. A worker that is
+    refused takes less by itself.
     """
     if worker.concurrency is not None:
         return worker.concurrency
     batches = [
-        (model.max_batch_size or ASSUMED_BATCH_SIZE) * instances_per_pod(fleet.stack, name, model)
+        fleet.stack.models.largest_batch(name) * instances_per_pod(fleet.stack, name, model)
         for fleet in settings.each_fleet
         for name, model in fleet.stack.models.serving.items()
     ]

@@ -34,7 +34,7 @@ class WorkerScaling(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:WorkerScaling", name, None, opts)
-        authentication = queue_reader(name, cluster, WORKER, queue_arn, cluster.in_cluster(self), parent=self)
+        authentication = queue_reader(name, cluster, WORKER, queue_arn, parent=self)
         custom_resource(
             f"{name}-scaled-object",
             {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.importer import mlflow_model, onnx_config
+from modelctl.importer import mlflow_model, mlflow_server, onnx_config
 from modelctl.importer.mlflow_model import NotImported
 from modelctl.repository import onnx_file
 from modelctl.repository.configure import render
@@ -46,6 +46,25 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
     except OSError as error:
         raise NotImported(f"{target} cannot be made: {error.strerror or error}") from None
     _say(target, made)
+
+
+def import_from_server(uri: str, server: str | None, into: Path, name: str | None, max_batch_size: int | None) -> None:
+    """Do as `import_model` with a model of an MLflow server: `uri` is `models:/NAME/VERSION` or the like."""
+    if server is None:
+        raise NotImported(f"{printable(uri)}: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI")
+    kept_as = mlflow_server.name_of(uri)
+    try:
+        # Beside the models: they may be larger than what /tmp holds.
+        beside = next(folder for folder in (into, *into.absolute().parents) if folder.is_dir())
+        with tempfile.TemporaryDirectory(prefix=".import-", dir=beside) as folder:
+            directory = Path(folder) / "model"
+            mlflow_server.fetch(uri, server, directory)
+            try:
+                import_model(directory, into, name or kept_as, max_batch_size)
+            except NotImported as error:
+                raise NotImported(str(error).replace(str(directory), uri)) from None
+    except OSError as error:
+        raise NotImported(f"{uri} cannot be copied: {error.strerror or error}") from None
 
 
 def _onnx_file(source: Path) -> Path:

@@ -20,6 +20,7 @@ from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
 from spec.reading import Unreadable
+from spec.settings.models import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
@@ -60,10 +61,12 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
 
     The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
     order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
-    YAML, has no `config`, or is not named after its stack while the release distinguishes stacks.
+    YAML, has no `config`, is not named after its stack while the release distinguishes stacks, or has this release as its
+    candidate.
     """
     editor = edit(file)
     models = section(editor)
+    _refuse_candidate(file, models, manifest.id)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
     values = release_values(before, manifest, serving_of(file, manifest))
@@ -72,6 +75,17 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
         _write_release(editor.config, editor.key(KEY), values)
         save(editor, {(editor.key(KEY), "release"): values})
     return changes
+
+
+def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: str) -> None:
+    tried = models.get("candidate") if models else None
+    release = tried.get("release") if isinstance(tried, dict) else None
+    if isinstance(tried, dict) and isinstance(release, dict) and release.get("id") == release_id:
+        raise PinError(
+            f"{file}: release {release_id} is models.candidate, with pods of its own and {tried.get('percent', 0)} % of the "
+            f"requests. `modelctl rollout {release_id}` goes on with it until it is the release; to pin it without, take it "
+            "out first, with `modelctl rollout --back`"
+        )
 
 
 def pinned_by(stacks: Path, release_id: str) -> Pins:
@@ -183,6 +197,8 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str |
     for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed)):
         if models:
             values[key] = _on_one_line(models)
+    if batches := {model: size for model, size in manifest.batches.items() if size != ASSUMED_BATCH_SIZE}:
+        values["batches"] = batches
     if serving is not None:
         values["serving"] = DoubleQuotedScalarString(serving)
     if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
@@ -225,7 +241,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced")
+        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced", "batches")
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)
@@ -240,6 +256,8 @@ def _plain(value: Any) -> str:
     """Return what a key says of models, for people: `pipeline: normalize, classify`."""
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_plain(steps)}" for name, steps in value.items()) or "none"
+    if isinstance(value, int):
+        return str(value)
     return ", ".join(map(str, value)) if isinstance(value, list) and value else "none"
 
 

@@ -157,6 +157,7 @@ def _entry(model: Model) -> ModelEntry:
         decoupled=model.decoupled,
         selfPlaced=model.self_placed,
         tensorrt=model.tensorrt,
+        batch=model.config.max_batch_size,
     )
 
 

@@ -14,7 +14,10 @@ from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
+from spec import files, reading
 from spec.failure import Failure
+from spec.problem import SettingsError
+from spec.settings import load_stack_file
 
 _STACKS = Path("stacks")
 """Where the file with the wants lies when what is given is one of pins alone."""
@@ -41,7 +44,8 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
     """Pin the release that the file names as the previous one, and make the pinned one the previous one.
 
     `seen` is what the file pinned when the release was judged; without it: what it pins now. Raises RollbackError and
-    RetirementError when that cannot be served as things are, or the file pins something else by then; UnknownRelease and
+    RetirementError when that cannot be served as things are, a stack file without mistakes would have some, or the file pins
+    something else by then; UnknownRelease and
     ManifestError when it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has
     mistakes.
     """
@@ -66,8 +70,26 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
         release=manifest,
         left=now.id,
         forward=left is not None and manifest.created > left.created,
-        changes=pin(file, manifest),
+        changes=_pin(file, manifest),
     )
+
+
+def _pin(file: Path, manifest: Manifest) -> list[str]:
+    """Pin the release unless the stack would be refused for it, say for a canary of a version that it does not have."""
+    before, mistakes = reading.file(file), _mistakes(file)
+    changes = pin(file, manifest)
+    if mistakes is None and (found := _mistakes(file)) is not None:
+        files.rewrite(file, before)
+        raise RollbackError(f"{file}: with release {manifest.id} the stack is refused, and nothing was written:\n{found}")
+    return changes
+
+
+def _mistakes(file: Path) -> str | None:
+    try:
+        load_stack_file(file)
+    except SettingsError as error:
+        return str(error)
+    return None
 
 
 def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:

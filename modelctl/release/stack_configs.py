@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.release.stacks import Stack
@@ -122,6 +123,12 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         model = models[name]
         for message in config_messages(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
+        if stack.openai and (lacking := _other_fields(config, model.config)):
+            message = (
+                f"llm: the front end of triton.openai reads {CONFIG_FILE} alone, and the stack's config differs; write "
+                f"this into it: {lacking}"
+            )
+            yield _problem(stack, model, message)
         wants = stack.serving[name].llm
         if wants is not None:
             for version in model.versions:
@@ -143,6 +150,16 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         if backends.is_ensemble(config):
             for message in ensembles.check(name, config, peers):
                 yield _problem(stack, models[name], f"{message} (in this stack)")
+
+
+def _other_fields(made: ModelConfig, written: ModelConfig) -> str:
+    """Return the fields of a stack's config that those of the model's own are not, as text on one line."""
+    other = ModelConfig()
+    other.CopyFrom(made)
+    for field, value in made.ListFields():
+        if value == getattr(written, field.name):
+            other.ClearField(field.name)
+    return text_format.MessageToString(other, as_one_line=True)
 
 
 def _problem(stack: Stack, model: Model, message: str) -> Problem:

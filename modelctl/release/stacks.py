@@ -27,7 +27,7 @@ class Stack:
 
     `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
     its Triton server (`2.71.0`) in the release `release` (`26.07`), and `tensorrt` what runs plans there. `access` is how
-    its pods read releases, `tmp_mib` the size of their /tmp.
+    its pods read releases, `tmp_mib` the size of their /tmp. `openai`: the OpenAI-compatible front end is the server.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Stack:
     access: str
     tensorrt: Runtime | None
     tmp_mib: int
+    openai: bool
 
 
 def stack_name(file: Path) -> str | None:
@@ -92,6 +93,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             access=settings.models.access,
             tensorrt=runtime(settings),
             tmp_mib=pod_values(settings.environment).tmp,
+            openai=settings.triton.openai is not None,
         ),
         [],
     )

@@ -38,6 +38,7 @@ from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.names import TRITON_RELEASE
 from spec.settings import Settings, load_stack_file
+from spec.settings.blue_green import is_blue_green
 from spec.settings.fleets import Fleet as StackFleet
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     tell = _tell()
     try:
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
-            if settings.triton.rollout == "blue-green":
+            if is_blue_green(settings):
                 platform = Platform(
                     lambda name: _fleet(namespace, translation, name), lambda: _up(asked.stack, tell), lease.check
                 )

@@ -24,6 +24,8 @@ PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""
 
 _SHA256_METADATA = "sha256"
+_THERE_ALREADY = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"})
+"""How S3 refuses what is to be written where nothing is."""
 _READ_BYTES = 1024 * 1024
 
 
@@ -123,7 +125,7 @@ class Store:
                     IfNoneMatch="*",
                 )
             except ClientError as error:
-                if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict", "412"}:
+                if error.response["Error"]["Code"] in _THERE_ALREADY:
                     return False
                 raise
         return True
@@ -178,6 +180,19 @@ class Store:
                 f"{key} arrived in {self.place} with other content than was read before: "
                 f"was {source if isinstance(source, Path) else key} changed meanwhile? Run the same command again"
             )
+
+    def write_once(self, key: str, file: Path) -> bool:
+        """Write a file of up to 5 GiB beside the releases; return False where there is one, which stays as it is."""
+        with sentences(self.place), file.open("rb") as body:
+            try:
+                self._client.put_object(
+                    Bucket=self.place.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", IfNoneMatch="*"
+                )
+            except ClientError as error:
+                if error.response["Error"]["Code"] in _THERE_ALREADY:
+                    return False
+                raise
+        return True
 
     def tags(self, release_id: str, key: str) -> dict[str, str] | None:
         """Return the object's tags, None when there is no such object."""

@@ -47,8 +47,8 @@ class ModelEntry(BaseModel):
     `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
     ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a request
     has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself (KIND_MODEL), so
-    that its instances are not per GPU. `tensorrt` are the versions that built its plans. Manifests from before these five
-    were written say none of it.
+    that its instances are not per GPU. `tensorrt` are the versions that built its plans. `batch` is its config's
+    `max_batch_size`: 0 where each request is a batch. Manifests from before these six were written say none of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -61,6 +61,7 @@ class ModelEntry(BaseModel):
     decoupled: bool = False
     self_placed: bool = Field(default=False, alias="selfPlaced")
     tensorrt: tuple[Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,5}){0,3}$")], ...] = ()
+    batch: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
 
 
 class Manifest(BaseModel):
@@ -163,6 +164,11 @@ class Manifest(BaseModel):
     def self_placed(self) -> list[str]:
         """Return the models that take their GPUs by themselves: the stack's `models.release.selfPlaced`."""
         return [name for name, entry in self.models.items() if entry.self_placed]
+
+    @property
+    def batches(self) -> dict[str, int]:
+        """Return `max_batch_size` of the config of each model, where the manifest says it; ensembles make no batches."""
+        return {name: entry.batch for name, entry in self.models.items() if entry.batch is not None and not entry.steps}
 
     @property
     def download_bytes(self) -> int:

@@ -111,11 +111,22 @@ def _is_unasked(fleet: Fleet[Settings]) -> bool:
 
 
 def _longest_absence(fleet: Fleet[Settings], start: int) -> int:
-    """Return for how many seconds a fleet may have no pod that answers, without anything being wrong."""
-    if fleet.candidate or fleet.stack.fewest_pods == 0:
+    """Return for how many seconds a fleet may have no pod that answers, however long it has been there."""
+    if fleet.stack.fewest_pods == 0:
         return start_seconds(fleet.stack)  # all its pods are new, and may need a node first
     # The pod of a fleet of one is away during each rollout, for as long as a start takes.
     return start if fleet.stack.fewest_pods == 1 else 0
+
+
+def _started(fleet: Fleet[Settings], absence: int) -> str:
+    """True once a fleet's Deployment has had the time of a start, less the `absence` that the alert waits for anyway.
+
+    Not before there is one: Prometheus has the rule of a new fleet before its nodes and its pods are made. One that somebody
+    deletes is known for a day more. Without kube-state-metrics nothing is known of it, and a first start raises the alert.
+    """
+    created = series("kube_deployment_created", deployment=fleet.release)
+    longest = max(0, start_seconds(fleet.stack) - absence)
+    return f"time() - max(max_over_time({created}[1d])) >= {longest} or absent(kube_deployment_created)"
 
 
 def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
@@ -123,11 +134,16 @@ def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
         return []  # the platform without Triton, or pods that nobody waits for
     own, label = _of(fleet)
     named, failing = ("Triton", "Every inference request") if fleet.name is None else (fleet.release, "Every request to it")
-    lasting = duration(_longest_absence(fleet, start) + _DOWN_SECONDS)
+    absence = _longest_absence(fleet, start)
+    lasting = duration(absence + _DOWN_SECONDS)
     answers = answering(fleet.stack, *own)
     # Of a fleet that may have no pod: only while there should be one.
     wanted = series("kube_deployment_spec_replicas", deployment=fleet.release)
-    down = f"absent({answers})" if fleet.stack.fewest_pods else f"{wanted} > 0\nunless on (namespace) ({answers})"
+    down = (
+        f"absent({answers})\nand on () ({_started(fleet, absence)})"
+        if fleet.stack.fewest_pods
+        else f"{wanted} > 0\nunless on (namespace) ({answers})"
+    )
     return [
         alert(
             "TritonDown",

@@ -36,6 +36,15 @@ def calls(outcome: str) -> str:
     return of_routes(f"envoy_cluster_grpc_ModelInfer_{outcome}", "grpc")
 
 
+def without_a_pod() -> str:
+    """Return how many requests of the last minute found a route none of whose pods is ready, which Envoy answered itself.
+
+    It counts them for each listener, not for each route (docs/facts/envoy.md#a-route-without-pods).
+    """
+    listeners = f'namespace="{GATEWAY_NAMESPACE}",job="{JOB}",envoy_http_conn_manager_prefix=~"https?-[0-9]+"'
+    return f"sum(increase(envoy_http_rq_direct_response{{{listeners}}}[1m]))"
+
+
 def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> str:
     """Select the series of a metric of Envoy for the routes to Triton, of one protocol or of both.
 

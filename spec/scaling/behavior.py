@@ -5,6 +5,7 @@ As fields of `autoscaling/v2`, which KEDA passes on to the HorizontalPodAutoscal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from spec.problem import Problem
@@ -12,6 +13,8 @@ from spec.prometheus.timing import start_seconds, timing
 from spec.settings.model import Settings
 
 _SETTLE_SECONDS = 30
+_MORE_IN_A_START = {"Pods": 4, "Percent": 300}
+_FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
@@ -42,10 +45,13 @@ def _assumed(settings: Settings) -> list[Problem]:
 def behavior(settings: Settings) -> dict[str, Any]:
     """`scaleUp` and `scaleDown`.
 
-    More: two pods or half of those that there are, whichever is more, in the time that a start takes. While they start, the
-    backlog that they are for goes on growing, and without that limit it would ask for all the pods that there may be. Fewer:
-    one at a time, and none that would have been wanted within the last two starts: having it back would take one. A stack
-    may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step is then no longer than that or a start.
+    More: at once four times the pods that there are, or four more, and again after the time that a start takes. While they
+    start, the backlog that they are for goes on growing, and without a limit it would ask for all pods that there may be; a
+    lower limit loses requests for several starts where the load is many times the usual one (docs/replay.md#the-pace). What
+    asks for them has to last for two looks: one scrape may come upon a queue that is empty a moment later.
+
+    Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take
+    one. A stack may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step then takes no longer, or one start.
     """
     start = start_seconds(settings)
     period = min(start, _LONGEST_PERIOD_SECONDS)
@@ -56,13 +62,14 @@ def behavior(settings: Settings) -> dict[str, Any]:
         "scaleUp": {
             "stabilizationWindowSeconds": _SETTLE_SECONDS,
             "selectPolicy": "Max",
-            "policies": [
-                {"type": "Pods", "value": 2, "periodSeconds": period},
-                {"type": "Percent", "value": 50, "periodSeconds": period},
-            ],
+            "policies": _policies(_MORE_IN_A_START, period),
         },
         "scaleDown": {
             "stabilizationWindowSeconds": look_back,
-            "policies": [{"type": "Pods", "value": 1, "periodSeconds": step_down}],
+            "policies": _policies(_FEWER_IN_A_STEP, step_down),
         },
     }
+
+
+def _policies(most: Mapping[str, int], period: int) -> list[dict[str, Any]]:
+    return [{"type": kind, "value": value, "periodSeconds": period} for kind, value in most.items()]

@@ -5,32 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from spec.names import TRITON_DEPLOYMENT
+from spec.prometheus.gateway import without_a_pod
+from spec.prometheus.timing import start_seconds
 from spec.scaling.behavior import behavior
-from spec.scaling.signal import signals
+from spec.scaling.signal import Signal, signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
 from spec.settings.model import Settings
 
 _POLLING_SECONDS = 15
 _FAILURES_BEFORE_FALLBACK = 4
+WITHOUT_A_SECOND_POD = 1_000_000
+"""Of what starts the first pod. How many more there are is for the numbers of the models to say."""
 
 
 def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
     """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`.
 
     A fleet that may have no pod needs one more trigger, that starts the first: its pods' own numbers are not there then.
+    Here it is that of the gateway; that of the request queue is `infra.serving.scaling.first_pod_trigger`.
     """
     bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
     to_zero, pace = bounds.min_replicas == 0, behavior(settings)
     triggers = [signal.keda_trigger(prometheus_url, to_zero=to_zero) for signal in signals(settings, deployment)]
     if bounds.cron_floor is not None:
         triggers.append(_cron_trigger(bounds.cron_floor))
+    if settings.woken_at_gateway:
+        triggers.append(_gateway_trigger(prometheus_url))
+    # A request that is not asked again has to find a pod that is still there when it is ready.
+    idle = max(pace["scaleDown"]["stabilizationWindowSeconds"], start_seconds(settings) if settings.woken_at_gateway else 0)
     return {
         "scaleTargetRef": {"name": name},
         "minReplicaCount": bounds.min_replicas,
         "maxReplicaCount": bounds.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
         # Of the last pod alone: KEDA ends it, and the HorizontalPodAutoscaler those before it.
-        **({"cooldownPeriod": pace["scaleDown"]["stabilizationWindowSeconds"]} if to_zero else {}),
+        **({"cooldownPeriod": idle} if to_zero else {}),
         "fallback": {
             "failureThreshold": _FAILURES_BEFORE_FALLBACK,
             # With 0 there would be none: an outage of Prometheus would then end the pods of a loaded fleet.
@@ -56,6 +65,28 @@ def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[s
         "maxReplicas": bounds.max_replicas,
         "metrics": [signal.pods_metric() for signal in signals(settings, deployment)],
         "behavior": behavior(settings),
+    }
+
+
+def _gateway_trigger(prometheus_url: str) -> dict[str, Any]:
+    """Return the trigger by which a request at the gateway starts the first pod, and any number of them no second.
+
+    No number at all is a failure, so that a fleet whose Envoys nobody scrapes keeps its last pod: without one it would stay
+    without, as KEDA starts none for a failure
+    (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/executor/scale_scaledobjects.go#L86-L92).
+    """
+    return {
+        "type": "prometheus",
+        "name": "requests-without-a-pod",
+        "metricType": Signal.METRIC_TYPE,
+        "useCachedMetrics": True,
+        "metadata": {
+            "serverAddress": prometheus_url,
+            "query": without_a_pod(),
+            "threshold": str(WITHOUT_A_SECOND_POD),
+            "activationThreshold": "0",
+            "ignoreNullValues": "false",
+        },
     }
 
 

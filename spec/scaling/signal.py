@@ -23,8 +23,6 @@ BUSY_SHARE = 0.7
 
 See docs/facts/triton-metrics.md#measured-pod.
 """
-ASSUMED_BATCH_SIZE = 8
-"""Of a model whose largest batch only its config.pbtxt says; as the samples have it."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,9 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
             found += _of_language_model(model, wants.llm, given, deployment)
             continue
         instances = instances_per_pod(settings, model, wants)
-        pending = given.pending if given.pending is not None else pending_target(wants, instances)
+        pending = given.pending
+        if pending is None:
+            pending = pending_target(settings.models.largest_batch(model), instances)
         busy = given.busy if given.busy is not None else busy_target(instances)
         found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment)]
     return found
@@ -164,14 +164,14 @@ def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> in
     return wants.instances * (settings.triton.gpus if each else 1)
 
 
-def pending_target(wants: ModelServing, instances: int) -> int:
+def pending_target(batch: int, instances: int) -> int:
     """Return the requests that may wait in a pod: what it answers in the time that the SLO leaves for waiting, `mu * W`.
 
     With `mu = instances * batch / batch time`, and half of the SLO for the queue and half for the batch, as the alerts have
     it, both times are the same and cancel out: one batch for each instance. Measured on a pod of one instance with batches
     of 4 in 0.2 s: 20/s * 0.2 s = 4 (docs/facts/triton-metrics.md#measured-pod).
     """
-    return instances * (wants.max_batch_size or ASSUMED_BATCH_SIZE)
+    return instances * batch
 
 
 def busy_target(instances: int) -> float:

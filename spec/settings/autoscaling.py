@@ -180,8 +180,8 @@ class Autoscaling(Section):
     guide: ClassVar[str] = "docs/autoscaling.md"
 
     min_replicas: Annotated[int, between(0, 1000, "pods")] = Field(
-        description="the fewest pods, like 2; 0: none while nothing is asked, with KEDA and the section worker only, whose "
-        "queue starts the first pod"
+        description="the fewest pods, like 2; 0: none while nothing is asked, with KEDA only; then a message in the request "
+        "queue (section worker) starts the first pod, or a request at the gateway (sections gateway and monitoring)"
     )
     max_replicas: Pods = Field(description="the most pods, like 8")
     targets: dict[ModelName, Target] = Field(

@@ -49,8 +49,9 @@ class Client(Section):
     )
     requests_per_second: Annotated[int, between(1, 1_000_000, "requests per second")] | None = Field(
         default=None,
-        description="how many of its requests for a model each Envoy lets through in a second, on each of the model's "
-        "routes; without it: it shares what the gateway lets through for the model",
+        description="how many of its requests for a model each Envoy lets through in a second, over HTTP and over gRPC by "
+        "itself; the output clientRates says how many all Envoys let through together; without it: it shares what the "
+        "gateway lets through for the model",
     )
     claim: _ClaimValue | None = Field(
         default=None, description="with gateway.jwt, the value of jwt.clientClaim that is this client; without it: its name"

@@ -25,6 +25,16 @@ def _domain(value: Any) -> str:
     return text
 
 
+_ZoneId = Annotated[
+    str,
+    matching(
+        r"[A-Z0-9]{1,32}",
+        "is not the id of a hosted zone",
+        "`aws route53 list-hosted-zones-by-name` prints one like Z0123456789ABCDEFGHIJ",
+    ),
+]
+
+
 class Domain(Section):
     """A name in a hosted zone of Route 53, which leads to the load balancer, and for which ACM gives a certificate."""
 
@@ -36,14 +46,25 @@ class Domain(Section):
             {"type": "string", "pattern": r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$"},
         ),
     ] = Field(description="the name, like inference.example.com")
-    hosted_zone_id: Annotated[
-        str,
-        matching(
-            r"[A-Z0-9]{1,32}",
-            "is not the id of a hosted zone",
-            "`aws route53 list-hosted-zones-by-name` prints one like Z0123456789ABCDEFGHIJ",
-        ),
-    ] = Field(description="the hosted zone of Route 53 in the stack's account that the name is in")
+    hosted_zone_id: _ZoneId = Field(
+        description="the hosted zone of Route 53 in the stack's account that the name is in, public or private"
+    )
+    public_zone_id: _ZoneId | None = Field(
+        default=None,
+        description="the public hosted zone for the name, where hostedZoneId is private: ACM asks DNS from outside for the "
+        "record by which it gives a certificate; without it: hostedZoneId",
+    )
+
+    @property
+    def proof_zone_id(self) -> str:
+        """Return the zone that gets the record by which ACM gives a certificate."""
+        return self.public_zone_id or self.hosted_zone_id
+
+    @rule
+    def _zones_are_two(self, at: Place) -> Iterator[Problem]:
+        """Require two zones where there is a public one beside that of the name."""
+        if self.public_zone_id == self.hosted_zone_id:
+            yield at.problem("publicZoneId", "is hostedZoneId; remove it, or give the public zone beside a private one")
 
     @rule
     def _a_certificate_can_have_it(self, at: Place) -> Iterator[Problem]:

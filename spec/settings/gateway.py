@@ -174,6 +174,15 @@ class Gateway(Section):
             )
 
     @rule
+    def _proof_is_for_a_certificate(self, at: Place) -> Iterator[Problem]:
+        """Refuse a zone for the proof of a certificate that nobody asks for."""
+        if self.domain is not None and self.domain.public_zone_id is not None and not self.certifies_its_domain:
+            given = "certificateArn" if self.certificate_arn is not None else "tlsSecret"
+            yield at.problem(
+                "domain.publicZoneId", f"is for ACM's certificate, and with {given} none is asked for; remove one of the two"
+            )
+
+    @rule
     def _survives_a_pod(self, at: Place) -> Iterator[Problem]:
         """Require two pods of Envoy in prod."""
         if at.environment == "prod" and self.replicas < 2:

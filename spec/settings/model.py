@@ -190,6 +190,12 @@ class Document(Section):
         """
         return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
 
+    @property
+    def woken_at_gateway(self) -> bool:
+        """Return whether a request at the gateway starts the first pod where there may be none; Prometheus counts it."""
+        bounds = self.autoscaling
+        return bounds is not None and bounds.min_replicas == 0 and self.gateway is not None and self.monitoring is not None
+
     @rule
     def _environment_is_what_the_name_says(self, at: Place) -> Iterator[Problem]:
         """Require of a stack whose name says an environment (`prod`, `prod-eu`) that it is of it."""

@@ -15,6 +15,9 @@ from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 from spec.wording import did_you_mean, one_of
 
+ASSUMED_BATCH_SIZE = 8
+"""Of a model of which neither the stack nor the release says it; as the samples have it."""
+
 _Version = Annotated[int, between(1, 999_999_999, "for a version")]
 _GIB = 1024**3
 # While pods of one release replace those of another, both are read, and nothing else makes room in the file system.
@@ -61,6 +64,11 @@ class Release(Section):
         default_factory=dict,
         description="by model, the versions of TensorRT that built its plans; without it: none says one",
     )
+    batches: dict[ModelName, Annotated[int, between(0, 2**31 - 1, "requests in a batch, 0 for none")]] = Field(
+        default_factory=dict,
+        description="by model, max_batch_size of its config.pbtxt, 0 where each request is a batch; counts where "
+        f"models.serving has no maxBatchSize; without it: {ASSUMED_BATCH_SIZE}",
+    )
     serving: ServingDigest | None = Field(
         default=None,
         description="the digest of the models.serving that its configs were made from; without it: the release was made "
@@ -100,11 +108,13 @@ class Release(Section):
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
         lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
-        named = [
-            (f"{key}.{name}", name)
-            for key, by in (("ensembles", self.ensembles), ("asks", self.asks), ("tensorrt", self.tensorrt))
-            for name in by
-        ]
+        by_model: dict[str, Mapping[str, object]] = {
+            "ensembles": self.ensembles,
+            "asks": self.asks,
+            "tensorrt": self.tensorrt,
+            "batches": self.batches,
+        }
+        named = [(f"{key}.{name}", name) for key, by in by_model.items() for name in by]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
         for path, name in named:
             if name not in self.models:
@@ -186,6 +196,19 @@ class Fetcher(Section):
         yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
 
 
+class PlanBuilder(Section):
+    """The image of the Jobs that `modelctl build-plans` prints, and that they may write TensorRT plans into the bucket."""
+
+    guide: ClassVar[str] = "docs/serving.md#tensorrt-plans"
+
+    image: Name = Field(description="the image of modelctl by digest, like <mirror>/modelctl@sha256:<64 hex digits>")
+
+    @rule
+    def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require an image of modelctl by its digest."""
+        yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
+
+
 class Models(Section):
     """Where models come from, and what the stack asks of each."""
 
@@ -199,6 +222,11 @@ class Models(Section):
     )
     fetcher: Fetcher | None = Field(
         default=None, description="what copies a release; required with access: local, else forbidden"
+    )
+    plan_builder: PlanBuilder | None = Field(
+        default=None,
+        description="what reads a release and writes the TensorRT plans that are built of it; without it: nothing may write "
+        "into the bucket, and `modelctl build-plans` refuses",
     )
     fsx: Fsx | None = Field(
         default=None, description="the file system in front of the bucket; required with access: fsx-lustre, else forbidden"
@@ -241,6 +269,14 @@ class Models(Section):
         by = (self.ensembles, self.release.asks if self.release is not None else {})
         names = dict.fromkeys(name for one in by for name in one)
         return {name: tuple(dict.fromkeys(other for one in by for other in one.get(name, ()))) for name in names}
+
+    def largest_batch(self, model: str) -> int:
+        """Return the most requests that an instance of the model computes at once."""
+        wants = self.serving.get(model)
+        if wants is not None and wants.max_batch_size is not None:
+            return wants.max_batch_size
+        batches = self.release.batches if self.release is not None else {}
+        return max(1, batches.get(model, ASSUMED_BATCH_SIZE))
 
     def is_decoupled(self, model: str) -> bool:
         """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.

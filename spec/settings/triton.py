@@ -28,6 +28,27 @@ def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Liter
     return named or ("none" if bounds is None else "keda")
 
 
+class OpenAi(Section):
+    """Triton's OpenAI-compatible front end, which runs the server in its own process, in the place of tritonserver."""
+
+    guide: ClassVar[str] = "docs/language-models.md#openai-compatible-front-end"
+
+    tokenizer: Name = Field(
+        description="the tokenizer whose template makes a prompt of a chat: a name on a hub, like "
+        "meta-llama/Meta-Llama-3.1-8B-Instruct, or an absolute directory as the pods see it"
+    )
+
+    @rule
+    def _tokenizer_is_a_name_or_a_directory(self, at: Place) -> Iterator[Problem]:
+        """Require a name on a hub, or an absolute directory: a relative one is looked for where the server was started."""
+        if not re.fullmatch(r"/[^\s]+|[A-Za-z0-9][\w.-]*(/[\w.-]+)?", self.tokenizer) or ".." in self.tokenizer.split("/"):
+            yield at.problem(
+                "tokenizer",
+                f"'{self.tokenizer}' is neither a name on a hub nor an absolute directory; give one like "
+                "meta-llama/Meta-Llama-3.1-8B-Instruct or /models/current/chat/1/weights",
+            )
+
+
 class Triton(Section):
     """The inference server. Its pods request `cpu`, `memoryGiB` and `gpus`, and are limited to the same."""
 
@@ -64,6 +85,10 @@ class Triton(Section):
         default_factory=dict,
         description="how much each pod has of each resource of the rate limiter, like {slots: 4}; required where a model "
         "has rateLimiter, else forbidden",
+    )
+    openai: OpenAi | None = Field(
+        default=None,
+        description="the OpenAI-compatible front end, for language models alone; without it: Triton's own APIs alone",
     )
     rollout: Literal["rolling", "in-place", "blue-green"] = Field(
         default="rolling",

@@ -47,13 +47,15 @@ UNTRIED: Mapping[str, str] = {
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,
     "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
-    "a fleet without pods gets its first by a message of the queue, and loses the last when all is answered, not in an "
-    "outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has lost the last",
+    "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "
+    "all is answered, not in an outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has "
+    "lost the last",
     "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": _OFFLINE,
     "nodes are started by cluster-autoscaler": "no node says which of them it has started",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
     "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
+    "what a change would replace, lose and interrupt in a stack that runs is said on its exported state": _PREVIEWS,
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": _OFFLINE,
@@ -81,6 +83,10 @@ UNTRIED: Mapping[str, str] = {
     "slow and refused requests keep their traces": _CLIENTS,
     "a language model is scaled and watched by what its backend exports, and its memory counted": _MODELS,
     "a plan that the server's TensorRT does not load is refused, by a release and by a preview": _MODELS,
+    "a language model of the vLLM backend is released by NVIDIA's own sample config, answers by streams, and exports what "
+    "rules and dashboard read": _MODELS,
+    "clients of OpenAI's API reach language models, by pods and gateway": _MODELS,
+    "a Job on each kind of GPU of a stack builds a plan of a released model, and the next release takes it": _MODELS,
     "NVIDIA's configs of vLLM and TensorRT-LLM are released as they are, and what keeps an engine from starting is told; so "
     "are backends of one's own": _MODELS,
     "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "
@@ -95,7 +101,8 @@ UNTRIED: Mapping[str, str] = {
     "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
     "lacks: refused before anything is uploaded": _OFFLINE,
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
-    "`modelctl import` makes of an ONNX file, and of a directory of MLflow's, a model that a release takes": _OFFLINE,
+    "`modelctl import` makes of an ONNX file, and of a directory or a server of MLflow's, a model that a "
+    "release takes": _OFFLINE,
     "a Python model finds the packages that it brings": _MODELS,
     "a canary is judged by its requests: bad ones are found, and few right ones are taken back": _DISRUPTIVE,
     "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,

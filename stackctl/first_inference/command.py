@@ -117,8 +117,8 @@ def _require_pods(fleet: Fleet[Settings]) -> None:
     """Refuse a fleet that may have no pod: nothing that is done here would start one. Raises NotUp."""
     if fleet.stack.fewest_pods == 0:
         raise NotUp(
-            f"{fleet.release} may have no pod (autoscaling.minReplicas 0), and a message in the request queue alone starts "
-            "one: send it (docs/requests.md), or give minReplicas 1"
+            f"{fleet.release} may have no pod (autoscaling.minReplicas 0), and what starts one is a message in the request "
+            "queue or a request at the gateway (docs/autoscaling.md): send that, or give minReplicas 1"
         )
 
 

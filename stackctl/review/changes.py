@@ -9,7 +9,7 @@ from typing import Any
 
 from spec import reading
 from spec.reading import Unreadable
-from stackctl.review.plan import Change
+from stackctl.review.plan import ABSENT, Change
 from stackctl.review.redaction import SECRET, has_secret, names_a_secret
 
 LONGEST_VALUE = 80
@@ -17,7 +17,7 @@ LONGEST_VALUE = 80
 MOST_CHANGES = 40
 """Of one resource; the rest is counted."""
 
-UNKNOWN, ABSENT = "(known after the update)", "(none)"
+UNKNOWN = "(known after the update)"
 
 _UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
                                 "3eeb2bf0-c639-47a8-9e75-3b44932eb421", "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",

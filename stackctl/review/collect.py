@@ -10,6 +10,7 @@ from datetime import date
 
 from spec.names import TRITON_RELEASE
 from spec.settings import Settings, SettingsError
+from spec.settings.blue_green import is_blue_green
 from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
 from stackctl.cost.throughput import EvidenceError
@@ -97,7 +98,7 @@ def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
 
     Of a candidate, which takes a part of every model that it has, the line about it tells.
     """
-    if now.triton.rollout == then.triton.rollout == "blue-green":
+    if is_blue_green(now) and is_blue_green(then):
         return ()
     before, after = _parts(then), _parts(now)
     return tuple(

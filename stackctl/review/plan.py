@@ -8,6 +8,8 @@ from typing import Literal
 
 Action = Literal["create", "update", "replace", "delete"]
 
+ABSENT = "(none)"
+"""How a value is shown that is not there."""
 WAITING_POLICY = "judged-at-up"
 """The policy of our pack that says, once for all the others, what they judge in the update alone."""
 

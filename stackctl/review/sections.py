@@ -34,6 +34,11 @@ _LONGEST_NAME = 160
 _WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
 _WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 _CENTS_BELOW = 100
+_CHART_NOT_LOADED = re.compile(
+    r'looks like "([^"\s]{1,160})" is not a valid chart repository|failed to download "([^"\s]{1,160})"'
+)
+"""How the provider tells of a chart: of a registry, and of an archive, without a reason
+(https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`)."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def of(report: Report) -> list[Section]:
     replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
     updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
     sections = [
-        Section("The preview failed", tuple(block(error) for error in plan.errors), "errors"),
+        Section("The preview failed", tuple(block(error) for error in plan.errors), "errors", _chart_advice(plan.errors)),
         Section("Replaced: these are deleted and made anew", tuple(_replacements(replaced, updated)), "entries"),
         Section("Deleted", tuple(map(_deleted, deleted)), "resources"),
         Section("Models", _models(report), "models"),
@@ -70,6 +75,19 @@ def of(report: Report) -> list[Section]:
     ]
     ranked = [replace(section, rank=rank) for rank, section in enumerate(sections)]
     return [section for section in ranked if section.items or section.head]
+
+
+def _chart_advice(errors: Sequence[str]) -> str:
+    """Return what to do where the runner did not reach the sources of charts; empty where it did."""
+    sources = sorted({found[1] or found[2] for error in errors for found in _CHART_NOT_LOADED.finditer(error)})
+    if not sources:
+        return ""
+    named = ", ".join(map(code, sources[:MOST_NAMES]))
+    return (
+        f"The runner could not load charts from {named}, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; "
+        "without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
+        "`python3 -m stackctl preflight` says why each source is silent.\n"
+    )
 
 
 def summary_row(report: Report) -> str:

@@ -55,9 +55,9 @@ def test_a_candidate_that_nobody_asks_gets_copies_by_every_rule_of_the_models_of
                 found.setdefault(f"{manifest['kind']} {model.name}", []).append(filters)
     http, grpc = ([{"backendRef": {"name": other, "port": port}, "percent": 20}] for port in (8000, 8001))
     assert found == {
-        "HTTPRoute classify": [http, http],
+        "HTTPRoute classify": [http],
         "GRPCRoute classify": [grpc],
-        "HTTPRoute detect": [[], []],
+        "HTTPRoute detect": [[]],
         "GRPCRoute detect": [[]],
     }
 

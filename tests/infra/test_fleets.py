@@ -72,6 +72,18 @@ def test_pods_prefer_hosts_of_their_own_unless_karpenter_would_start_one_for_eac
     assert [one["topologyKey"] for one in pods(name)["topologySpreadConstraints"]] == topologies
 
 
+@pytest.mark.parametrize(
+    ("name", "replicas", "held"),
+    [("cpu", 1, True), ("cpu", 2, False), ("p4d", 1, False)],
+    ids=["one pod without a GPU", "two", "a GPU node with a pod on it stays anyway"],
+)
+def test_karpenter_does_not_move_the_only_pod_of_a_fleet_to_save_a_node(name: str, replicas: int, held: bool) -> None:
+    index = ["cpu", "g5", "p4d"].index(name)
+    fleet = read({f"fleets[{index}].replicas": replicas}).each_fleet[index]
+    given = values(stack(), FleetArgs.of(fleet)).get("podAnnotations", {})
+    assert (given == {"karpenter.sh/do-not-disrupt": "true"}) is held
+
+
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
     made = read({"gateway": GATEWAY, **changes})
     assert made.gateway is not None
@@ -89,6 +101,14 @@ def test_a_model_is_asked_where_it_is_served_and_by_weight_where_several_serve_i
     ]
     moving = {"fleets[0].weights": {"tokenize": 3}, "fleets[1].weights": {"tokenize": 0}}
     assert [one["weight"] for one in backends(moving, "tokenize")] == [3, 0]
+
+
+def test_a_request_for_a_model_starts_the_first_pod_of_a_fleet_that_serves_it() -> None:
+    bounds = {"fleets[1].autoscaling": {"minReplicas": 0, "maxReplicas": 4}}
+    made = read({"gateway": GATEWAY, **bounds})
+    assert made.gateway is not None
+    woken = {one.name: one.woken for one in routes.routed(made.models, made.gateway, made.each_fleet)}
+    assert woken == {"embed": True, "pipeline": True, "rank": False, "tokenize": True}
 
 
 def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
@@ -111,7 +131,9 @@ def test_a_fleet_is_scaled_by_an_object_of_its_own() -> None:
 def test_each_fleet_is_down_and_lacks_a_model_by_itself() -> None:
     rules = [rule for group in rule_file.groups(read()) for rule in group["rules"] if "alert" in rule]
     down = {rule["labels"]["fleet"]: rule["expr"] for rule in rules if rule["alert"] == "TritonDown"}
-    assert down["g5"] == f'absent(up{{namespace="triton",job="triton",{OF_G5}}} == 1)'
+    created = 'kube_deployment_created{namespace="triton",deployment="triton-g5"}'
+    assert down["g5"].startswith(f'absent(up{{namespace="triton",job="triton",{OF_G5}}} == 1)\nand on () (')
+    assert created in down["g5"]
     lacking = sorted(
         (rule["labels"]["fleet"], rule["labels"].get("model", ""))
         for rule in rules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from infra.platform import gateway as envoy
 from infra.serving import model_access, routes
 from infra.serving.routes import RoutedModel
 from infra.serving.triton_values import Drain
-from spec.settings.gateway import Gateway
+from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from tests import crds
 from tests.infra.test_fleets import GATEWAY
@@ -223,6 +224,24 @@ def test_all_limits_of_a_route_have_one_unit() -> None:
         {"requests": 1928, "unit": "Hour"},
         {"requests": 180_000, "unit": "Hour"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("served", "canary", "most"),
+    [
+        (["classify"], None, 300),
+        (["classify", "detect"], None, 150),
+        (["classify"], Canary(percent=5, version=2), 600),
+    ],
+    ids=["http-and-grpc", "http-alone", "canary-of-a-version"],
+)
+def test_what_a_client_gets_at_most_is_told(served: list[str], canary: Canary | None, most: int) -> None:
+    """50 a second, by three Envoys, for each match of the routes that it may take."""
+    model = models()["classify"]
+    assert model.access is not None
+    model = replace(model, access=model.access.of_model("classify", served), canary=canary)
+    assert routes.client_rates([model, models()["detect"]], 3) == {"team-a": {"classify": most}}
+    assert routes.client_rates([replace(model, access=None)], 3) == {}
 
 
 def test_what_has_no_policy_of_its_own_is_closed() -> None:

@@ -16,7 +16,8 @@ from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
+from tests.spec.test_stack_mistakes_access import gateway
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, MONITORED, PROMETHEUS, SCALED, scaling
 from tests.spec.test_stack_mistakes_worker import KEDA
 
 TWO_MODELS = {"models.serving": {"classify": CLASSIFY, "embed.v2": {**CLASSIFY, "instances": 2}}}
@@ -66,6 +67,25 @@ def test_a_fleet_without_pods_gets_its_first_by_a_message_and_no_second() -> Non
     assert (queue["metadata"]["queueLength"], queue["metadata"]["activationQueueLength"]) == ("1000000", "0")
     assert crds.problems("keda", manifest(spec)) == []
     assert [problem for trigger in spec["triggers"] for problem in triggers.problems(trigger)] == []
+
+
+def test_a_fleet_behind_a_gateway_gets_its_first_pod_by_a_request_that_found_none_and_keeps_it_until_it_can_answer() -> None:
+    bounds = scaling(minReplicas=0, startSeconds=900, scaleDownAfterSeconds=60)
+    spec = scaled_object_spec(settings({**SCALED, **gateway(), **MONITORED, "autoscaling": bounds}), PROMETHEUS)
+    *of_pods, requests = spec["triggers"]
+    assert (requests["name"], requests["metricType"]) == ("requests-without-a-pod", "AverageValue")
+    assert requests["metadata"] == {
+        "serverAddress": PROMETHEUS,
+        "query": 'sum(increase(envoy_http_rq_direct_response{namespace="envoy-gateway-system",job="envoy",'
+        'envoy_http_conn_manager_prefix=~"https?-[0-9]+"}[1m]))',
+        "threshold": "1000000",
+        "activationThreshold": "0",
+        "ignoreNullValues": "false",
+    }
+    assert spec["cooldownPeriod"] == 900, "not the 60 s in which fewer pods have to be enough"
+    assert {trigger["metadata"]["ignoreNullValues"] for trigger in of_pods} == {"true"}
+    assert crds.problems("keda", manifest(spec)) == []
+    assert triggers.problems(requests) == []
 
 
 def test_a_floor_in_working_hours_is_one_more_trigger() -> None:
@@ -176,13 +196,16 @@ def test_the_pace_follows_from_a_start() -> None:
             "stabilizationWindowSeconds": 30,
             "selectPolicy": "Max",
             "policies": [
-                {"type": "Pods", "value": 2, "periodSeconds": 400},
-                {"type": "Percent", "value": 50, "periodSeconds": 400},
+                {"type": "Pods", "value": 4, "periodSeconds": 400},
+                {"type": "Percent", "value": 300, "periodSeconds": 400},
             ],
         },
         "scaleDown": {
             "stabilizationWindowSeconds": 800,
-            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 400}],
+            "policies": [
+                {"type": "Pods", "value": 1, "periodSeconds": 400},
+                {"type": "Percent", "value": 50, "periodSeconds": 400},
+            ],
         },
     }
 

@@ -15,6 +15,7 @@ from spec.settings.relations import chart_values
 from spec.settings.relations.chart_values import pod_values
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.test_stack_mistakes_access import gateway
 
 CPU_MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}
 GPU_MODEL = {**CPU_MODEL, "device": "gpu", "gpuMemoryMiB": 6000}
@@ -49,6 +50,21 @@ def released(changes: dict[str, Any] | None = None) -> Settings:
     # The compute capabilities of A10G and A100, on which two of the fleets run.
     digest = digest_of(wants, (8.0, 8.6))
     return settings({**THREE, "models.release": {**release, "serving": digest}, **(changes or {})})
+
+
+def test_several_fleets_that_a_request_at_the_gateway_starts_are_started_together_which_is_warned_of() -> None:
+    def woken(*names: str) -> list[str]:
+        bounds = {name: {"minReplicas": 0 if name in names else 1, "maxReplicas": 4} for name in ("g5", "p4d")}
+        rest = [{key: value for key, value in one.items() if key != "replicas"} for one in FLEETS[1:]]
+        scaled = [FLEETS[0], *({**one, "autoscaling": bounds[str(one["name"])]} for one in rest)]
+        changes = {**THREE, **gateway(), "gpu.pools[1].max": 4, "fleets": scaled}
+        return [found.message for found in settings(changes).warnings if found.path == "fleets"]
+
+    assert woken("g5") == woken() == []
+    (said,) = woken("g5", "p4d")
+    assert said.startswith(
+        "g5, p4d may have no pod, and a request at the gateway that finds none starts the first pod of each"
+    )
 
 
 def test_a_stack_without_fleets_is_one_fleet_which_is_the_stack() -> None:

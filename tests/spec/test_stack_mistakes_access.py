@@ -34,6 +34,7 @@ def test_without_clients_whoever_reaches_the_gateway_may_ask() -> None:
         gateway(**PUBLIC, clients={"team-a": {}}),
         {"gateway": {**PLAIN, "domain": DOMAIN, "clients": {"team-a": {}}}},
         {"gateway": {**PLAIN, "domain": DOMAIN, "tlsSecret": "inference-tls"}},
+        {"gateway": {**PLAIN, "domain": {**DOMAIN, "publicZoneId": "Z1"}}},
     ],
     ids=str,
 )
@@ -122,6 +123,20 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
             gateway(domain={**DOMAIN, "hostedZoneId": "/hostedzone/Z0123"}),
             "domain.hostedZoneId: '/hostedzone/Z0123' is not the id of a hosted zone; `aws route53 "
             "list-hosted-zones-by-name` prints one like Z0123456789ABCDEFGHIJ",
+        ),
+        (
+            gateway(domain={**DOMAIN, "publicZoneId": "example.com"}),
+            "domain.publicZoneId: 'example.com' is not the id of a hosted zone; `aws route53 "
+            "list-hosted-zones-by-name` prints one like Z0123456789ABCDEFGHIJ",
+        ),
+        (
+            {"gateway": {**PLAIN, "domain": {**DOMAIN, "publicZoneId": DOMAIN["hostedZoneId"]}}},
+            "domain.publicZoneId: is hostedZoneId; remove it, or give the public zone beside a private one",
+        ),
+        (
+            gateway(domain={**DOMAIN, "publicZoneId": "Z1"}),
+            "domain.publicZoneId: is for ACM's certificate, and with certificateArn none is asked for; remove one of the "
+            "two",
         ),
     ],
 )

@@ -18,6 +18,9 @@ SCALED: dict[str, Any] = {
     "models.release": REMOVED,
     "autoscaling": {"minReplicas": 1, "maxReplicas": 2, "prometheusUrl": PROMETHEUS},
 }
+MONITORED = {
+    "monitoring": {"runbooks": "https://wiki.example.com/triton", "replicas": 1, "retentionDays": 15, "storageGiB": 50}
+}
 HPA = {**SCALED, "triton.autoscaler": "hpa"}
 KARPENTER: dict[str, Any] = {
     "nodes.autoscaler": "karpenter",
@@ -101,8 +104,9 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**SCALED, "autoscaling": scaling(minReplicas=0)},
         [
-            "autoscaling.minReplicas: nothing would start the first pod of 0: requests that find no pod are refused, and "
-            "only a message in the request queue waits for one; give 1 or more, or add the section worker"
+            "autoscaling.minReplicas: nothing would start the first pod of 0: a message in the request queue does, and a "
+            "request at a gateway whose Envoys Prometheus watches; give 1 or more, or add the section worker, or the "
+            "sections gateway and monitoring"
         ],
     ),
     (
@@ -325,4 +329,20 @@ def test_a_gateway_before_a_fleet_that_may_have_no_pod_is_warned_of() -> None:
     to_zero = {**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)}
     assert not [found for found in settings(to_zero).warnings if found.path == "autoscaling.minReplicas"]
     (warning,) = [found for found in settings({**to_zero, **gateway()}).warnings if found.path == "autoscaling.minReplicas"]
-    assert warning.message.startswith("is 0: while there is no pod the gateway answers 503")
+    assert warning.message.startswith("is 0: while there is no pod the gateway answers 503, and without the section monitor")
+    woken = settings({**to_zero, **gateway(), **MONITORED})
+    assert not [found for found in woken.warnings if found.path == "autoscaling.minReplicas"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "woken"),
+    [
+        ({**gateway(), **MONITORED, "autoscaling": scaling(minReplicas=0)}, True),
+        ({**gateway(), **MONITORED}, False),
+        ({**gateway(), "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)}, False),
+        ({**MONITORED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)}, False),
+    ],
+    ids=["gateway and Prometheus", "one pod at least", "no Prometheus", "no gateway"],
+)
+def test_a_request_starts_the_first_pod_where_the_gateway_has_a_prometheus(changes: dict[str, Any], woken: bool) -> None:
+    assert settings({**SCALED, **changes}).woken_at_gateway is woken

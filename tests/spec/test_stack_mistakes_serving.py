@@ -441,6 +441,11 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
         ({"asks": {"resnet50": ["resnet50"]}}, ["asks.resnet50: is the model itself; name the others that it asks"]),
         ({"decoupled": ["bert"]}, ["decoupled[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"]),
         ({"selfPlaced": ["resnet50", "resnet50"]}, ["selfPlaced[1]: resnet50 is listed twice; list each model once"]),
+        ({"batches": {"bert": 0}}, ["batches.bert: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"]),
+        (
+            {"batches": {"resnet50": -1}},
+            ["batches.resnet50: -1 is out of range; use 0 to 2147483647 requests in a batch, 0 for none"],
+        ),
     ],
 )
 def test_what_is_said_of_models_is_of_models_of_the_release(said: dict[str, Any], expected: list[str]) -> None:

@@ -1,6 +1,6 @@
 """Certificates of ACM that DNS validates, and records of Route 53.
 
-moto issues a certificate whatever DNS says; here it is issued when the record that proves the domain is in a zone.
+moto issues a certificate whatever DNS says; here it is issued when the record that proves the domain is in a public zone.
 """
 
 from __future__ import annotations
@@ -92,10 +92,11 @@ class CertificateValidation(Handler):
             raise HandlerError(f"there is no certificate {arn}")
         for option in found["Certificate"]["DomainValidationOptions"]:
             proof = option["ResourceRecord"]
-            values = (item["ResourceRecords"] for zone in _zones(clients) for item in _records(clients, zone, proof["Name"]))
+            seen = (item for zone in _public_zones(clients) for item in _records(clients, zone, proof["Name"]))
+            values = (item["ResourceRecords"] for item in seen)
             if [{"Value": proof["Value"]}] not in values:
                 raise HandlerError(
-                    f"certificate {arn} stays PENDING_VALIDATION: no hosted zone has the record {proof['Name']}, "
+                    f"certificate {arn} stays PENDING_VALIDATION: no public hosted zone has the record {proof['Name']}, "
                     f"{proof['Type']} {proof['Value']}"
                 )
         return arn, self.outputs(inputs, {})
@@ -172,9 +173,9 @@ def get_hosted_zone_id(clients: Clients, arguments: Values) -> Values:
 INVOKES: dict[str, Invoke] = {"aws:lb/getHostedZoneId:getHostedZoneId": get_hosted_zone_id}
 
 
-def _zones(clients: Clients) -> Iterator[str]:
+def _public_zones(clients: Clients) -> Iterator[str]:
     for page in clients("route53").get_paginator("list_hosted_zones").paginate():
-        yield from (zone["Id"].rpartition("/")[2] for zone in page["HostedZones"])
+        yield from (zone["Id"].rpartition("/")[2] for zone in page["HostedZones"] if not zone["Config"]["PrivateZone"])
 
 
 def _records(clients: Clients, zone: str, name: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws.base import tags
+from twin.aws.base import records, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import Handler, Values, known
@@ -24,7 +24,7 @@ class LogGroup(Handler):
     inputs = frozenset({"kmsKeyId", "name", "retentionInDays", "skipDestroy", "tags"})
     defaults: ClassVar[Values] = {"retentionInDays": 0, "skipDestroy": False}
     computed = frozenset({"arn"})
-    replace_on = frozenset({"name", "kmsKeyId"})
+    replace_on = frozenset({"name"})
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
@@ -52,12 +52,14 @@ class LogGroup(Handler):
         return {
             **state,
             "retentionInDays": group.get("retentionInDays", 0),
-            **({"kmsKeyId": group["kmsKeyId"]} if "kmsKeyId" in group else {}),
+            **self._key(clients, group),
             **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         logs = clients("logs")
+        if new.get("kmsKeyId") != old.get("kmsKeyId"):
+            self._change_key(clients, id, new.get("kmsKeyId"))
         if new.get("retentionInDays"):
             logs.put_retention_policy(logGroupName=id, retentionInDays=new["retentionInDays"])
         elif old.get("retentionInDays"):
@@ -74,6 +76,19 @@ class LogGroup(Handler):
             return
         with gone_is_fine():
             clients("logs").delete_log_group(logGroupName=id)
+        records.delete(clients, records.path("logs", id))
+
+    def _change_key(self, clients: Clients, id: str, key_id: str | None) -> None:
+        """Note another key, or none: moto has neither AssociateKmsKey nor DisassociateKmsKey."""
+        if key_id is not None:
+            self._require_usable_key(clients, key_id, id)
+        records.put(clients, records.path("logs", id), {"kmsKeyId": key_id})
+
+    @staticmethod
+    def _key(clients: Clients, group: Values) -> Values:
+        noted = records.get(clients, records.path("logs", group["logGroupName"]))
+        key_id = noted["kmsKeyId"] if noted is not None else group.get("kmsKeyId")
+        return {} if key_id is None else {"kmsKeyId": key_id}
 
     @staticmethod
     def _find(clients: Clients, name: str) -> dict[str, Any] | None:

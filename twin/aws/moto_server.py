@@ -28,11 +28,12 @@ _SSM_AUTHORIZATION = (
 )
 
 
-def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
+def ensure(home: TwinHome, progress: Callable[[str], None], account: str | None = None) -> bool:
     """Make the moto server run; say whether it is a fresh one, which knows nothing of what was created before.
 
     It stays fresh until `acknowledge`, so that a command that is killed before it has dealt with the loss leaves it to the
-    next one. Writes the URL into the endpoints. Raises ProcessFailed or DeadlinePassed.
+    next one. Writes the URL into the endpoints. A server that is started is the AWS of `account`, else moto's own
+    (https://docs.getmoto.org/en/latest/docs/multi_account.html). Raises ProcessFailed or DeadlinePassed.
     """
     port = ports.keep(home, NAME, held=processes.find(home, NAME) is not None)
     url = f"http://127.0.0.1:{port}"
@@ -43,6 +44,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None]) -> bool:
         "PYTHONPATH": str(REPOSITORY),
         # `arn:aws:iam::aws:policy/…` exists only when asked for; the roles of EKS attach them.
         "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+        **({"MOTO_ACCOUNT_ID": account} if account is not None else {}),
     }
     home.cache.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-m", "twin.aws.moto_process", "-H", "127.0.0.1", "-p", str(port))

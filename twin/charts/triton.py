@@ -17,6 +17,11 @@ def command(launch: Launch) -> LocalCommand:
     """Return what to start for a container of Triton. Raises SpecError, also for models in the real S3."""
     for word in launch.words:
         _refuse_real_s3(word)
+        if word.endswith("/openai_frontend/main.py"):
+            raise SpecError(
+                "RunContainerError",
+                "the OpenAI-compatible front end is in NVIDIA's image alone, and no package has it: remove triton.openai",
+            )
     try:
         server = tritonserver.tritonserver_command(launch.words, launch.address, launch.cache, launch.env)
     except (tritonserver.TritonArgumentError, tritonserver.TritonUnavailable) as error:

@@ -79,7 +79,7 @@ class AwsProvider(Provider):
             return new, [Failure(problem.property, problem.reason) for problem in error.problems]
         if filled and filled in checked:
             checked[DEFAULTS] = [filled]
-        return checked, []
+        return _with_old_defaults(old, checked), []
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
         handler = self._handler(resource)
@@ -88,7 +88,7 @@ class AwsProvider(Provider):
         autonamed = handler.name_input in new.get(DEFAULTS, ())
         return Plan(
             changed,
-            replace=[(key,) for key in difference.replaces],
+            replace=[_changed_part(tuple(path.split(".")), changed) for path in difference.replaces],
             # An autonamed resource gets a new name when it is replaced, so only the type's own reason counts.
             delete_first=handler.delete_before_replace if autonamed else difference.delete_first,
         )
@@ -169,6 +169,28 @@ def _default_tags(config: Mapping[str, Any]) -> dict[str, str]:
 def _structured(value: Any) -> Any:
     """Return structured configuration as a value: the engine sends it as JSON text."""
     return json.loads(value) if isinstance(value, str) else value
+
+
+def _with_old_defaults(old: Any, new: Any) -> Any:
+    """Return checked inputs with the defaults of the last deployment where the program gives nothing, at any depth.
+
+    The official provider fills in its schema's defaults, lists them in ``__defaults``, and keeps them from then on
+    (applyDefaults in https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/schema.go). The handlers here
+    fill in names alone, so that others come from the state of a real account only.
+    """
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        found = {key: _with_old_defaults(old.get(key), value) for key, value in new.items()}
+        kept = {key: old[key] for key in old.get(DEFAULTS) or () if key in old and key not in found}
+        listed = dict.fromkeys((*(new.get(DEFAULTS) or ()), *kept))
+        return {**found, **kept, **({DEFAULTS: list(listed)} if listed or DEFAULTS in old else {})}
+    if isinstance(old, list) and isinstance(new, list):
+        return [_with_old_defaults(old[at] if at < len(old) else None, value) for at, value in enumerate(new)]
+    return new
+
+
+def _changed_part(path: differences.Path, changed: Sequence[differences.Change]) -> differences.Path:
+    """Return the path that replaces, or the object around it where that was added or taken away as a whole."""
+    return next((change.path for change in changed if change.path == path[:1]), path)
 
 
 def _external(inputs: Mapping[str, Any]) -> Values:

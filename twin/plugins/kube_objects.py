@@ -64,7 +64,7 @@ class KubeObjects:
         if failures:
             return new, failures
         named = kube_rules.with_name(new, old, resource.name, seed)
-        return kube_rules.with_namespace(named, self._namespaced(new), self._namespace), []
+        return kube_rules.with_namespace(named, self._namespaced(new, old), self._namespace), []
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
         return Plan(
@@ -186,11 +186,14 @@ class KubeObjects:
             )
         return served
 
-    def _namespaced(self, inputs: Mapping[str, Any]) -> bool:
+    def _namespaced(self, inputs: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+        """Return whether the kind has namespaces. Where no API server tells: as in the last deployment, if there was one."""
         try:
             served = self._client.kind(inputs["apiVersion"], inputs["kind"])
         except Unreachable:
             served = None
+        if served is None and old:
+            return "namespace" in (old.get("metadata") or {})
         return served.namespaced if served else inputs["kind"] not in kube_rules.CLUSTER_SCOPED
 
 

@@ -61,6 +61,7 @@ IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
         ("spec", "storageClassName"),
         ("spec", "volumeName"),
     ),
+    ("", "PersistentVolume"): (("spec", "csi"), ("spec", "hostPath"), ("spec", "local"), ("spec", "nfs")),
     ("", "Pod"): (("spec",),),
     ("", "Service"): (("spec", "clusterIP"),),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): (("roleRef",),),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ from twin.plugins.server import engine_address, leave_on_signals, serve
 
 EXECUTOR = Path(__file__).with_name("executor.py")
 REPOSITORY = Path(__file__).resolve().parents[2]
+_DEBUG_FLAG = re.compile(r"--debug|--verbose|-\w*[dv]")
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
@@ -133,7 +135,13 @@ def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any
         "engine": engine,
         "parallel": request.parallel,
         "dry_run": request.dryRun,
+        "debug": shows_debug_messages(Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0"), os.environ),
     }
+
+
+def shows_debug_messages(command: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether an engine that was started like this may show what programs say for debugging; better too often."""
+    return "PULUMI_OPTION_DEBUG" in environ or any(_DEBUG_FLAG.match(argument) for argument in command)
 
 
 def plugin_python(info: language_pb2.ProgramInfo) -> Path:

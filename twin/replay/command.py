@@ -45,16 +45,16 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
     given = batch_times(batch_ms)
     settings = settings_of(stack)
     found = plans(settings, prices.load(settings.region), measured(settings), given)
-    sent = _trace(trace, found)
-    check(sent, _expected(found), stack)
-    after = _simulated(found, sent)
+    sent = trace_of(trace, found)
+    check(sent, expected(found), stack)
+    after = simulated(found, sent)
     before = None
     if against is not None:
         then = _settings_against(against, stack)
         of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
         common = _without_unknown(sent, of_then)
         if common.rates:
-            before = _simulated(of_then, common)
+            before = simulated(of_then, common)
         else:
             note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
             after = dataclasses.replace(after, notes=(*after.notes, note))
@@ -69,7 +69,7 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
             console.print(line, markup=False)
     for note in after.notes:
         console.print(note, markup=False)
-    console.print("The servers are a model: docs/replay.md says what it leaves out.", markup=False)
+    console.print(page.SERVERS_ARE_A_MODEL, markup=False)
 
 
 def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -88,7 +88,8 @@ def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _trace(trace: str, found: list[Plan]) -> Trace:
+def trace_of(trace: str, found: list[Plan]) -> Trace:
+    """Return a sample for these models, or what a file says. Raises NoReplay, TraceUnusable."""
     if trace in samples.NAMES:
         return samples.sample(trace, {model.name: model.peak for plan in found for model in plan.models})
     if not Path(trace).exists():
@@ -109,7 +110,8 @@ def _settings_against(against: str, stack: str) -> Settings:
     return found
 
 
-def _expected(found: list[Plan]) -> dict[str, float]:
+def expected(found: list[Plan]) -> dict[str, float]:
+    """Return the requests/s that the stack expects of each model."""
     return {model.name: model.expected for plan in found for model in plan.models}
 
 
@@ -119,14 +121,15 @@ def _known(given: Mapping[str, tuple[float, float]], settings: Settings) -> dict
 
 def _without_unknown(trace: Trace, found: list[Plan]) -> Trace:
     """Return the trace without the models that the settings of before do not serve."""
-    served = _expected(found)
+    served = expected(found)
     return dataclasses.replace(
         trace, rates={model: rates for model, rates in trace.rates.items() if model is EVERY or model in served}
     )
 
 
-def _simulated(found: list[Plan], trace: Trace) -> Replayed:
-    everybody = _expected(found)
+def simulated(found: list[Plan], trace: Trace) -> Replayed:
+    """Return what becomes of a trace in each fleet."""
+    everybody = expected(found)
     outcomes = {plan.fleet: simulate(plan, trace, everybody=everybody) for plan in found}
     return Replayed(outcomes, tuple(dict.fromkeys(note for plan in found for note in plan.notes)))
 

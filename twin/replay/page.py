@@ -9,14 +9,15 @@ from rich.table import Table
 from twin.replay.outcome import Outcome
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_UNKNOWN = "unknown"
+UNKNOWN = "unknown"
+SERVERS_ARE_A_MODEL = "The servers are a model: docs/replay.md says what it leaves out."
 
 _ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
     ("requests that missed the SLO", lambda outcome: f"{outcome.missed_share:.2%}"),
     ("  of them rejected, or without a pod", lambda outcome: f"{outcome.rejected:,.0f}"),
     ("GPU-hours", lambda outcome: f"{outcome.gpu_hours:,.1f}"),
     ("node-hours", lambda outcome: f"{outcome.node_hours:,.1f}"),
-    ("US$ of these nodes", lambda outcome: _UNKNOWN if outcome.usd is None else f"{outcome.usd:,.2f}"),
+    ("US$ of these nodes", lambda outcome: UNKNOWN if outcome.usd is None else f"{outcome.usd:,.2f}"),
     ("most pods", lambda outcome: f"{outcome.most_pods}"),
     ("changes of direction", lambda outcome: f"{outcome.turns}"),
     ("times without capacity for what came", lambda outcome: f"{len(outcome.shortages)}"),

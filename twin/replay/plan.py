@@ -10,7 +10,7 @@ from spec.capacity import pods_per_node
 from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
-from spec.scaling.signal import ASSUMED_BATCH_SIZE, BUSY, PENDING, Signal, signals
+from spec.scaling.signal import BUSY, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings
 from spec.settings.fleets import Fleet
 from stackctl.cost.prices import EC2, PriceTable
@@ -84,15 +84,15 @@ def plans(
     without_pods = [fleet.release for fleet in settings.each_fleet if fleet.stack.fewest_pods == 0]
     if without_pods:
         raise NotReplayable(
-            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 a message in the request queue starts the first "
-            "pod, and what is replayed are requests to the pods; replay it with 1"
+            f"{', '.join(without_pods)}: with autoscaling.minReplicas 0 what finds no pod starts the first one, "
+            "and what is replayed are requests to pods; replay it with 1"
         )
     unknown = sorted(given.keys() - settings.models.serving.keys())
     if unknown:
         known = ", ".join(sorted(settings.models.serving)) or "none"
         raise NotReplayable(f"--batch-ms {unknown[0]}: the stack wants nothing of that model; models.serving has {known}")
     for model, (one, full) in given.items():
-        batch = settings.models.serving[model].max_batch_size or ASSUMED_BATCH_SIZE
+        batch = settings.models.largest_batch(model)
         if full > one * batch:
             raise NotReplayable(
                 f"--batch-ms {model}={one:g}:{full:g}: a batch of {batch} takes longer than its requests one by one, "

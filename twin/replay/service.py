@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from spec.scaling.signal import ASSUMED_BATCH_SIZE, instances_per_pod
+from spec.scaling.signal import instances_per_pod
 from spec.settings import Settings
 from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
@@ -78,7 +78,7 @@ def service_of(
 ) -> Service:
     """Return the service of a model in one pod of a fleet. `given`: milliseconds of a batch of one, and of a full one."""
     instances = instances_per_pod(settings, model, wants)
-    batch, half = wants.max_batch_size or ASSUMED_BATCH_SIZE, wants.slo_p95_ms / 2000
+    batch, half = settings.models.largest_batch(model), wants.slo_p95_ms / 2000
     if given is not None:
         one, full = (milliseconds / 1000 for milliseconds in given)
         return Service(instances, batch, one if batch > 1 else full, full, "given")

@@ -29,9 +29,14 @@ _MOMENTS = 96
 _CHUNK = 86_400
 
 
-def simulate(plan: Plan, trace: Trace, *, everybody: Mapping[str, float], sync_seconds: int = SYNC_SECONDS) -> Outcome:
-    """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY."""
-    return _Simulation(plan, trace, everybody, sync_seconds).run()
+def simulate(
+    plan: Plan, trace: Trace, *, everybody: Mapping[str, float], sync_seconds: int = SYNC_SECONDS, seed: int = _SEED
+) -> Outcome:
+    """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
+
+    `seed`: of the requests of each second, and of the clocks.
+    """
+    return _Simulation(plan, trace, everybody, sync_seconds, seed).run()
 
 
 def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
@@ -45,14 +50,14 @@ def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
 
 
 class _Simulation:
-    def __init__(self, plan: Plan, trace: Trace, everybody: Mapping[str, float], sync_seconds: int) -> None:
+    def __init__(self, plan: Plan, trace: Trace, everybody: Mapping[str, float], sync_seconds: int, seed: int) -> None:
         self._plan, self._trace = plan, trace
         self._rates = [_of_model(trace, model.name, everybody) * model.share for model in plan.models]
         self._sync = sync_seconds
-        source = random.Random(_SEED)  # noqa: S311 - repeatable on purpose
+        source = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._draw_scrape = lambda: source.randrange(SCRAPE_SECONDS)
         self._rules_at, self._poll_at, self._sync_at = (source.randrange(SCRAPE_SECONDS) for _ in range(3))
-        self._requests = np.random.default_rng(_SEED)
+        self._requests = np.random.default_rng(seed)
         self._cluster = Cluster(plan.pool, plan.starts)
         self._controller = plan.controller()
         self._ended: list[Pod] = []

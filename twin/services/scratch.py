@@ -28,11 +28,28 @@ class UnknownRevision(Failure):
 @contextlib.contextmanager
 def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
     """Make a twin below `home`, without pods; it is gone, with all its processes, when the block ends. Raises NotATwin."""
+    with _home(home) as own:
+        yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
+
+
+@contextlib.contextmanager
+def account(home: TwinHome, account: str, console: Console) -> Iterator[Servers]:
+    """Make such a twin of the AWS account `account`, without a cluster: for previews, which ask none. Raises NotATwin."""
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False)
+
+    with _home(home) as own:
+        yield Servers.without_cluster(own, tools.ensure(PROGRAMS[:1], console), say, account)
+
+
+@contextlib.contextmanager
+def _home(home: TwinHome) -> Iterator[TwinHome]:
     claim.claim(home.path)
     own = TwinHome(home.path / "scratch" / f"twin-{secrets.token_hex(4)}")
     claim.claim(own.path)
     try:
-        yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
+        yield own
     finally:
         processes.stop_all(own)
         claim.remove(own.path, keep_directory=False)

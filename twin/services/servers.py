@@ -73,12 +73,14 @@ class Servers:
         return cls._found(home, programs, is_new, tuple(sorted(_alive(home) - before)))
 
     @classmethod
-    def without_cluster(cls, home: TwinHome, programs: Mapping[str, Path], say: Callable[[str], None]) -> "Servers":
-        """Start AWS alone. The cluster has an address, at which nobody answers: enough for a preview, which says so.
+    def without_cluster(
+        cls, home: TwinHome, programs: Mapping[str, Path], say: Callable[[str], None], account: str | None = None
+    ) -> "Servers":
+        """Start AWS alone, as that account. The cluster has an address, at which nobody answers: enough for a preview.
 
         Raises ProcessFailed or DeadlinePassed.
         """
-        is_new = moto_server.ensure(home, say)
+        is_new = moto_server.ensure(home, say, account)
         control_plane.announce(home)
         return cls._found(home, programs, is_new)
 

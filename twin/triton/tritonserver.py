@@ -38,7 +38,9 @@ VERSION = "2.51.0"
 NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
 """Flags of current releases that this server lacks."""
 
-OWN_BACKENDS: Mapping[str, Path] = {"onnxruntime/model.py": Path(__file__).with_name("onnxruntime_backend.py")}
+OWN_BACKENDS: Mapping[str, Path] = {
+    f"{name}/model.py": Path(__file__).with_name(f"{name}_backend.py") for name in ("onnxruntime", "vllm")
+}
 """File of the backend directory to its source: python-based backends that play those that the wheel lacks."""
 
 _ADDRESS_FLAGS = ("--http-address", "--grpc-address", "--metrics-address")

@@ -217,6 +217,33 @@ logging and shared memory settings would be open otherwise. In place, every mode
 start: explicit mode without a model to load would be ready and answer 404. Of a part of a release, the models that are named
 are loaded, and with an ensemble its steps.
 */}}
+{{/* The OpenAI-compatible front end has the server in its own process, and takes few of its flags. */}}
+{{- define "triton.openai" -}}
+{{- if .Values.server.openai.tokenizer -}}true{{- end -}}
+{{- end }}
+
+{{- define "triton.metricsPort" -}}
+{{- ternary 9000 8002 (eq (include "triton.openai" .) "true") -}}
+{{- end }}
+
+{{- define "triton.command" -}}
+{{- if include "triton.openai" . -}}
+{{- list "python3" "/opt/tritonserver/python/openai/openai_frontend/main.py" | toJson -}}
+{{- else -}}
+{{- toJson .Values.server.command -}}
+{{- end -}}
+{{- end }}
+
+{{- define "triton.openaiArgs" -}}
+- {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
+- --model-control-mode=none
+- {{ printf "--tokenizer=%s" .Values.server.openai.tokenizer | quote }}
+- --openai-port=9000
+- --http-max-input-size={{ int64 .Values.server.httpMaxInputBytes }}
+# Probes, gRPC and clients of Triton's own APIs.
+- --enable-kserve-frontends
+{{- end }}
+
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
 {{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}

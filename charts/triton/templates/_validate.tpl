@@ -147,6 +147,15 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: %s does not end in release.id (%s); the pods would be labelled with a release that they do not serve" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}
 
+{{- if include "triton.openai" . -}}
+{{- $flags := dict "rollout.mode" (ternary "in-place" "" (eq $v.rollout.mode "in-place")) "release.configName" $v.release.configName "release.part" $v.release.part "server.responseCacheBytes" (int64 $v.server.responseCacheBytes) "server.rateLimiter.resources" $v.server.rateLimiter.resources "server.extraArgs" $v.server.extraArgs "tracing.endpoint" $v.tracing.endpoint -}}
+{{- range $path := keys $flags | sortAlpha -}}
+{{- if get $flags $path -}}
+{{- $problems = append $problems (printf "%s: the server of the OpenAI-compatible front end (server.openai) cannot be told it; leave it out" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- $known := dict -}}
 {{- range .Files.Lines "flags.txt" -}}
 {{- $_ := set $known (first (splitList " " .)) . -}}

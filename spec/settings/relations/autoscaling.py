@@ -61,7 +61,7 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
-    """Refuse minReplicas 0 without KEDA, which alone starts a first pod, and without a queue that it looks at."""
+    """Refuse minReplicas 0 without KEDA, which alone starts a first pod, and without requests that it could see."""
     document = subject.document
     if document.autoscaling is None or document.autoscaling.min_replicas > 0:
         return
@@ -69,11 +69,11 @@ def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "autoscaling.minReplicas", "a HorizontalPodAutoscaler never starts a first pod; give 1 or more, or use KEDA"
         )
-    if document.worker is None:
+    if document.worker is None and not document.woken_at_gateway:
         yield Problem(
             "autoscaling.minReplicas",
-            "nothing would start the first pod of 0: requests that find no pod are refused, and only a message in the "
-            "request queue waits for one; give 1 or more, or add the section worker",
+            "nothing would start the first pod of 0: a message in the request queue does, and a request at a gateway whose "
+            "Envoys Prometheus watches; give 1 or more, or add the section worker, or the sections gateway and monitoring",
         )
 
 
@@ -81,12 +81,26 @@ def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
 @of_each_fleet
 def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
     """Warn of a gateway whose requests find no pod, and start none."""
-    bounds = subject.document.autoscaling
-    if bounds is not None and bounds.min_replicas == 0 and subject.document.gateway is not None:
+    document, bounds = subject.document, subject.document.autoscaling
+    if bounds is not None and bounds.min_replicas == 0 and document.gateway is not None and not document.woken_at_gateway:
         yield Problem(
             "autoscaling.minReplicas",
-            "is 0: while there is no pod the gateway answers 503, and its requests start none, which messages in the "
-            "request queue alone do; give 1 or more where clients ask through the gateway",
+            "is 0: while there is no pod the gateway answers 503, and without the section monitoring its requests start "
+            "none, which messages in the request queue alone do; add that section, or give 1 or more where clients ask "
+            "through the gateway",
+        )
+
+
+@warning
+def _one_request_wakes_all(subject: Subject) -> Iterator[Problem]:
+    """Warn of several fleets without pods: Envoy counts requests that find none for all routes together."""
+    woken = [fleet for fleet in subject.document.each_fleet if fleet.stack.woken_at_gateway]
+    if len(woken) > 1:
+        yield Problem(
+            "fleets",
+            f"{', '.join(str(fleet.name) for fleet in woken)} may have no pod, and a request at the gateway that finds none "
+            "starts the first pod of each of them: Envoy does not count them by fleet; give autoscaling.minReplicas 1 to "
+            "a fleet that must not start for the others' requests",
         )
 
 

@@ -21,8 +21,9 @@ def _canaries_can_be_had(subject: Subject) -> Iterator[Problem]:
 def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[str, str]]:
     """Yield key and sentence of everything that is wrong with one canary beside the rest of the stack."""
     release, serving = subject.document.models.release, subject.document.models.serving
-    served = release.others.get(model, ()) if release is not None else ()
-    if canary.version is not None and canary.version not in served and subject.document.triton.rollout != "in-place":
+    rolling = subject.document.triton.rollout != "in-place"
+    # Without a release nothing says what it will serve: `modelctl release` reads the file as if it had none.
+    if release is not None and rolling and canary.version not in (None, *release.others.get(model, ())):
         yield (
             ".version",
             f"the pods do not serve version {canary.version} beside the one that requests go to (models.release.others); "

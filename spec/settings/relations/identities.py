@@ -17,7 +17,13 @@ from spec.wording import did_you_mean, one_of
 _ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)(?=/)", re.ASCII)
 # What pods and nodes ask. On a machine of one's own (`local`) they may be on that machine.
 _ASKED_BY_PODS = ("models.s3Endpoint", "autoscaling.prometheusUrl", "tracing.endpoint", "worker.awsEndpoint")
-_ASKED_BY_NODES = ("triton.image", "worker.image", "monitoring.parityImage", "models.fetcher.image")
+_ASKED_BY_NODES = (
+    "triton.image",
+    "worker.image",
+    "monitoring.parityImage",
+    "models.fetcher.image",
+    "models.planBuilder.image",
+)
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic.
 _OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn")

@@ -50,11 +50,11 @@ def addons(document: Document) -> list[str]:
 def charts(document: Document) -> list[str]:
     """Return the names of the third-party charts that a stack installs."""
     worker_scaler = document.worker.autoscaler if document.worker is not None else None
-    monitoring = document.monitoring
+    monitoring, gpus = document.monitoring, bool(document.gpu.pools)
     installed = {
-        "nvidia-device-plugin": True,
+        "nvidia-device-plugin": gpus,
         "kube-prometheus-stack": monitoring is not None,
-        "dcgm-exporter": monitoring is not None,
+        "dcgm-exporter": monitoring is not None and gpus,
         "fluent-bit": document.logs is not None,
         "opencost": monitoring is not None and monitoring.open_cost,
         "karpenter": document.node_autoscaler == "karpenter",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spec.settings.gateway import Gateway
@@ -14,6 +15,17 @@ _AMAZON = ("amazon.com", "amazontrust.com", "awstrust.com", "amazonaws.com")
 Records = Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class _Zone:
+    """A hosted zone that `key` of gateway.domain names."""
+
+    key: str
+    id: str
+    name: str
+    private: bool
+    records: Records
+
+
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield what stands in the way of `gateway.domain`."""
     gateway = subject.settings.gateway
@@ -21,23 +33,38 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield ok("not needed: the gateway has no domain")
         return
     domain, route53 = gateway.domain, subject.readers("route53")
-    found = or_none(lambda: route53.get_hosted_zone(Id=domain.hosted_zone_id), "NoSuchHostedZone")
+    zones: list[_Zone] = []
+    wrong: list[Finding] = []
+    for key, id in (("hostedZoneId", domain.hosted_zone_id), ("publicZoneId", domain.public_zone_id)):
+        found = _zone(route53, key, id, domain.name) if id is not None else None
+        if isinstance(found, _Zone):
+            zones.append(found)
+        elif found is not None:
+            wrong.append(found)
+    if wrong:
+        yield from wrong
+        return
+    own, proof = zones[0], zones[-1]
+    problems = [*_taken(domain.name, own.records, subject.settings.region), *_certificate(gateway, own, proof)]
+    seen = ", which is public: its private addresses are told to whoever asks DNS"
+    told = seen if gateway.exposure == "internal" and not own.private else ""
+    yield from problems or [ok(f"{domain.name} can be a name in {own.name}{told}")]
+
+
+def _zone(route53: Any, key: str, id: str, name: str) -> _Zone | Finding:
+    """Return the zone, or what is wrong with it."""
+    found = or_none(lambda: route53.get_hosted_zone(Id=id), "NoSuchHostedZone")
     if found is None:
-        yield fail(
-            f"the account has no hosted zone {domain.hosted_zone_id}",
-            "set gateway.domain.hostedZoneId to one that `aws route53 list-hosted-zones-by-name` prints",
+        return fail(
+            f"the account has no hosted zone {id}",
+            f"set gateway.domain.{key} to one that `aws route53 list-hosted-zones-by-name` prints",
         )
-        return
     zone = found["HostedZone"]["Name"].rstrip(".")
-    if not f".{domain.name}".endswith(f".{zone}"):
-        yield fail(
-            f"{domain.name} is not in the zone {zone} ({domain.hosted_zone_id})", "set gateway.domain to a name in it"
-        )
-        return
-    pages = route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=domain.hosted_zone_id)
+    if not f".{name}".endswith(f".{zone}"):
+        return fail(f"{name} is not in the zone {zone} ({id})", "set gateway.domain to a name in it")
+    pages = route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=id)
     records = [item for page in pages for item in page["ResourceRecordSets"]]
-    problems = [*_taken(domain.name, records, subject.settings.region), *_certificate(gateway, zone, found, records)]
-    yield from problems or [ok(f"{domain.name} can be a name in {zone}")]
+    return _Zone(key, id, zone, bool(found["HostedZone"].get("Config", {}).get("PrivateZone")), records)
 
 
 def _taken(name: str, records: Records, region: str) -> Iterator[Finding]:
@@ -51,15 +78,22 @@ def _taken(name: str, records: Records, region: str) -> Iterator[Finding]:
             )
 
 
-def _certificate(gateway: Gateway, zone: str, found: Mapping[str, Any], records: Records) -> Iterator[Finding]:
+def _certificate(gateway: Gateway, own: _Zone, proof: _Zone) -> Iterator[Finding]:
     if not gateway.certifies_its_domain or gateway.domain is None:
         return
-    if found["HostedZone"].get("Config", {}).get("PrivateZone"):
+    if proof.private:
         yield fail(
-            f"the zone {zone} is private, and ACM asks DNS from outside", "give gateway.certificateArn or tlsSecret too"
+            f"the zone {proof.name} of {proof.key} is private, and ACM asks DNS from outside",
+            "set gateway.domain.publicZoneId to the public zone for the name, or give gateway.certificateArn or tlsSecret",
         )
         return
-    name, values = _nearest_caa(gateway.domain.name, zone, records)
+    if proof != own and not own.private:
+        yield fail(
+            f"the zone {own.name} of hostedZoneId is public too, and DNS asks one public zone for a name",
+            "remove gateway.domain.publicZoneId, or set hostedZoneId to a private zone",
+        )
+        return
+    name, values = _nearest_caa(gateway.domain.name, proof.name, proof.records)
     issuers = [value.split(maxsplit=2)[2].strip('"') for value in values if value.split(maxsplit=2)[1] == "issue"]
     if issuers and not any(issuer.partition(";")[0].strip() in _AMAZON for issuer in issuers):
         yield fail(

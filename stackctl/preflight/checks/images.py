@@ -16,7 +16,7 @@ _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazo
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Triton's image, the worker's where the stack has workers, and that of modelctl where it fetches releases."""
-    triton, worker, fetcher = subject.settings.triton, subject.settings.worker, subject.settings.models.fetcher
+    triton, worker, models = subject.settings.triton, subject.settings.worker, subject.settings.models
     example = triton.image.endswith(example_digest(triton.version))
     yield _image(
         subject,
@@ -25,7 +25,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         f"python3 -m stackctl image {triton.version} --stack {subject.settings.stack} --mirror copies it there and pins it"
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
-    built = [("worker.image", worker, "worker"), ("models.fetcher.image", fetcher, "modelctl")]
+    built = [
+        ("worker.image", worker, "worker"),
+        ("models.fetcher.image", models.fetcher, "modelctl"),
+        ("models.planBuilder.image", models.plan_builder, "modelctl"),
+    ]
     for key, section, folder in built:
         if section is not None:
             yield _image(

@@ -86,19 +86,20 @@ def test_what_the_stack_has_to_know_of_the_configs_is_pinned_and_goes_with_them(
     file = _stack(tmp_path, STACK)
     objects = {f"{name}/1/x": ObjectEntry(sha256="a" * 64, bytes=5) for name in ("chat", "llm", "split")}
     entries = {
-        "chat": ModelEntry(version=1, backend="ensemble", steps=("split", "llm")),
-        "llm": ModelEntry(version=1, backend="vllm", decoupled=True, selfPlaced=True),
-        "split": ModelEntry(version=1, backend="python", asks=("llm",)),
+        "chat": ModelEntry(version=1, backend="ensemble", steps=("split", "llm"), batch=0),
+        "llm": ModelEntry(version=1, backend="vllm", decoupled=True, selfPlaced=True, batch=0),
+        "split": ModelEntry(version=1, backend="python", asks=("llm",), batch=8),
     }
     manifest = Manifest.parse(Manifest.of(objects, entries, datetime(2026, 11, 21, tzinfo=UTC)).to_json())
 
     changes = pin(file, manifest)
 
-    assert changes[2:6] == [
+    assert changes[2:7] == [
         "ensembles none → chat: split, llm",
         "asks none → split: llm",
         "decoupled none → llm",
         "selfPlaced none → llm",
+        "batches none → llm: 0",
     ]
     section = YAML(typ="safe").load(file)["config"]["triton-eks:models"]["release"]
     assert (section["ensembles"], section["asks"], section["decoupled"], section["selfPlaced"]) == (
@@ -107,9 +108,10 @@ def test_what_the_stack_has_to_know_of_the_configs_is_pinned_and_goes_with_them(
         ["llm"],
         ["llm"],
     )
+    assert section["batches"] == {"llm": 0}, "8 is what is assumed of a model of which nothing is said"
     assert pin(file, manifest) == []
     assert "ensembles chat: split, llm → none" in pin(file, _manifest(classify=1))
-    assert {"ensembles", "asks", "decoupled", "selfPlaced"}.isdisjoint(file.read_text().split(": "))
+    assert {"ensembles", "asks", "decoupled", "selfPlaced", "batches"}.isdisjoint(file.read_text().split(": "))
 
 
 def test_the_next_pin_changes_only_what_differs(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_the_samples_are_released_with_a_manifest_of_every_object(models: Path, 
         "normalize": "python",
         "pipeline": "ensemble",
     }
+    assert manifest.batches == {"classify": 8, "normalize": 8}, "an ensemble makes no batches"
     stored = json.loads(s3.get_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/manifest.json")["Body"].read())
     assert sorted(stored) == ["bytes", "created", "id", "models", "objects", "schema", "serving"]
     assert stored["schema"] == 1

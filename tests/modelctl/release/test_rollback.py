@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 from shlex import split
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -291,3 +292,48 @@ def test_a_stack_file_with_mistakes_is_not_changed(file: Path, releases: tuple[M
     assert result.exit_code == 1
     assert f"{file}: models.serving.classify.sloP95Ms: 'fast' is text; give a whole number" in result.stderr
     assert file.read_text() == before
+
+
+def _add(file: Path, section: str, values: dict[str, Any]) -> None:
+    yaml = YAML()
+    document = yaml.load(file)
+    document["config"].setdefault(f"triton-eks:{section}", {}).update(values)
+    yaml.dump(document, file)
+
+
+def test_a_previous_release_that_is_on_trial_is_not_pinned_beside_itself(
+    file: Path, releases: tuple[Manifest, Manifest]
+) -> None:
+    older, _ = releases
+    tried = {"id": older.id, "bytes": older.bytes, "models": older.versions, "serving": older.serving["dev"]}
+    _add(file, "models", {"candidate": {"percent": 5, "release": tried}})
+    before = file.read_text()
+    said = (
+        f"{file}: release {older.id} is models.candidate, with pods of its own and 5 % of the requests. "
+        f"`modelctl rollout {older.id}` goes on with it until it is the release; to pin it without, take it out first, with "
+        "`modelctl rollout --back`"
+    )
+
+    assert _refused(_run(file), 2) == said
+    assert _refused(run("modelctl", "pin", older.id, "--file", file, "--bucket", BUCKET), 2) == said
+    assert file.read_text() == before
+
+
+def test_a_previous_release_without_the_version_of_a_canary_leaves_the_file_as_it_was(
+    file: Path, models: Path, store: Store, releases: tuple[Manifest, Manifest]
+) -> None:
+    older, _ = releases
+    (models / "release.yaml").write_text("versions: {classify: [1, 2]}\n")
+    pin(file, older)
+    pin(file, release(models, store, stacks=file.parent))
+    canaries = {"classify": {"percent": 5, "version": 1}}
+    _add(file, "gateway", {"replicas": 1, "cpu": "250m", "memoryMiB": 256, "canaries": canaries})
+    load_stack_file(file)
+    before = file.read_text()
+
+    result = _run(file)
+
+    assert (result.exit_code, result.stdout, file.read_text()) == (1, "", before)
+    said = f"{file}: with release {older.id} the stack is refused, and nothing was written:"
+    assert f"error: {said}\n" in result.stderr
+    assert "gateway.canaries.classify.version: 1 is the version that all requests go to; give another one" in result.stderr

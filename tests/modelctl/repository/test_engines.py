@@ -388,6 +388,23 @@ def test_the_arguments_of_vllm_allow_what_a_stack_wants(vllm: Path, tmp_path: Pa
     assert found == [f"models.serving.llm.{line} [{vllm / 'llm' / 'config.pbtxt'}]" for line in said]
 
 
+def test_the_openai_front_end_reads_the_authors_config_which_has_to_be_whole(vllm: Path, tmp_path: Path) -> None:
+    given = wants(device="gpu", gpuMemoryMiB=900, decoupled=True, latencyHistogram=False, llm=LLM)
+    file = write_stack(tmp_path / "stacks", {"llm": given}, triton={"openai": {"tokenizer": "gpt2"}})
+    stack, problems = read_stack(file)
+    assert stack is not None
+    assert problems == []
+    config = vllm / "llm" / "config.pbtxt"
+    lacks = 'parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }'
+    (problem,) = stack_configs(load(vllm), [stack]).problems
+    assert problem.message == (
+        "models.serving.llm.llm: the front end of triton.openai reads config.pbtxt alone, and the stack's config differs; "
+        f"write this into it: {lacks} [{config}]"
+    )
+    config.write_text(config.read_text() + lacks)
+    assert stack_configs(load(vllm), [stack]).problems == []
+
+
 @pytest.mark.parametrize(
     ("dims", "said"),
     [

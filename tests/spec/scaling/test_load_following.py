@@ -11,7 +11,7 @@ from spec.settings import Settings
 from tests.spec.scaling.fleet import BATCH_SECONDS, CAPACITY, Asks, Run, by_value, simulate
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, HPA, scaling
-from twin.replay.hpa import SYNC_SECONDS, by_average_value
+from twin.replay.hpa import SYNC_SECONDS, Autoscaler, by_average_value
 
 START_SECONDS = 120
 HOUR = 3600
@@ -73,7 +73,14 @@ def test_while_pods_start_the_backlog_asks_for_no_more_than_the_pace_allows() ->
     """An overload of half an hour's start: without the pace, the queue would have asked for all fifty at once."""
     run = under(lambda now: 120, stack(most=50))
     first = [pods for index, pods in enumerate(run.pods) if index * SYNC_SECONDS < START_SECONDS]
-    assert max(first) == 4
+    assert max(first) == 8
+
+
+@pytest.mark.parametrize(("looks", "pods"), [(1, 2), (2, 8)])
+def test_a_queue_that_one_scrape_alone_has_seen_asks_for_no_pod(looks: int, pods: int) -> None:
+    autoscaler = Autoscaler(autoscaler_spec(stack()))
+    found = [autoscaler.decide(look * SYNC_SECONDS, 2, [12 if 4 <= look < 4 + looks else 2]) for look in range(8)]
+    assert max(found) == pods
 
 
 def test_the_sum_as_a_value_runs_away_where_the_average_does_not() -> None:

@@ -22,7 +22,6 @@ from spec.scaling.signal import (
     signals,
 )
 from spec.settings.digest import serving_digest
-from spec.settings.serving import ModelServing
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
 
@@ -33,17 +32,13 @@ def targets(changes: dict[str, Any]) -> dict[str, float]:
     return {signal.name: signal.target for signal in signals(settings({**SCALED, **changes}))}
 
 
-def wants(**keys: Any) -> ModelServing:
-    return ModelServing.model_validate({**CLASSIFY, **keys}, strict=False)
-
-
 def test_a_model_is_scaled_on_its_queue_and_on_its_instances() -> None:
     assert targets({}) == {"busy-classify": 0.7, "pending-classify": 8}
 
 
 def test_the_measured_pod_has_the_target_that_was_measured() -> None:
     """20/s * 0.2 s of a pod of one instance with batches of 4 (docs/facts/triton-metrics.md#measured-pod)."""
-    assert pending_target(wants(maxBatchSize=4), 1) == 4
+    assert pending_target(4, 1) == 4
 
 
 def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
@@ -95,6 +90,19 @@ def test_a_model_that_takes_the_gpus_by_itself_is_there_once_for_a_pod() -> None
     on_gpu = {**CLASSIFY, "device": "gpu", "gpuMemoryMiB": 900}
     assert targets_of_release({"classify": on_gpu}, selfPlaced=["classify"]) == {"busy-classify": 0.7, "pending-classify": 8}
     assert targets_of_release({"classify": on_gpu}) == {"busy-classify": 2.8, "pending-classify": 32}
+
+
+@pytest.mark.parametrize(
+    ("batches", "max_batch_size", "pending"),
+    [({}, None, 8), ({"classify": 0}, None, 1), ({"classify": 32}, None, 32), ({"classify": 32}, 4, 4)],
+)
+def test_as_many_wait_as_a_batch_holds_by_the_stack_or_else_by_the_config(
+    batches: dict[str, int], max_batch_size: int | None, pending: int
+) -> None:
+    """With 0 each request is a batch: eight waiting ones would be eight times the time that the SLO leaves for it."""
+    classify = {key: value for key, value in CLASSIFY.items() if key != "maxBatchSize"}
+    classify |= {} if max_batch_size is None else {"maxBatchSize": max_batch_size}
+    assert targets_of_release({"classify": classify}, batches=batches)["pending-classify"] == pending
 
 
 def test_a_stack_can_give_either_target_of_a_model_itself() -> None:
@@ -169,4 +177,4 @@ def test_quantities(value: float, text: str) -> None:
 @given(st.integers(1, 64), st.integers(1, 4096))
 def test_targets_grow_with_what_a_pod_holds_and_never_ask_for_more_than_it_has(instances: int, batch: int) -> None:
     assert 0 < busy_target(instances) < instances
-    assert pending_target(wants(maxBatchSize=batch), instances) == instances * batch
+    assert pending_target(batch, instances) == instances * batch

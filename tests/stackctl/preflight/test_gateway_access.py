@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,9 @@ from stackctl.preflight.checks.check import Status, Subject
 GATEWAY = {"replicas": 2, "cpu": "1", "memoryMiB": 512}
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
 NAME = "inference.example.com"
+FREE = f"{NAME} can be a name in example.com"
+SEEN = f"{FREE}, which is public: its private addresses are told to whoever asks DNS"
+OUTSIDE = "is private, and ACM asks DNS from outside"
 BALANCER = "k8s-a-b.elb.us-west-2.amazonaws.com"
 
 
@@ -24,7 +28,7 @@ def zone(*records: tuple[str, str, str], private: bool = False) -> str:
     if private:
         vpc = boto3.client("ec2", region_name="us-west-2").describe_vpcs()["Vpcs"][0]["VpcId"]
         more = {"VPC": {"VPCRegion": "us-west-2", "VPCId": vpc}, "HostedZoneConfig": {"PrivateZone": True, "Comment": ""}}
-    made = route53.create_hosted_zone(Name="example.com", CallerReference="x", **more)["HostedZone"]["Id"]
+    made = route53.create_hosted_zone(Name="example.com", CallerReference=str(uuid.uuid4()), **more)["HostedZone"]["Id"]
     for name, kind, value in records:
         record: dict[str, Any] = {"Name": name, "Type": kind, "TTL": 60, "ResourceRecords": [{"Value": value}]}
         if kind == "ALIAS":
@@ -35,8 +39,9 @@ def zone(*records: tuple[str, str, str], private: bool = False) -> str:
     return str(made).rpartition("/")[2]
 
 
-def asked(subject: Callable[..., Subject], id: str, **keys: Any) -> list[tuple[Status, str]]:
-    gateway = {**GATEWAY, "domain": {"name": NAME, "hostedZoneId": id}, **keys}
+def asked(subject: Callable[..., Subject], id: str, public: str | None = None, **keys: Any) -> list[tuple[Status, str]]:
+    zones = {"hostedZoneId": id, **({} if public is None else {"publicZoneId": public})}
+    gateway = {**GATEWAY, "domain": {"name": NAME, **zones}, **keys}
     return [(found.status, found.message) for found in domain.check(subject({"gateway": gateway}))]
 
 
@@ -54,7 +59,9 @@ def asked(subject: Callable[..., Subject], id: str, **keys: Any) -> list[tuple[S
     ids=str,
 )
 def test_a_name_that_is_free_can_be_had(subject: Callable[..., Subject], records: tuple[Any, ...]) -> None:
-    assert asked(subject, zone(*records)) == [(Status.OK, f"{NAME} can be a name in example.com")]
+    there = zone(*records)
+    assert asked(subject, there) == [(Status.OK, SEEN)]
+    assert asked(subject, there, exposure="public", allowedCidrs=["203.0.113.0/24"]) == [(Status.OK, FREE)]
 
 
 @pytest.mark.parametrize(
@@ -83,10 +90,21 @@ def test_a_zone_that_is_not_there_or_for_another_name_fails(subject: Callable[..
     assert found.message == f"inference.example.org is not in the zone example.com ({there})"
 
 
-def test_a_private_zone_needs_a_certificate_of_ones_own(subject: Callable[..., Subject]) -> None:
+def test_a_private_zone_needs_a_public_one_or_a_certificate_of_ones_own(subject: Callable[..., Subject]) -> None:
     there = zone(private=True)
-    assert asked(subject, there) == [(Status.FAIL, "the zone example.com is private, and ACM asks DNS from outside")]
-    assert asked(subject, there, certificateArn=CERTIFICATE) == [(Status.OK, f"{NAME} can be a name in example.com")]
+    assert asked(subject, there) == [(Status.FAIL, f"the zone example.com of hostedZoneId {OUTSIDE}")]
+    assert asked(subject, there, certificateArn=CERTIFICATE) == [(Status.OK, FREE)]
+    assert asked(subject, there, zone()) == [(Status.OK, FREE)]
+
+
+def test_the_public_zone_is_looked_at_too(subject: Callable[..., Subject]) -> None:
+    there = zone(private=True)
+    assert asked(subject, there, "Z0123456789") == [(Status.FAIL, "the account has no hosted zone Z0123456789")]
+    assert asked(subject, there, zone(private=True)) == [(Status.FAIL, f"the zone example.com of publicZoneId {OUTSIDE}")]
+    (found,) = asked(subject, there, zone(("example.com", "CAA", '0 issue "letsencrypt.org"')))
+    assert found == (Status.FAIL, "the CAA records of example.com let letsencrypt.org make certificates, and not Amazon")
+    (found,) = asked(subject, zone(), zone())
+    assert found[1] == "the zone example.com of hostedZoneId is public too, and DNS asks one public zone for a name"
 
 
 def test_each_client_needs_keys_before_the_gateway_gets_any(subject: Callable[..., Subject]) -> None:

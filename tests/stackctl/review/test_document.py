@@ -159,6 +159,20 @@ def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> N
     assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Under load, Quotas.\n")
 
 
+def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:
+    errors = (
+        'looks like "https://kedacore.github.io/charts" is not a valid chart repository or cannot be reached: Get "…": EOF',
+        'failed to download "oci://public.ecr.aws/karpenter/karpenter" at version "1.14.1"',
+    )
+    text = document.render([replace(scenarios.nothing(), plan=Plan((), errors=errors))], title="t", name="n")
+    assert (
+        "#### The preview failed\n\nThe runner could not load charts from `https://kedacore.github.io/charts`, "
+        "`oci://public.ecr.aws/karpenter/karpenter`, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; without a "
+        "way out, `charts.registry` names a registry of yours (docs/chart-registry.md). `python3 -m stackctl preflight` "
+        "says why each source is silent.\n\n```text\nlooks like"
+    ) in text
+
+
 def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:
     text = document.render(of_many_stacks(2000), title="t", name="n")
     assert len(text) <= document.MOST_CHARACTERS

@@ -34,8 +34,26 @@ GRPC_ROUTE = "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute"
 EXTERNAL_SECRET = "kubernetes:external-secrets.io/v1:ExternalSecret"
 
 
-def config(zone: str) -> dict[str, Any]:
-    """Staging with nothing that it could leave out but a gateway with two clients and a domain."""
+@dataclass(frozen=True)
+class Zones:
+    """The hosted zones for the domain: what VPCs see, and what others do."""
+
+    private: str
+    public: str
+
+
+def _zones(clients: Clients) -> Zones:
+    vpc = {"VPCRegion": "us-west-2", "VPCId": clients("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]}
+    private = {"VPC": vpc, "HostedZoneConfig": {"Comment": "", "PrivateZone": True}}
+    ids = [
+        clients("route53").create_hosted_zone(Name="example.com", CallerReference=str(number), **more)["HostedZone"]["Id"]
+        for number, more in enumerate((private, {}))
+    ]
+    return Zones(*(id.rpartition("/")[2] for id in ids))
+
+
+def config(zones: Zones) -> dict[str, Any]:
+    """Staging with nothing that it could leave out but a gateway with two clients and a domain in a private zone."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
@@ -47,8 +65,8 @@ def config(zone: str) -> dict[str, Any]:
         "replicas": 2,
         "cpu": "1",
         "memoryMiB": 512,
-        "domain": {"name": "inference.example.com", "hostedZoneId": zone},
-        "clients": {"team-a": {"models": ["first"]}, "team-b": {}},
+        "domain": {"name": "inference.example.com", "hostedZoneId": zones.private, "publicZoneId": zones.public},
+        "clients": {"team-a": {"models": ["first"], "requestsPerSecond": 50}, "team-b": {}},
     }
     return found
 
@@ -57,6 +75,7 @@ def config(zone: str) -> dict[str, Any]:
 class Life:
     preview: Recording
     up: Recording
+    zones: Zones
     records: dict[str, Any]
     refreshed: Refresh
     left: dict[str, list[str]]
@@ -67,42 +86,44 @@ def life() -> Iterator[Life]:
     """Previewed, brought up, looked at and taken down in a moto account of its own."""
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients("us-west-2")
-        route53 = clients("route53")
-        zone = route53.create_hosted_zone(Name="example.com", CallerReference="x")["HostedZone"]["Id"].rpartition("/")[2]
-        settings = load(config(zone), STACK, today=TODAY)
+        zones = _zones(clients)
+        settings = load(config(zones), STACK, today=TODAY)
         seed_roles(clients, settings.cluster.admin_role_arns)
-        before = {**living(clients), **_domains(clients, zone)}
+        before = {**living(clients), **_domains(clients, zones)}
 
         def deployed(*, preview: bool) -> Recording:
             return run(
                 lambda: app.deploy(settings),
                 project=PROJECT,
                 stack=STACK,
-                config=config(zone),
+                config=config(zones),
                 root=ROOT,
                 clients=clients,
                 preview=preview,
             )
 
         preview, up = deployed(preview=True), deployed(preview=False)
-        records = {
-            f"{item['Type']} {item['Name']}": item
-            for item in route53.list_resource_record_sets(HostedZoneId=zone)["ResourceRecordSets"]
-        }
+        records = {f"{item['Type']} {item['Name']}": item for item in _records(clients, zones.private)}
         refreshed = refresh(clients, up)
         destroy(clients, up)
-        after = {**living(clients), **_domains(clients, zone)}
+        after = {**living(clients), **_domains(clients, zones)}
     yield Life(
         preview,
         up,
+        zones,
         records,
         refreshed,
         {kind: left for kind in after if (left := sorted(set(after[kind]) - set(before[kind])))},
     )
 
 
-def _domains(clients: Clients, zone: str) -> dict[str, list[str]]:
-    records = clients("route53").list_resource_record_sets(HostedZoneId=zone)["ResourceRecordSets"]
+def _records(clients: Clients, zone: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = clients("route53").list_resource_record_sets(HostedZoneId=zone)["ResourceRecordSets"]
+    return found
+
+
+def _domains(clients: Clients, zones: Zones) -> dict[str, list[str]]:
+    records = [item for zone in (zones.private, zones.public) for item in _records(clients, zone)]
     certificates = clients("acm").list_certificates()["CertificateSummaryList"]
     return {
         "records": [f"{item['Type']} {item['Name']}" for item in records],
@@ -126,6 +147,11 @@ def test_tls_ends_at_the_load_balancer_with_the_certificate_once_it_is_issued(up
     assert order.index(issued.urn) < order.index(up.one(PROXY).urn)
 
 
+def test_the_proof_is_in_the_zone_that_acm_sees_and_the_name_in_the_other(life: Life) -> None:
+    assert life.up.one(RECORD, "gateway-record").checked["zoneId"] == life.zones.private
+    assert life.up.one(RECORD, "gateway-certificate-proof").checked["zoneId"] == life.zones.public
+
+
 def test_the_domain_leads_to_the_load_balancer_that_the_gateway_got(life: Life) -> None:
     target = life.records["A inference.example.com."]["AliasTarget"]
     assert (target["DNSName"].rstrip("."), target["HostedZoneId"]) == (LOAD_BALANCER, "Z18D5FSROUN65G")
@@ -136,6 +162,8 @@ def test_the_domain_leads_to_the_load_balancer_that_the_gateway_got(life: Life) 
 def test_the_outputs_say_where_to_ask(up: Recording) -> None:
     assert up.exports["gatewayUrl"] == "https://inference.example.com"
     assert up.exports["gatewayGrpc"] == "inference.example.com:8443"
+    # Over HTTP alone, because its pods serve the second model too.
+    assert up.exports["clientRates"] == {"team-a": {"first": 100}}
 
 
 def test_each_model_has_its_policy_before_its_route_and_all_else_is_closed_after_them(up: Recording) -> None:
@@ -179,9 +207,9 @@ def test_a_preview_shows_the_same_resources(life: Life) -> None:
 
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
     stack = aws_calls.of_recording(up)
-    zone = up.one(RECORD, "gateway-record").checked["zoneId"]
-    assert list(refusals(deploy(zones=[zone]), aws_calls.calls(stack))) == []
-    assert list(refusals(preview(zone), aws_calls.reads(stack))) == []
+    zones = [up.one(RECORD, name).checked["zoneId"] for name in ("gateway-record", "gateway-certificate-proof")]
+    assert list(refusals(deploy(zones=zones), aws_calls.calls(stack))) == []
+    assert list(refusals(preview(*zones), aws_calls.reads(stack))) == []
 
 
 def test_a_refresh_finds_what_was_made_and_a_destroy_leaves_nothing(life: Life) -> None:

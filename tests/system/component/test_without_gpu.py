@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spec.settings import load, read_config
 from spec.settings.digest import digest_of
+from spec.settings.scheduling.pods import charts
 from stackctl.init import profile
 from stackctl.init.profile import Found
 from tests.paths import ROOT
@@ -24,7 +25,8 @@ FOUND = Found(
 
 def test_a_stack_without_gpus_registers_nothing_for_them_and_triton_on_cpu_nodes() -> None:
     config = read_config(profile.text(FOUND), "Pulumi.dev.yaml")
-    wants = load(config, "dev", today=TODAY).models.serving
+    settings = load(config, "dev", today=TODAY)
+    wants = settings.models.serving
     release = {"id": "9e0e34d8d342", "bytes": 15693, "models": dict.fromkeys(wants, 1)}
     config["triton-eks:models"]["release"] = {**release, "serving": digest_of(wants, ())}
     made = previewed(ROOT, "dev", config)
@@ -37,3 +39,4 @@ def test_a_stack_without_gpus_registers_nothing_for_them_and_triton_on_cpu_nodes
     releases = {item.checked["chart"] for item in made.of_type("kubernetes:helm.sh/v3:Release")}
     assert "karpenter" in {name.rpartition("/")[2] for name in releases}
     assert not any("nvidia" in name for name in releases)
+    assert {name.rpartition("/")[2] for name in releases} == set(charts(settings)), "the rules about room count the same"

@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -92,21 +93,31 @@ class Twin:
         assert not self.home.path.exists()
 
 
+T = TypeVar("T", bound=Twin)
+
+
+@contextmanager
+def taken_down(twin: T) -> Iterator[T]:
+    """Take a twin down at the end of the block, whatever ends it: an `up` that fails or is interrupted too."""
+    try:
+        yield twin
+    finally:
+        twin.down()
+
+
 @pytest.fixture(scope="session")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
     """A twin that is up. Tests that use it leave it as they found it."""
-    twin = Twin(TwinHome(tmp_path_factory.mktemp("twin") / "home"))
-    twin.up()
-    yield twin
-    twin.down()
+    with taken_down(Twin(TwinHome(tmp_path_factory.mktemp("twin") / "home"))) as twin:
+        twin.up()
+        yield twin
 
 
 @pytest.fixture
 def own_twin(tmp_path: Path) -> Iterator[Twin]:
     """A twin of the test's own, not up yet."""
-    twin = Twin(TwinHome(tmp_path / "home"))
-    yield twin
-    twin.down()
+    with taken_down(Twin(TwinHome(tmp_path / "home"))) as twin:
+        yield twin
 
 
 @pytest.fixture(scope="session")

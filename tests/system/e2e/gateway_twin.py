@@ -22,7 +22,7 @@ from spec.settings import Settings, load_stack_file
 from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing
 from tests.system.e2e import gateway_load, gateway_objects
-from tests.system.e2e.conftest import UP_SECONDS
+from tests.system.e2e.conftest import UP_SECONDS, taken_down
 from tests.system.e2e.gateway_load import ANSWERED, MODEL, over_grpc, over_http
 from tests.system.e2e.monitored import Monitored
 from twin.cluster.kube_api import KubeClient, object_path
@@ -159,15 +159,12 @@ def within_chance(chosen: int, of: int, share: float) -> bool:
 @contextmanager
 def up(home: Path, pins: Mapping[str, Any]) -> Iterator[Gateway]:
     """A twin that is up with a gateway as long as the block lasts, whose stack has these keys."""
-    twin = Monitored(TwinHome(home))
-    for key, value in pins.items():
-        twin.pin(key, value)
-    try:
+    with taken_down(Monitored(TwinHome(home))) as twin:
+        for key, value in pins.items():
+            twin.pin(key, value)
         done = twin.run("up", "--gateway", seconds=UP_SECONDS)
         assert done.returncode == 0, done.stdout[-4000:]
         yield ready(twin)
-    finally:
-        twin.down()
 
 
 def ready(twin: Monitored) -> Gateway:

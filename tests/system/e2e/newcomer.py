@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
 from examples.packaged import build
-from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
+from tests.system.e2e.conftest import UP_SECONDS, Twin, clone, taken_down
 from twin.engine import stack_files
 from twin.host import claim
 from twin.host.home import TwinHome
@@ -21,16 +23,17 @@ _START = (
 )
 
 
-def servers_alone(folder: Path) -> Twin:
-    """Start the servers of a twin below a folder; whoever asks for it takes it down."""
-    twin = Twin(TwinHome(folder / "home"), clone(folder))
-    claim.claim(twin.home.path)
-    command, environment = [sys.executable, "-c", _START], twin.environment()
-    started = subprocess.run(
-        command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
-    )
-    assert started.returncode == 0, started.stderr
-    return twin
+@contextmanager
+def servers_alone(folder: Path) -> Iterator[Twin]:
+    """Start the servers of a twin below a folder, and take them down at the end of the block."""
+    with taken_down(Twin(TwinHome(folder / "home"), clone(folder))) as twin:
+        claim.claim(twin.home.path)
+        command, environment = [sys.executable, "-c", _START], twin.environment()
+        started = subprocess.run(
+            command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
+        )
+        assert started.returncode == 0, started.stderr
+        yield twin
 
 
 def prepare_models(twin: Twin, stack: str) -> None:

@@ -16,6 +16,19 @@ MONITORING: dict[str, Any] = {
     "triton-eks:nodes.system": {"instanceTypes": ["m7i.large"], "min": 1, "desired": 2, "max": 2, "diskGiB": 50},
 }
 
+CHAT: dict[str, Any] = {
+    "device": "gpu",
+    "gpuMemoryMiB": 900,
+    "sloP95Ms": 500,
+    "expectedRate": 1,
+    "peakRate": 2,
+    "decoupled": True,
+    "longestStreamSeconds": 5,
+    "latencyHistogram": False,
+    "llm": {"concurrentStreams": 2, "contextTokens": 256, "weightsMiB": 300, "kvBytesPerToken": 1024},
+}
+"""The wants of a stack for a language model."""
+
 HPA: dict[str, Any] = {
     "triton-eks:triton.autoscaler": "hpa",
     # KEDA would be there for the workers.

@@ -16,10 +16,14 @@ ADDRESS = "10.244.250.7"
 
 
 class Prometheus:
-    """A stand-in that answers instant queries: `busy` is what is asked for, 0 anything else; None: no element at all."""
+    """A stand-in that answers instant queries: `busy` is what is asked for, 0 anything else; None: no element at all.
+
+    `refused` is what is said of the requests that Envoy answers by itself.
+    """
 
     def __init__(self) -> None:
         self.busy: str | None = "0"
+        self.refused: str | None = "0"
         self.address = ADDRESS.replace("10.", "127.", 1)
         self.port = next(port for port in range(19090, 19190) if ports.is_free(self.address, port))
         self._server: ThreadingHTTPServer | None = None
@@ -43,6 +47,8 @@ class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert self.path.startswith("/api/v1/query?query=")
         value = self.prometheus.busy if "busy" in self.path else self.prometheus.busy and "0"
+        if "rq_direct_response" in self.path:
+            value = self.prometheus.refused
         elements = [{"metric": {}, "value": [time.time(), value]}] if value is not None else []
         content = json.dumps({"status": "success", "data": {"resultType": "vector", "result": elements}}).encode()
         self.send_response(200)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from tests.system.e2e import account
-from tests.system.e2e.conftest import Twin
 from tests.system.e2e.newcomer import prepare_models, servers_alone
 
 STACK = "trial"
@@ -26,8 +25,7 @@ TRIED = {
 
 
 def test_a_trial_comes_and_goes_and_says_what_agreed(tmp_path: Path) -> None:
-    twin: Twin = servers_alone(tmp_path)
-    try:
+    with servers_alone(tmp_path) as twin:
         made = twin.shell(
             f"{sys.executable} -m stackctl init {STACK} --api-from 198.51.100.7/32 --cost-center trials --image {IMAGE}"
         )
@@ -46,5 +44,3 @@ def test_a_trial_comes_and_goes_and_says_what_agreed(tmp_path: Path) -> None:
         assert page.read_text().startswith("# What an account showed: ")
         assert file.read_bytes() == before
         assert account.leftovers(twin.servers().aws_url) == {}
-    finally:
-        twin.down()

@@ -12,7 +12,7 @@ import pytest
 
 from spec.names import MODEL_CACHE_PATH
 from tests.system.e2e import account, pinned
-from tests.system.e2e.conftest import Twin
+from tests.system.e2e.conftest import Twin, taken_down
 from twin.engine import stack_files
 from twin.host import processes
 from twin.host.home import TwinHome
@@ -53,12 +53,11 @@ class Local(Twin):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    twin = Local(TwinHome(tmp_path_factory.mktemp("delivery") / "home"))
-    for key, value in pinned.LOCAL_DISK.items():
-        twin.pin(key, value)
-    assert "pipeline version 1 answered" in twin.up()
-    yield twin
-    twin.down()
+    with taken_down(Local(TwinHome(tmp_path_factory.mktemp("delivery") / "home"))) as twin:
+        for key, value in pinned.LOCAL_DISK.items():
+            twin.pin(key, value)
+        assert "pipeline version 1 answered" in twin.up()
+        yield twin
 
 
 def test_a_pod_serves_from_its_own_disk(local: Local) -> None:

@@ -43,9 +43,8 @@ def test_the_page_needs_five_commands_and_one_to_end_it() -> None:
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
     """A twin whose servers run, without any stack, and a checkout of its own."""
-    twin = servers_alone(tmp_path_factory.mktemp("newcomer"))
-    yield twin
-    twin.down()
+    with servers_alone(tmp_path_factory.mktemp("newcomer")) as twin:
+        yield twin
 
 
 def follow(twin: Twin, command: str) -> subprocess.CompletedProcess[str]:

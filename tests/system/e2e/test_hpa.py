@@ -17,7 +17,7 @@ import pytest
 from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Recording, signals
 from spec.settings import load_stack_file
 from tests.system.e2e import pinned
-from tests.system.e2e.conftest import UP_SECONDS
+from tests.system.e2e.conftest import UP_SECONDS, taken_down
 from tests.system.e2e.load_summary import ANSWERED, READY
 from tests.system.e2e.monitored import Monitored
 from tests.system.e2e.sockets import listening
@@ -70,12 +70,11 @@ class Scaled(Monitored):
 @pytest.fixture(scope="module")
 def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scaled]:
     """One that is up. Tests that use it leave it as they found it."""
-    twin = Scaled(TwinHome(tmp_path_factory.mktemp("hpa") / "home"))
-    for key, value in pinned.HPA.items():
-        twin.pin(key, value)
-    twin.make()
-    yield twin
-    twin.down()
+    with taken_down(Scaled(TwinHome(tmp_path_factory.mktemp("hpa") / "home"))) as twin:
+        for key, value in pinned.HPA.items():
+            twin.pin(key, value)
+        twin.make()
+        yield twin
 
 
 def test_the_adapter_answers_for_custom_metrics_on_this_machine_alone_and_there_is_no_keda(scaled: Scaled) -> None:

@@ -23,7 +23,8 @@ from spec.scaling.manifests import scaled_object_spec
 from spec.versions import KEDA
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_autoscaling import SCALED, scaling
+from tests.spec.test_stack_mistakes_access import gateway
+from tests.spec.test_stack_mistakes_autoscaling import MONITORED, SCALED, scaling
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 from tests.system.e2e.prometheus_stand_in import ADDRESS, Prometheus
 from tests.system.e2e.sockets import listening
@@ -49,6 +50,8 @@ T = TypeVar("T")
 REGION = "us-west-2"
 NAMESPACE = "keda"
 SECONDS = 90.0
+_BUSY = "s1-prometheus"
+"""The trigger of busy instances: the second one of a stack of one model."""
 PROMETHEUS_URL = "http://metrics.default.svc:9090"
 RELEASE = Resource(urn=f"urn:pulumi:local::triton-eks::{TOKEN}::keda", type=TOKEN, name="keda", id=f"{NAMESPACE}/keda")
 
@@ -351,14 +354,42 @@ def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_message
     cluster.remove_scaled_object("woken")
 
 
+def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_request_that_the_gateway_had_to_refuse(
+    cluster: Cluster, prometheus: Prometheus
+) -> None:
+    bounds = scaling(minReplicas=0, maxReplicas=4)
+    read = settings({**SCALED, **gateway(), **MONITORED, "gpu.pools[0].desired": 4, "autoscaling": bounds})
+    cluster.deployment("asked")
+    prometheus.busy = None  # no pod has a number
+    path = "/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects"
+    cluster.create(
+        path, "ScaledObject", "keda.sh/v1alpha1", "asked", quickly(scaled_object_spec(read, PROMETHEUS_URL), "asked")
+    )
+    prometheus.refused = "0.3"  # of one request, `increase` often makes less
+    cluster.scaled_to("asked", 1)
+    prometheus.busy, prometheus.refused = "2", "5000"
+    cluster.scaled_to("asked", 3)
+
+    prometheus.busy, prometheus.refused = "0", None
+    unscraped = "an Envoy that is not scraped to be taken for a failure"
+    assert fewest_until(cluster, lambda: per_pod(cluster, "s2-prometheus") == "1M", unscraped, "asked") == 3
+    prometheus.refused = "0"
+    cluster.scaled_to("asked", 0)
+    cluster.remove_scaled_object("asked")
+
+
+def quickly(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    """The ScaledObject for a Deployment of the test's, without the times that it waits for."""
+    spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 1}
+
+
 def to_zero(name: str, queue: str) -> dict[str, Any]:
     """The ScaledObject that a stack of one model gets whose fleet may have no pod: up to 4, and quickly."""
     bounds = scaling(minReplicas=0, maxReplicas=4)
     read = settings({**SCALED, "gpu.pools[0].desired": 4, "worker": BY_HAND, "autoscaling": bounds})
     assert read.worker is not None
-    quick = {"scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 1}
-    spec = scaled_object_spec(read, PROMETHEUS_URL) | quick
-    spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    spec = quickly(scaled_object_spec(read, PROMETHEUS_URL), name)
     first = first_pod_trigger(stack(), read.worker, "queue")
     first["metadata"] |= {"queueURL": queue, "awsRegion": REGION}
     return {**spec, "triggers": [*spec["triggers"], first]}
@@ -380,11 +411,11 @@ def autoscaler(cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def busy_per_pod(cluster: Cluster) -> str | None:
-    """Return the busy instances of a pod on average, as the autoscaler last saw them; None while it has not."""
+def per_pod(cluster: Cluster, trigger: str) -> str | None:
+    """Return the number of a trigger for each pod, as the autoscaler last saw it; None while it has not."""
     for metric in autoscaler(cluster).get("status", {}).get("currentMetrics") or []:
         described = metric.get("external", {})
-        if described.get("metric", {}).get("name") == "s1-prometheus":
+        if described.get("metric", {}).get("name") == trigger:
             value: str | None = described["current"].get("averageValue")
             return value
     return None
@@ -392,12 +423,12 @@ def busy_per_pod(cluster: Cluster) -> str | None:
 
 def falls_back(cluster: Cluster) -> bool:
     """Whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
-    return busy_per_pod(cluster) == "700m"
+    return per_pod(cluster, _BUSY) == "700m"
 
 
 def measures(cluster: Cluster) -> bool:
     """Whether it looks at Prometheus's number: 2 busy instances of 3 pods."""
-    return busy_per_pod(cluster) == "667m"
+    return per_pod(cluster, _BUSY) == "667m"
 
 
 def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str, name: str = "held") -> int:

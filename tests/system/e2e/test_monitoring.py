@@ -5,6 +5,8 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import pytest
 from infra.platform.dashboards import dashboards
 from spec.scaling.signal import signals
 from spec.settings import load_stack_file
+from tests.modelctl.repository.test_engines import VLLM
 from tests.system.e2e import pinned
-from tests.system.e2e.conftest import Twin
+from tests.system.e2e.conftest import Twin, taken_down
 from tests.system.e2e.monitored import Monitored
+from twin.cluster.pod_addresses import loopback
 from twin.commands import inference
 from twin.engine import stack_files
 from twin.host import processes
@@ -41,17 +45,15 @@ RESTRICTED = {
 @pytest.fixture(scope="module")
 def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
     """One that is up. Tests that use it leave it as they found it."""
-    twin = _up(tmp_path_factory.mktemp("monitored"))
-    yield twin
-    twin.down()
+    with _up(tmp_path_factory.mktemp("monitored")) as twin:
+        yield twin
 
 
 @pytest.fixture
 def own_monitored(tmp_path: Path) -> Iterator[Monitored]:
     """One of the test's own."""
-    twin = _up(tmp_path)
-    yield twin
-    twin.down()
+    with _up(tmp_path) as twin:
+        yield twin
 
 
 def test_the_status_says_where_prometheus_is(monitored: Monitored) -> None:
@@ -204,12 +206,55 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
     assert monitored.kubectl(f"get {kinds} --all-namespaces -l twin.triton-eks/chart -o name") == ""
 
 
-def _up(folder: Path) -> Monitored:
-    twin = Monitored(TwinHome(folder / "home"))
-    for key, value in pinned.MONITORING.items():
-        twin.pin(key, value)
-    twin.up()
-    return twin
+def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_exports(
+    own_monitored: Monitored, tmp_path: Path
+) -> None:
+    monitored = own_monitored
+    monitored.pin("triton-eks:models.serving", {"chat": pinned.CHAT})
+    stack_files.write_merged(monitored.home, "local")
+    model = tmp_path / "models" / "chat"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(VLLM)
+    (model / "1" / "model.json").write_text('{"model": "facebook/opt-125m", "max_num_seqs": 2}')
+    bucket = monitored.servers().engine().outputs("local")["modelBucket"]
+    stacks, pins = monitored.home.path / "project" / "stacks", stack_files.pins_file(monitored.home, "local")
+    release = f"python -m modelctl release {model.parent} --bucket {bucket} --stacks {stacks} --pin {pins}"
+    for command in (release, "pulumi up --yes --skip-preview --stack local --non-interactive"):
+        done = monitored.shell(command)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    def words(count: int) -> list[str]:
+        """The words of an answer, from whichever pod is behind the Service."""
+        address = monitored.servers().cluster().service_addresses("triton", "triton")[0]
+        url = f"http://{loopback(address)}:8000/v2/models/chat/generate_stream"
+        body = {"text_input": "to be", "stream": True, "parameters": {"max_tokens": count}}
+        with httpx.stream("POST", url, json=body, timeout=60) as answer:
+            lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+        return [json.loads(line).get("text_output", line) for line in lines]
+
+    monitored.until(lambda: words(3) == [" to", " be", " to"], "the language model to be served")
+    settings = load_stack_file(stack_files.write_merged(monitored.home, "local"))
+    (board,) = (board for board in dashboards(settings) if board["title"] == "Triton: inference")
+    panels = {"Time to first token", "Time per token", "Tokens", "Requests at a time"}
+    queries = [signal.query for signal in signals(settings)]
+    assert len(queries) == 2
+
+    def measured() -> bool:
+        with ThreadPoolExecutor(4) as pool:  # of which two wait
+            assert list(pool.map(lambda _: len(words(100)), range(4))) == [100] * 4
+        values = [float(found[0]["value"][1]) if (found := monitored.query(query)) else 0 for query in queries]
+        return min(values) > 0 and not monitored.blank(board) & panels
+
+    monitored.until(measured, "requests in flight and waiting to be seen, and each panel to have data", 180)
+
+
+@contextmanager
+def _up(folder: Path) -> Iterator[Monitored]:
+    with taken_down(Monitored(TwinHome(folder / "home"))) as twin:
+        for key, value in pinned.MONITORING.items():
+            twin.pin(key, value)
+        twin.up()
+        yield twin
 
 
 def _restarts(twin: Monitored) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -82,9 +83,14 @@ class Nodes(Twin):
         }
         self.kube.apply(f"{DEPLOYMENTS}/{name}", body, manager="test")
 
-    def remove(self, name: str) -> None:
-        """Take a Deployment away, and wait for the node that is left: Triton's."""
-        self.kube.delete(f"{DEPLOYMENTS}/{name}")
+    @contextmanager
+    def deployed(self, name: str, pods: int) -> Iterator[None]:
+        """Deploy for the length of the block, and then wait for the node that is left: Triton's."""
+        self.deploy(name, pods)
+        try:
+            yield
+        finally:
+            self.kube.delete(f"{DEPLOYMENTS}/{name}")
         self.until(lambda: len(self.of("g5")) == len(self.instances("g5")) == 1, "only Triton's node to be left")
 
     def placed(self, name: str, pods: int) -> dict[str, str]:
@@ -202,12 +208,14 @@ def test_karpenter_listens_on_this_machine_alone(nodes: Nodes) -> None:
 
 def test_pods_that_wait_get_nodes_up_to_the_limit_and_the_nodes_go_one_at_a_time_when_the_pods_do(nodes: Nodes) -> None:
     nodes.deploy("burst", 5)
-    where = nodes.placed("burst", 3)
-    assert len(set(where.values()) | {nodes.triton()}) == 4, "a GPU each"
-    log = nodes.home.logs / "karpenter.log"
-    nodes.until(lambda: "exceed" in log.read_text(), "Karpenter to say that the pool has as many as it may")
-    assert len(nodes.instances("g5")) == 4
-    nodes.kube.delete(f"{DEPLOYMENTS}/burst")
+    try:
+        where = nodes.placed("burst", 3)
+        assert len(set(where.values()) | {nodes.triton()}) == 4, "a GPU each"
+        log = nodes.home.logs / "karpenter.log"
+        nodes.until(lambda: "exceed" in log.read_text(), "Karpenter to say that the pool has as many as it may")
+        assert len(nodes.instances("g5")) == 4
+    finally:
+        nodes.kube.delete(f"{DEPLOYMENTS}/burst")
     assert nodes.most_leaving("g5", lambda: len(nodes.instances("g5")) == 1, "the three nodes to be ended") == 1
     nodes.until(lambda: nodes.of("g5").keys() == {nodes.triton()}, "Triton's node to be left")
 
@@ -215,8 +223,10 @@ def test_pods_that_wait_get_nodes_up_to_the_limit_and_the_nodes_go_one_at_a_time
 def test_a_pool_of_gpus_comes_from_no_node_and_goes_back_to_none(nodes: Nodes) -> None:
     triton = "/apis/apps/v1/namespaces/triton/deployments/triton"
     nodes.merge(triton, {"spec": {"replicas": 0}})
-    nodes.until(lambda: not nodes.instances("g5"), "the last GPU node to be ended")
-    nodes.merge(triton, {"spec": {"replicas": 1}})
+    try:
+        nodes.until(lambda: not nodes.instances("g5"), "the last GPU node to be ended")
+    finally:
+        nodes.merge(triton, {"spec": {"replicas": 1}})
     assert nodes.triton() in nodes.of("g5")
     assert len(nodes.instances("g5")) == 1
 
@@ -235,12 +245,14 @@ def test_for_workers_that_come_together_one_node_is_started_in_each_zone(nodes: 
         return [one["Placement"]["AvailabilityZone"] for one in started] if len(placed) == 4 and len(started) > 1 else []
 
     nodes.merge(worker, {"spec": {"replicas": 0}})
-    nodes.until(lambda: not nodes.instances("cpu"), "the workers' node to be ended")
-    earlier = nodes.launched("cpu").keys()
-    nodes.merge(worker, {"spec": {"replicas": 4}})
-    zones = nodes.until(zones_of_four_workers, "four workers to be on nodes, and more than one node to be started")
-    assert sorted(zones) == ["us-west-2a", "us-west-2b"]
-    nodes.merge(worker, {"spec": {"replicas": 1}})
+    try:
+        nodes.until(lambda: not nodes.instances("cpu"), "the workers' node to be ended")
+        earlier = nodes.launched("cpu").keys()
+        nodes.merge(worker, {"spec": {"replicas": 4}})
+        zones = nodes.until(zones_of_four_workers, "four workers to be on nodes, and more than one node to be started")
+        assert sorted(zones) == ["us-west-2a", "us-west-2b"]
+    finally:
+        nodes.merge(worker, {"spec": {"replicas": 1}})
 
     def one_is_left() -> bool:
         placed = places()
@@ -252,69 +264,65 @@ def test_for_workers_that_come_together_one_node_is_started_in_each_zone(nodes: 
 def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> None:
     nodes.aws("ssm").put_parameter(Name=WITHOUT_CAPACITY, Value="g5.xlarge", Type="String", Overwrite=True)
     try:
-        nodes.deploy("elsewhere", 1)
-        (node,) = nodes.placed("elsewhere", 1).values()
+        with nodes.deployed("elsewhere", 1):
+            (node,) = nodes.placed("elsewhere", 1).values()
+            labels = nodes.until(lambda: nodes.of("g5").get(node), "the node to be Ready")["metadata"]["labels"]
+            assert labels["node.kubernetes.io/instance-type"] == "g5.2xlarge"
     finally:
         nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
-    labels = nodes.until(lambda: nodes.of("g5").get(node), "the node to be Ready")["metadata"]["labels"]
-    assert labels["node.kubernetes.io/instance-type"] == "g5.2xlarge"
-    nodes.remove("elsewhere")
 
 
 def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
-    nodes.deploy("spot", 1)
-    (before,) = nodes.placed("spot", 1).values()
-    node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
-    instance = _instance(node)
-    sqs = nodes.aws("sqs")
-    url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
-    warning = {
-        "version": "0",
-        "id": "1",
-        "source": "aws.ec2",
-        "account": "123456789012",
-        "time": "2026-11-23T12:00:00Z",
-        "region": REGION,
-        "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
-        "detail-type": "EC2 Spot Instance Interruption Warning",
-        "detail": {"instance-id": instance, "instance-action": "terminate"},
-    }
-    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
-    nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
-    nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
-    (after,) = nodes.placed("spot", 1).values()
-    assert after != before
-    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
-    nodes.remove("spot")
+    with nodes.deployed("spot", 1):
+        (before,) = nodes.placed("spot", 1).values()
+        node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
+        instance = _instance(node)
+        sqs = nodes.aws("sqs")
+        url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+        warning = {
+            "version": "0",
+            "id": "1",
+            "source": "aws.ec2",
+            "account": "123456789012",
+            "time": "2026-11-23T12:00:00Z",
+            "region": REGION,
+            "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
+            "detail-type": "EC2 Spot Instance Interruption Warning",
+            "detail": {"instance-id": instance, "instance-action": "terminate"},
+        }
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
+        nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
+        nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
+        (after,) = nodes.placed("spot", 1).values()
+        assert after != before
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
 
 
 def test_a_newer_image_replaces_the_nodes_one_at_a_time(nodes: Nodes) -> None:
-    nodes.deploy("drifted", 1)
-    nodes.placed("drifted", 1)
-    old = nodes.instances("g5").keys()
+    with nodes.deployed("drifted", 1):
+        nodes.placed("drifted", 1)
+        old = nodes.instances("g5").keys()
 
-    def replaced() -> bool:
-        return not old & nodes.instances("g5").keys() and len(nodes.of("g5")) == 2
+        def replaced() -> bool:
+            return not old & nodes.instances("g5").keys() and len(nodes.of("g5")) == 2
 
-    node_class = f"{NODE_CLASSES}/g5"
-    terms = nodes.kube.get(node_class)["spec"]["amiSelectorTerms"]
-    nodes.merge(node_class, {"spec": {"amiSelectorTerms": [{"alias": "al2023@v20991231"}]}})
-    try:
-        assert nodes.most_leaving("g5", replaced, "both nodes to be replaced") == 1
-        images = {one["ImageId"] for one in nodes.instances("g5").values()}
-        (image,) = nodes.aws("ec2").describe_images(ImageIds=[*images])["Images"]
-        assert image["Name"].endswith("-v20991231")
-        assert nodes.triton() in nodes.of("g5")
-    finally:
-        nodes.merge(node_class, {"spec": {"amiSelectorTerms": terms}})
-    nodes.remove("drifted")
+        node_class = f"{NODE_CLASSES}/g5"
+        terms = nodes.kube.get(node_class)["spec"]["amiSelectorTerms"]
+        nodes.merge(node_class, {"spec": {"amiSelectorTerms": [{"alias": "al2023@v20991231"}]}})
+        try:
+            assert nodes.most_leaving("g5", replaced, "both nodes to be replaced") == 1
+            images = {one["ImageId"] for one in nodes.instances("g5").values()}
+            (image,) = nodes.aws("ec2").describe_images(ImageIds=[*images])["Images"]
+            assert image["Name"].endswith("-v20991231")
+            assert nodes.triton() in nodes.of("g5")
+        finally:
+            nodes.merge(node_class, {"spec": {"amiSelectorTerms": terms}})
 
 
 def test_its_role_allowed_every_call(nodes: Nodes) -> None:
-    nodes.deploy("once", 1)
-    nodes.placed("once", 1)
-    nodes.remove("once")
+    with nodes.deployed("once", 1):
+        nodes.placed("once", 1)
     calls = nodes.calls()
     assert calls["refused"] == {}
     assert {

@@ -10,8 +10,11 @@ import pytest
 import yaml
 from rich.console import Console
 
+from modelctl.plan_builds.job import Build, job
+from spec.settings.gpu import GpuPool
 from tests.charts import rendering
 from tests.charts.test_extension_points import EVERYTHING
+from tests.spec.stack_config import DIGEST, ECR, settings
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
@@ -65,3 +68,17 @@ def test_what_the_chart_refuses_the_namespace_would_refuse_too(client: KubeClien
     said = str(refused.value)
     assert 'volume "host" uses restricted volume type "hostPath"' in said
     assert 'container "helper" must set securityContext.allowPrivilegeEscalation=false' in said
+
+
+def test_the_job_that_builds_a_plan_is_admitted(client: KubeClient) -> None:
+    stack = settings({"models.planBuilder": {"image": f"{ECR}/modelctl@{DIGEST}"}})
+    pool = stack.triton_nodes
+    assert isinstance(pool, GpuPool)
+    onnx = "detect/1/model.onnx"
+    built = job(Build("3f2a9c1b7d04", "detect", 1, onnx, pool, "8.6", stack, 10**9, 10**8, ("--fp16",)), "models")
+    made = client.create("/apis/batch/v1/namespaces/triton/jobs?fieldValidation=Strict", built)
+    assert made["spec"]["template"]["spec"]["initContainers"][1]["args"][-1] == "--fp16"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "plan-builder", "namespace": "triton"}}
+    client.create("/api/v1/namespaces/triton/serviceaccounts", account)
+    pod = client.create("/api/v1/namespaces/triton/pods", _pod("built", built["spec"]["template"]["spec"]))
+    assert pod["status"]["qosClass"] == "Guaranteed"

@@ -118,7 +118,7 @@ def _replaced_by(before: Snapshot, now: Snapshot, old: str, new: str, renamed: M
     had, has = before.entry(old)["inputs"], _translated(entry["inputs"], renamed)
     ignored = {path.partition(".")[0] for path in entry.get("ignoreChanges", ())}
     if type_.startswith("aws:"):
-        yield from (key for key in table.handler(type_).diff(had, has).replaces if key not in ignored)
+        yield from (path for path in table.handler(type_).diff(had, has).replaces if path.partition(".")[0] not in ignored)
     elif type_.startswith(_PROVIDER):
         yield from _changed(had, has, [(option,) for option in _IDENTITY.get(type_, ())])
     elif type_ == releases.TOKEN:

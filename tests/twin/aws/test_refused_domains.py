@@ -33,6 +33,15 @@ def _zone(world: World) -> str:
     return str(zones[0]["Id"]).rpartition("/")[2]
 
 
+def _private_zone(world: World) -> str:
+    vpc = {"VPCRegion": "us-west-2", "VPCId": world.clients("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]}
+    private = {"Comment": "", "PrivateZone": True}
+    made = world.clients("route53").create_hosted_zone(
+        Name="example.com", CallerReference="y", VPC=vpc, HostedZoneConfig=private
+    )
+    return str(made["HostedZone"]["Id"]).rpartition("/")[2]
+
+
 def _record(world: World, **changes: Any) -> dict[str, Any]:
     inputs = {"zoneId": _zone(world), "name": NAME, "type": "CNAME", "ttl": 60, "records": ["a.example.com"], **changes}
     return {key: value for key, value in inputs.items() if value is not None}
@@ -76,11 +85,13 @@ def test_a_certificate_is_not_issued_before_its_record_is_there(world: World) ->
     (proof,) = world.made["certificate"].outputs["domainValidationOptions"]
     arn = world.id("certificate")
     message = (
-        f"certificate {arn} stays PENDING_VALIDATION: no hosted zone has the record {proof['resourceRecordName']}, CNAME "
-        f"{proof['resourceRecordValue']}"
+        f"certificate {arn} stays PENDING_VALIDATION: no public hosted zone has the record {proof['resourceRecordName']}, "
+        f"CNAME {proof['resourceRecordValue']}"
     )
     check(world, Refusal("early", VALIDATION, lambda _: {"certificateArn": arn}, message))
     own = {"name": proof["resourceRecordName"], "records": [proof["resourceRecordValue"]]}
+    world.make(RECORD, "unseen", **_record(world, **own, zoneId=_private_zone(world)))
+    check(world, Refusal("in a zone that nobody outside sees", VALIDATION, lambda _: {"certificateArn": arn}, message))
     world.make(RECORD, "proof", **_record(world, **own))
     assert world.make(VALIDATION, "issued", certificateArn=arn).id == arn
 

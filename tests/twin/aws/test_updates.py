@@ -143,6 +143,22 @@ def test_a_log_group_changes_its_retention(world: World) -> None:
     assert found["retentionInDays"] == 0
 
 
+def test_a_log_group_takes_another_key_and_none(world: World) -> None:
+    world.make(LOG_GROUP, "encrypted", name="/encrypted", kmsKeyId=_key_for_logs(world, "first"))
+    for key in (_key_for_logs(world, "second"), None):
+        world.update("encrypted", kmsKeyId=key)
+        found = world.read("encrypted")
+        assert found is not None
+        assert found.get("kmsKeyId") == key
+
+
+def _key_for_logs(world: World, name: str) -> str:
+    principals = ({"Service": "logs.us-west-2.amazonaws.com"}, {"AWS": "*"})
+    statements = [{"Effect": "Allow", "Principal": one, "Action": "kms:*", "Resource": "*"} for one in principals]
+    world.make(KEY, f"key-{name}", policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
+    return world.arn(f"key-{name}")
+
+
 def test_a_security_group_rule_changes_in_place(world: World) -> None:
     rule = {"securityGroupId": world.id("group"), "ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8"}
     world.make(INGRESS, "rule", fromPort=80, toPort=80, description="web", **rule)
@@ -267,6 +283,32 @@ def test_replacements_are_what_aws_cannot_change() -> None:
     # Two groups of one name cannot be at the same time.
     assert difference.delete_first is True
     assert handler.diff(old, {**old, "nodeGroupName": "a-2", "amiType": "CUSTOM"}).delete_first is False
+
+
+def test_of_an_object_only_the_members_replace_that_cannot_be_changed() -> None:
+    handler, old = table.handler(NODE_GROUP), {"launchTemplate": {"id": "lt-1", "version": "1"}}
+    assert handler.diff(old, {"launchTemplate": {"id": "lt-1", "version": "2"}}).replaces == ()
+    assert handler.diff(old, {"launchTemplate": {"id": UNKNOWN, "version": "1"}}).replaces == ("launchTemplate.id",)
+    assert handler.diff(old, {"launchTemplate": UNKNOWN}).replaces == ("launchTemplate.id", "launchTemplate.name")
+
+
+def test_the_order_of_a_set_says_nothing() -> None:
+    handler = table.handler(CLUSTER)
+    config = {"subnetIds": ["a", "b"], "endpointPublicAccess": True}
+    assert handler.diff({"vpcConfig": config}, {"vpcConfig": {**config, "subnetIds": ["b", "a"]}}).changed == ()
+    assert handler.diff({"vpcConfig": config}, {"vpcConfig": {**config, "subnetIds": ["b"]}}).changed == ("vpcConfig",)
+
+
+def test_a_cluster_gets_a_key_in_place_and_loses_it_only_with_itself() -> None:
+    handler, key = table.handler(CLUSTER), {"encryptionConfig": {"provider": {"keyArn": "k"}}}
+    assert handler.diff({}, key).replaces == ()
+    assert handler.diff(key, {}).replaces == ("encryptionConfig",)
+
+
+def test_a_file_system_grows_in_place_and_does_not_shrink() -> None:
+    handler = table.handler("aws:fsx/lustreFileSystem:LustreFileSystem")
+    assert handler.diff({"storageCapacity": 2400}, {"storageCapacity": 4800}).replaces == ()
+    assert handler.diff({"storageCapacity": 4800}, {"storageCapacity": 2400}).replaces == ("storageCapacity",)
 
 
 def test_every_handlers_update_is_asked_only_for_what_it_can_change() -> None:

@@ -44,3 +44,8 @@ def test_a_flag_that_no_release_has_is_refused_as_in_a_cluster() -> None:
     with pytest.raises(SpecError, match="no release has the flag --model-repo") as error:
         TRITON.command(launch("--model-repo=/m"))
     assert error.value.reason == "RunContainerError"
+
+
+def test_the_openai_front_end_which_no_package_has_is_told() -> None:
+    with pytest.raises(SpecError, match=r"is in NVIDIA's image alone, and no package has it: remove triton\.openai$"):
+        TRITON.command(launch("python3", "/opt/tritonserver/python/openai/openai_frontend/main.py", "--model-repository=/m"))

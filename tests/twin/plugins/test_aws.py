@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from pulumi.runtime.proto import provider_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct, urn
-from twin.plugins.aws import AwsProvider
+from twin.plugins.aws import AwsProvider, _with_old_defaults
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN
 
@@ -130,6 +130,30 @@ def test_a_change_that_replaces_says_which_property_did(provider: Any) -> None:
 def test_no_change_is_no_difference(provider: Any) -> None:
     inputs = {"cidrBlock": "10.0.0.0/16", "__defaults": []}
     assert _diff(provider, VPC, inputs, {"cidrBlock": "10.0.0.0/16"}).changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+def test_defaults_of_the_official_provider_in_the_state_are_no_difference(provider: Any) -> None:
+    rule = {"type": "ingress", "__defaults": ["protocol"], "protocol": "tcp"}
+    old = {
+        "cidrBlock": "10.0.0.0/16",
+        "instanceTenancy": "default",
+        "tags": {"a": "b", "__defaults": []},
+        "rules": [rule],
+        "__defaults": ["instanceTenancy"],
+    }
+    new = _with_old_defaults(old, {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}, "rules": [{"type": "ingress"}]})
+    assert new == old
+    given = _with_old_defaults(old, {"instanceTenancy": "dedicated", "rules": [{"protocol": "udp"}]})
+    assert (given["instanceTenancy"], given["rules"][0]["protocol"]) == ("dedicated", "udp")
+    checked = _checked(provider, VPC, "net", {"cidrBlock": "10.0.0.0/16"}, {**old, "cidrBlock": "10.1.0.0/16"})
+    assert (checked["instanceTenancy"], checked["__defaults"]) == ("default", ["instanceTenancy"])
+
+
+def test_an_object_added_as_a_whole_replaces_as_a_whole(provider: Any) -> None:
+    cluster = "aws:eks/cluster:Cluster"
+    difference = _diff(provider, cluster, {}, {"kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.100.0.0/16"}})
+    assert difference.detailedDiff["kubernetesNetworkConfig"].kind == provider_pb2.PropertyDiff.ADD_REPLACE
+    assert list(difference.replaces) == ["kubernetesNetworkConfig"]
 
 
 def test_an_autoname_is_made_from_the_seed_and_kept(provider: Any) -> None:

@@ -53,6 +53,7 @@ def test_ids_hold_namespace_and_name() -> None:
         ("Deployment", "apps/v1", ("spec", "selector")),
         ("Service", "v1", ("spec", "clusterIP")),
         ("ConfigMap", "v1", ("data",)),
+        ("PersistentVolume", "v1", ("spec", "csi")),
         ("Secret", "v1", ("stringData",)),
         ("RoleBinding", "rbac.authorization.k8s.io/v1", ("roleRef",)),
         ("Anything", "example.com/v1", ("metadata", "namespace")),

@@ -25,6 +25,7 @@ from twin.plugins.kubernetes import KubernetesProvider
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, secret
 
+NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 DEPLOYMENT, CONFIG_MAP, NAMESPACE = (
     "kubernetes:apps/v1:Deployment",
     "kubernetes:core/v1:ConfigMap",
@@ -84,6 +85,12 @@ def test_check_fills_in_name_and_namespace(provider: Any) -> None:
 def test_a_namespace_has_no_namespace(provider: Any) -> None:
     news = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton"}}
     assert plain(_check(provider, NAMESPACE, "ns", news).inputs) == news
+
+
+def test_where_no_server_tells_a_kind_has_a_namespace_as_in_the_last_deployment(provider: Any) -> None:
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "g5"}}
+    assert plain(_check(provider, NODE_POOL, "g5", pool, pool).inputs) == pool
+    assert plain(_check(provider, NODE_POOL, "g5", pool).inputs)["metadata"]["namespace"]
 
 
 def test_secrets_stay_marked_through_check(provider: Any) -> None:

@@ -14,7 +14,8 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, recording_engine
-from twin.plugins.language_host import REPOSITORY, LanguageHost, plugin_command, program_environment
+from twin.plugins import language_host
+from twin.plugins.language_host import REPOSITORY, LanguageHost, plugin_command, program_environment, shows_debug_messages
 from twin.releases import go_module
 from twin.releases.chart import GoModule
 
@@ -130,6 +131,31 @@ def test_programs_end_as_under_pulumis_own_launcher(
     wanted = {0: ("", False), 32: ("", True)}.get(status, (f"program exited with non-zero exit code: {status}", False))
     response = _run(engine, tmp_path, f"import sys\nimport pulumi\n{program}\n")
     assert (response.error, response.bail) == wanted
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_is_said_for_debugging_is_sent_only_to_an_engine_that_may_show_it(
+    shown: bool, engine: RecordingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language_host, "shows_debug_messages", lambda command, environ: shown)
+    _run(engine, tmp_path, "import pulumi\npulumi.log.debug('in detail')\npulumi.log.info('in short')\n")
+    assert ("in detail" in engine.messages("DEBUG"), engine.messages("INFO")) == (shown, ["in short"])
+
+
+@pytest.mark.parametrize(
+    ("command", "environ", "shown"),
+    [
+        ("pulumi preview --stack dev --json --non-interactive", {}, False),
+        ("pulumi up --yes", {"PULUMI_DEBUG_COMMANDS": "true"}, False),
+        ("pulumi preview --debug", {}, True),
+        ("pulumi preview -yd", {}, True),
+        ("pulumi preview --logtostderr -v=9", {}, True),
+        ("pulumi --verbose 9 preview", {}, True),
+        ("pulumi preview", {"PULUMI_OPTION_DEBUG": "true"}, True),
+    ],
+)
+def test_an_engine_shows_messages_for_debugging_when_it_is_asked(command: str, environ: dict[str, str], shown: bool) -> None:
+    assert shows_debug_messages(command.split(), environ) is shown
 
 
 def test_an_exception_is_shown_with_the_programs_own_frames(engine: RecordingEngine, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from spec.scaling.signal import busy_target, pending_target
 from tests.spec.scaling.fleet import by_value
-from tests.spec.scaling.test_signal import wants
 from twin.replay.hpa import SYNC_SECONDS, Autoscaler, by_average_value, by_pods_metric
 
-PENDING, BUSY = pending_target(wants(maxBatchSize=4), 1), busy_target(1)
+PENDING, BUSY = pending_target(4, 1), busy_target(1)
 SPEC: dict[str, Any] = {
     "minReplicas": 2,
     "maxReplicas": 12,

@@ -45,7 +45,10 @@ def test_an_outage_is_an_error_and_then_holds_the_pods_that_there_are() -> None:
 def test_the_autoscaler_that_keda_makes_has_the_bounds_and_the_pace() -> None:
     made = autoscaler_of(spec())
     assert (made["minReplicas"], made["maxReplicas"]) == (1, 8)
-    assert made["behavior"]["scaleDown"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 300}]
+    assert made["behavior"]["scaleDown"]["policies"] == [
+        {"type": "Pods", "value": 1, "periodSeconds": 300},
+        {"type": "Percent", "value": 50, "periodSeconds": 300},
+    ]
 
 
 def test_a_floor_is_a_trigger() -> None:

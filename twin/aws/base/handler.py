@@ -70,7 +70,7 @@ def known(inputs: Mapping[str, Any], key: str) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """Changed input keys, those of them that force a replacement, and whether the old one must go first."""
+    """Changed input keys, the paths in them that force a replacement, and whether the old one must go first."""
 
     changed: tuple[str, ...]
     replaces: tuple[str, ...]
@@ -93,7 +93,11 @@ class Handler:
     """Outputs that the provider gives for absent inputs; known in a preview."""
 
     replace_on: ClassVar[frozenset[str]] = frozenset()
-    """Input keys whose change replaces the resource."""
+    """Inputs whose change replaces the resource: keys, or with dots the members of one. The official provider's `ForceNew`:
+    docs/rehearsal.md."""
+
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Lists, written alike, whose order says nothing: sets of the official provider."""
 
     name_input: ClassVar[str | None] = None
     """The input that holds the physical name, filled by autonaming when it is absent."""
@@ -156,10 +160,22 @@ class Handler:
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
         """Compare checked inputs of before and after."""
+        before, after = (self._sorted(values) for values in (old, new))
         keys = {key for key in old.keys() | new.keys() if not key.startswith("__")}
-        changed = tuple(sorted(key for key in keys if old.get(key) != new.get(key)))
-        replaces = tuple(key for key in changed if key in self.replace_on)
+        changed = tuple(sorted(key for key in keys if before.get(key) != after.get(key)))
+        replaces = tuple(path for path in sorted(self.replace_on) if _at(before, path) != _at(after, path))
         return Difference(changed, replaces, bool(replaces) and self._must_delete_first(old, new))
+
+    def _sorted(self, values: Mapping[str, Any]) -> Values:
+        """Return the inputs with the lists in order whose order says nothing."""
+        found = dict(values)
+        for path in self.unordered:
+            key, _, member = path.partition(".")
+            if member and isinstance(found.get(key), Mapping):
+                found[key] = {**found[key], member: _in_order(found[key].get(member))}
+            elif not member:
+                found[key] = _in_order(found.get(key))
+        return found
 
     def _must_delete_first(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         same_name = self.name_input is not None and old.get(self.name_input) == new.get(self.name_input)
@@ -192,6 +208,17 @@ class Handler:
 
     def _source(self) -> str:
         return type(self).__module__.replace(".", "/") + ".py"
+
+
+def _at(values: Mapping[str, Any], path: str) -> Any:
+    key, _, member = path.partition(".")
+    value = values.get(key)
+    # Of an object that is not known yet, no member is either.
+    return value.get(member) if member and isinstance(value, Mapping) else value
+
+
+def _in_order(value: Any) -> Any:
+    return sorted(value, key=str) if isinstance(value, list) else value
 
 
 def _seen_through(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> Values:

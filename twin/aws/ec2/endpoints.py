@@ -25,6 +25,7 @@ class VpcEndpoint(Ec2Handler):
     defaults: ClassVar[Values] = {"vpcEndpointType": "Gateway"}
     computed = frozenset({"arn", "networkInterfaceIds", "ownerId", "policy", "prefixListId", "state"})
     replace_on = frozenset({"vpcId", "serviceName", "vpcEndpointType"})
+    unordered = frozenset(_LISTS)
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
         kind = inputs.get("vpcEndpointType", "Gateway")

@@ -41,6 +41,7 @@ class LaunchTemplate(Ec2Handler):
     }
     computed = frozenset({"arn", "defaultVersion", "latestVersion"})
     replace_on = frozenset({"name"})
+    unordered = frozenset({"vpcSecurityGroupIds"})
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:

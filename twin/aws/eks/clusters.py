@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from spec.versions import KUBERNETES_SUPPORT
 from twin.aws.base import records, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.handler import UNKNOWN, Difference, Handler, Values, known
 from twin.aws.ec2 import api
 from twin.aws.eks import cluster_security_group, lookup
 from twin.aws.iam import trust
@@ -49,8 +49,27 @@ class Cluster(Handler):
     defaults: ClassVar[Values] = {"bootstrapSelfManagedAddons": True, "deletionProtection": False}
     computed = frozenset({"arn", "certificateAuthority", "createdAt", "endpoint", "identities", "platformVersion", "status"})
     partly_computed = frozenset({"vpcConfig"})
-    replace_on = frozenset({"bootstrapSelfManagedAddons", "encryptionConfig", "kubernetesNetworkConfig", "name", "roleArn"})
+    replace_on = frozenset(
+        {
+            "accessConfig.bootstrapClusterCreatorAdminPermissions",
+            "bootstrapSelfManagedAddons",
+            "kubernetesNetworkConfig.ipFamily",
+            "kubernetesNetworkConfig.serviceIpv4Cidr",
+            "name",
+            "roleArn",
+        }
+    )
+    unordered = frozenset(
+        {"enabledClusterLogTypes", "vpcConfig.publicAccessCidrs", "vpcConfig.securityGroupIds", "vpcConfig.subnetIds"}
+    )
     name_input = "name"
+
+    def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
+        """Compare as for every type; a cluster without the encryption that it had is another one."""
+        found = super().diff(old, new)
+        if not (old.get("encryptionConfig") and new.get("encryptionConfig") is None):
+            return found
+        return Difference(found.changed, (*found.replaces, "encryptionConfig"), self._must_delete_first(old, new))
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
         version = known(inputs, "version")

@@ -59,8 +59,12 @@ class NodeGroup(Handler):
     defaults: ClassVar[Values] = {"capacityType": "ON_DEMAND"}
     computed = frozenset({"arn", "resources", "status", "version"})
     replace_on = frozenset(
-        {"amiType", "capacityType", "clusterName", "instanceTypes", "nodeGroupName", "nodeRoleArn", "subnetIds"}
+        {
+            *("amiType", "capacityType", "clusterName", "instanceTypes", "nodeGroupName", "nodeRoleArn", "subnetIds"),
+            *("launchTemplate.id", "launchTemplate.name"),
+        }
     )
+    unordered = frozenset({"subnetIds", "taints"})
     name_input = "nodeGroupName"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from twin.aws.base import records, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Difference, Handler, Values, known
 from twin.aws.ec2 import api
 from twin.aws.kms import keys
 
@@ -63,6 +63,15 @@ class LustreFileSystem(Handler):
     replace_on = frozenset(
         {"deploymentType", "fileSystemTypeVersion", "kmsKeyId", "securityGroupIds", "storageType", "subnetIds"}
     )
+    unordered = frozenset({"securityGroupIds"})
+
+    def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
+        """Compare as for every type; a smaller one is another one."""
+        found = super().diff(old, new)
+        before, after = old.get("storageCapacity"), new.get("storageCapacity")
+        if not (isinstance(before, int) and isinstance(after, int) and after < before):
+            return found
+        return Difference(found.changed, (*found.replaces, "storageCapacity"), self._must_delete_first(old, new))
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
         for key, only in (("deploymentType", "PERSISTENT_2"), ("storageType", "SSD")):

@@ -16,6 +16,7 @@ class OpenIdConnectProvider(Handler):
     inputs = frozenset({"clientIdLists", "thumbprintLists", "url", "tags"})
     computed = frozenset({"arn", "thumbprintLists"})
     replace_on = frozenset({"url"})
+    unordered = frozenset({"clientIdLists"})
     delete_before_replace = True
 
     def rules(self, inputs: Values) -> Iterable[Problem]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.twin.aws.world import BUCKET, CLUSTER, NODE_GROUP, ROUTE, SUBNET, VPC
 from twin.aws import table
-from twin.aws.base import schema, tags
+from twin.aws.base import schema, sdk_types, tags
 from twin.aws.base.errors import InvalidInputs, UnsupportedType
 from twin.aws.base.handler import UNKNOWN
 
@@ -61,6 +63,29 @@ def test_an_unknown_type_names_the_file_to_extend() -> None:
     )
 
 
+def test_a_type_is_read_from_the_sdk_once_on_a_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for function in (sdk_types.resource_type, sdk_types._directory):
+        monkeypatch.setattr(sdk_types, function.__name__, function.__wrapped__)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = sdk_types.resource_type(NODE_GROUP)
+    assert found["objects"]["NodeGroupScalingConfigArgs"] == {
+        "properties": {"desiredSize": ["int"], "maxSize": ["int"], "minSize": ["int"]},
+        "required": ["desiredSize", "maxSize", "minSize"],
+    }
+    monkeypatch.setattr(sdk_types, "read", None)
+    assert sdk_types.resource_type(NODE_GROUP) == found
+
+
+@pytest.mark.parametrize("token", [NODE_GROUP, "aws:iam/role:Role"])
+def test_what_is_kept_of_a_type_is_what_the_sdk_has(token: str) -> None:
+    assert sdk_types.resource_type(token) == sdk_types.read(token)
+
+
+def test_a_type_that_the_sdk_has_not_is_told() -> None:
+    with pytest.raises(UnsupportedType, match=r"^aws:ec2/vpcs:Vpcs is not a type of the installed pulumi-aws$"):
+        sdk_types.resource_type("aws:ec2/vpcs:Vpcs")
+
+
 def test_unknown_values_pass_wherever_they_stand() -> None:
     inputs = {
         "roleArn": UNKNOWN,
@@ -92,7 +117,7 @@ def test_handlers_speak_the_sdks_language(token: str) -> None:
     handler = table.HANDLERS[token]
     assert handler.inputs <= schema.input_names(token)
     assert handler.computed | handler.defaults.keys() <= schema.output_names(token) | {"id"}
-    assert handler.replace_on <= handler.inputs
+    assert {path.partition(".")[0] for path in handler.replace_on | handler.unordered} <= handler.inputs
     assert handler.partly_computed <= handler.inputs
     assert handler.name_input is None or handler.name_input in handler.inputs
     if handler.taggable:

@@ -1,0 +1,44 @@
+"""The route of the OpenAI-compatible front end: one for all models, which the body of a request names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.platform import gateway as envoy
+from infra.serving.model_access import ModelAccess
+from infra.serving.routes import Manifest, RoutedModel, listener, manifest, policy_spec
+from infra.serving.triton_values import Drain
+from spec.names import TRITON_OPENAI_PORT, TRITON_SERVICE
+from spec.settings import Settings
+
+NAME = "openai.v1"
+"""Of its objects; those of no model have a dot there."""
+_ASKED = {"POST": ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"), "GET": ("/v1/models",)}
+"""The requests of clients: none that loads models, none for health and metrics, which are on the same port."""
+
+
+def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
+    """Yield the custom resources, those that say who may ask first; none without a gateway or such a front end."""
+    gateway = settings.gateway
+    if settings.triton.openai is None or gateway is None or settings.models.release is None:
+        return
+    access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
+    peak = sum(model.peak_rate for model in settings.models.serving.values())
+    every = RoutedModel(NAME, 1, None, None, peak, decoupled=True, access=access)
+    target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": NAME}
+    if access is not None:
+        yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", NAME, access.http_spec([target]))
+    matches = [
+        {"method": method, "path": {"type": "Exact", "value": path}} for method, paths in _ASKED.items() for path in paths
+    ]
+    # Which model it is, Envoy does not know, and no client shall say it to its logs.
+    unnamed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [envoy.MODEL_HEADER]}}
+    rule = {
+        "matches": matches,
+        "filters": [unnamed],
+        "backendRefs": [{"name": TRITON_SERVICE, "port": TRITON_OPENAI_PORT}],
+    }
+    route = {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": [rule]}
+    yield manifest("gateway.networking.k8s.io/v1", "HTTPRoute", NAME, route)
+    policy = {**policy_spec(every, NAME, drain), "targetRefs": [target]}
+    yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", NAME, policy)

@@ -1,0 +1,1 @@
+"""TensorRT plans, built of a release by a Job on the GPUs that are to run them."""

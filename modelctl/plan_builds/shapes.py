@@ -1,0 +1,51 @@
+"""The sizes of inputs that a plan is built for, in the words of trtexec."""
+
+from __future__ import annotations
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from spec.failure import NOT_TRIED, Failure
+
+_SAID = ("--shapes", "--minShapes", "--optShapes", "--maxShapes")
+_OURS = ("--onnx", "--saveEngine", "--loadEngine", "--skipInference")
+
+
+class WrongArguments(Failure):
+    """trtexec cannot be called so; the text says what would be right."""
+
+    exit_code = NOT_TRIED
+
+
+def arguments(model: str, config: ModelConfig, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of trtexec: those that are given, and the batches of the config where they name no shapes.
+
+    A plan takes sizes within a profile alone: from one request to the largest batch, fastest at the largest that the config
+    prefers. trtexec refuses shapes of a model whose sizes do not vary, so a config without batches adds nothing
+    (https://github.com/NVIDIA/TensorRT/blob/a892d22/samples/common/sampleEngines.cpp#L555-L563). Raises WrongArguments.
+    """
+    names = [argument.partition("=")[0] for argument in given]
+    if taken := [name for name in names if name in _OURS]:
+        raise WrongArguments(f"{', '.join(taken)} of trtexec is given by the Job itself; leave it out")
+    if wrong := [argument for argument in given if not argument.startswith("--")]:
+        raise WrongArguments(f"{wrong[0]!r} is no argument of trtexec; after -- they begin with --, like --minShapes=IN:1x3")
+    if any(name in _SAID for name in names):
+        return given
+    sizes = {
+        tensor.name: list(tensor.reshape.shape) if tensor.HasField("reshape") else list(tensor.dims)
+        for tensor in config.input
+    }
+    if open_ones := [f"{name} {shape}" for name, shape in sizes.items() if -1 in shape]:
+        raise WrongArguments(
+            f"the sizes of {', '.join(open_ones)} of {model} vary; say for which the plan is, like "
+            "-- --minShapes=IN:1x16 --optShapes=IN:8x128 --maxShapes=IN:8x512, the batch first"
+        )
+    most = config.max_batch_size
+    if not most:
+        return given
+    preferred = max(config.dynamic_batching.preferred_batch_size, default=most)
+    profile = (("--minShapes", 1), ("--optShapes", preferred), ("--maxShapes", most))
+    return (*(f"{option}={_shapes(sizes, batch)}" for option, batch in profile), *given)
+
+
+def _shapes(sizes: dict[str, list[int]], batch: int) -> str:
+    return ",".join(f"{name}:{'x'.join(map(str, (batch, *shape)))}" for name, shape in sizes.items())

@@ -1,0 +1,96 @@
+"""The OpenAI-compatible front end in the place of tritonserver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.charts import pod_security, rendering
+from tests.charts.rendering import RELEASE_ID, Object
+from tests.charts.test_exposure import GRPC, HTTP, METRICS
+from twin.releases.helm import HelmError
+
+TOKENIZER = {"server": {"openai": {"tokenizer": "meta-llama/Meta-Llama-3.1-8B-Instruct"}}}
+OPENAI = {"name": "openai", "port": 9000, "targetPort": "metrics", "protocol": "TCP", "appProtocol": "http"}
+FLAGS = {
+    "--model-repository",
+    "--model-control-mode",
+    "--tokenizer",
+    "--openai-port",
+    "--http-max-input-size",
+    "--enable-kserve-frontends",
+}
+"""Those of the flags of the real program that the chart gives:
+https://github.com/triton-inference-server/server/blob/v2.71.0/python/openai/openai_frontend/main.py#L92-L226."""
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Object]:
+    return rendering.render(TOKENIZER, environment="prod")
+
+
+def test_it_is_the_program_of_the_image_with_the_server_inside(objects: list[Object]) -> None:
+    pod = rendering.only(objects, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"] == ["python3", "/opt/tritonserver/python/openai/openai_frontend/main.py"]
+    assert container["args"] == [
+        f"--model-repository=s3://triton-prod-models/releases/{RELEASE_ID}",
+        "--model-control-mode=none",
+        "--tokenizer=meta-llama/Meta-Llama-3.1-8B-Instruct",
+        "--openai-port=9000",
+        "--http-max-input-size=67108864",
+        "--enable-kserve-frontends",
+    ]
+    assert {argument.partition("=")[0] for argument in container["args"]} == FLAGS
+    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [
+        ("http", 8000),
+        ("grpc", 8001),
+        ("metrics", 9000),
+    ]
+    plain = rendering.container(environment="prod")
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
+        assert container[probe] == plain[probe]
+    assert pod_security.violations(pod) == []
+
+
+def test_services_and_network_have_its_port(objects: list[Object]) -> None:
+    ports = {name: rendering.only(objects, "Service", name)["spec"]["ports"] for name in ("triton", "triton-headless")}
+    assert ports == {"triton": [HTTP, GRPC, OPENAI], "triton-headless": [HTTP, GRPC, OPENAI]}
+    assert rendering.only(objects, "Service", "triton-metrics")["spec"]["ports"] == [METRICS]
+    clients, monitoring = rendering.only(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for port in clients["ports"]] == [8000, 8001, 9000]
+    assert [port["port"] for port in monitoring["ports"]] == [9000]
+
+
+def test_a_release_that_is_fetched_says_how_far_it_is_on_the_port_of_the_metrics() -> None:
+    fetched = {"modelRepository": {"fetch": {"image": "registry.example.com/modelctl@sha256:" + "ab" * 32}}}
+    pod = rendering.pod({**TOKENIZER, **fetched})
+    assert "--serve=$(POD_IP):9000" in pod["initContainers"][0]["args"]
+    assert pod["containers"][0]["args"][0] == "--model-repository=/models/current"
+
+
+CANNOT = "the server of the OpenAI-compatible front end (server.openai) cannot be told it; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"server": {"responseCacheBytes": 1024}}, "server.responseCacheBytes"),
+        ({"server": {"rateLimiter": {"resources": {"slots": 1}}}}, "server.rateLimiter.resources"),
+        ({"server": {"extraArgs": ["--log-verbose=1"]}}, "server.extraArgs"),
+        ({"tracing": {"endpoint": "http://collector:4318/v1/traces"}}, "tracing.endpoint"),
+        ({"release": {"configName": "prod"}}, "release.configName"),
+        ({"release": {"part": True}}, "release.part"),
+    ],
+)
+def test_what_its_server_cannot_be_told_is_refused(more: dict[str, Any], path: str) -> None:
+    server = {**TOKENIZER["server"], **more.get("server", {})}
+    with pytest.raises(HelmError, match=path) as refused:
+        rendering.render({**more, "server": server}, environment="prod")
+    assert f"{path}: {CANNOT}" in str(refused.value)
+
+
+def test_a_tokenizer_is_a_name_or_a_directory() -> None:
+    with pytest.raises(HelmError, match=r"server\.openai\.tokenizer: './x' does not match pattern"):
+        rendering.render({"server": {"openai": {"tokenizer": "./x"}}})

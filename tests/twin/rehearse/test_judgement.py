@@ -1,0 +1,96 @@
+"""What is judged beside the type and the properties of a step: secrets, what stays in AWS, knock-on replacements, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from stackctl.review.plan import Change, Plan, Step
+from twin.rehearse import judgement
+from twin.rehearse.judgement import Finding
+
+BUCKET, VPC, SECRET = "aws:s3/bucket:Bucket", "aws:ec2/vpc:Vpc", "kubernetes:core/v1:Secret"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+
+
+def urn(type_: str, name: str) -> str:
+    return f"urn:pulumi:prod::triton-eks::triton:network:Network${type_}::{name}"
+
+
+def one(step: Step, **facts: Any) -> Finding:
+    (found,) = judgement.judge(Plan((step,)), facts.pop("inputs", {}), facts.pop("hidden", {}), **facts).findings
+    return found
+
+
+def test_what_would_change_only_with_an_encrypted_value_is_not_known() -> None:
+    step = Step("replace", SECRET, "token", (Change("data.token", "[secret]", "[secret]"),), ("data.token",))
+    assert one(step).effect == "none"
+    found = one(step, hidden={urn(SECRET, "token"): [("data",)]})
+    assert (found.effect, found.says) == ("not known", "it would be replaced if its secret is another one")
+
+
+def test_another_reason_beside_an_encrypted_value_counts() -> None:
+    step = Step("replace", VPC, "net", (), ("cidrBlock", "secret"))
+    assert one(step, hidden={urn(VPC, "net"): [("secret",)]}).effect == "interrupted"
+
+
+def test_what_pulumi_leaves_in_aws_is_not_lost() -> None:
+    gone, replaced = Step("delete", BUCKET, "models"), Step("replace", BUCKET, "models", (), ("bucket",))
+    assert (one(gone).effect, one(replaced).effect) == ("lost", "lost")
+    kept = [urn(BUCKET, "models")]
+    assert one(gone, retained=kept).says == "it stays in AWS, and Pulumi forgets it"
+    assert (one(gone, retained=kept).effect, one(replaced, retained=kept).effect) == ("none", "interrupted")
+
+
+def test_the_worst_comes_first_and_causes_before_what_follows_from_them() -> None:
+    steps = (
+        Step("create", VPC, "other"),
+        Step("replace", "aws:ec2/subnet:Subnet", "a", (), ("vpcId",), caused_by=f"{VPC}::net"),
+        Step("replace", VPC, "net", (), ("cidrBlock",)),
+        Step("delete", BUCKET, "models"),
+    )
+    made = judgement.judge(Plan(steps), {}, {})
+    assert [finding.name for finding in made.findings] == ["models", "net", "a", "other"]
+    assert made.bad
+
+
+def test_an_engine_that_would_not_go_on_is_bad_and_creations_are_not() -> None:
+    assert judgement.judge(Plan((), errors=("protected",)), {}, {}).bad
+    assert not judgement.judge(Plan((Step("create", VPC, "net"),)), {}, {}).bad
+
+
+@pytest.mark.parametrize(
+    ("spec", "effect"),
+    [
+        ({"replicas": 3}, "rolled"),
+        ({"replicas": 1}, "rolled"),
+        ({"replicas": 0}, "none"),
+        ({"replicas": 3, "strategy": {"type": "Recreate"}}, "interrupted"),
+        ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "rolled"),
+        ({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "interrupted"),
+        ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": "100%"}}}, "interrupted"),
+        ({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}}}, "rolled"),
+    ],
+)
+def test_a_rollout_is_judged_by_its_strategy(spec: Mapping[str, Any], effect: str) -> None:
+    step = Step("update", DEPLOYMENT, "triton", (Change("spec.template.spec.nodeName", "a", "b"),))
+    manifest = {"metadata": {"name": "triton", "namespace": "triton"}, "spec": spec}
+    assert one(step, inputs={step.key: (manifest, manifest)}).effect == effect
+
+
+@pytest.mark.parametrize(("after", "effect"), [(4, "none"), (2, "rolled"), (0, "interrupted")])
+def test_fewer_pods_are_told(after: int, effect: str) -> None:
+    step = Step("update", DEPLOYMENT, "triton", (Change("spec.replicas", "3", str(after)),))
+    inputs = {step.key: ({"spec": {"replicas": 3}}, {"spec": {"replicas": after}})}
+    assert one(step, inputs=inputs).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [("90", "30", "lost"), ("30", "90", "none"), ("0", "30", "lost"), ("(none)", "30", "lost"), ("30", "0", "none")],
+)
+def test_a_shorter_time_for_logs_loses_some(before: str, after: str, effect: str) -> None:
+    step = Step("update", "aws:cloudwatch/logGroup:LogGroup", "logs", (Change("retentionInDays", before, after),))
+    assert one(step).effect == effect

@@ -1,0 +1,142 @@
+"""An exported state: what is refused, and what the twin's engine gets instead of what only the real stack can read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.failure import NOT_TRIED, Failure
+from twin.plugins.values import SECRET, SIGNATURE
+from twin.rehearse import state
+from twin.rehearse.state import UNKNOWN_SECRET, State
+
+VPC, RELEASE, KUBERNETES = "aws:ec2/vpc:Vpc", "kubernetes:helm.sh/v3:Release", "pulumi:providers:kubernetes"
+PROVIDERS = {"aws": "7.51.1", "kubernetes": "4.34.2"}
+ENCRYPTED = {SIGNATURE: SECRET, "ciphertext": "v1:abcdef:0123456789"}
+READABLE = {SIGNATURE: SECRET, "plaintext": '"hunter2"'}
+
+
+def urn(type_: str, name: str, stack: str = "prod", project: str = "triton-eks") -> str:
+    return f"urn:pulumi:{stack}::{project}::{type_}::{name}"
+
+
+def resource(type_: str, name: str, inputs: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    arn = f"arn:aws:ec2:eu-west-1:210987654321:{name}"
+    return {"urn": urn(type_, name), "type": type_, "custom": True, "inputs": inputs, "outputs": {"arn": arn}, **parts}
+
+
+NETWORK = resource(
+    VPC, "network", {"cidrBlock": "10.0.0.0/16", "tagsAll": {"a": "b"}, "region": "eu-west-1", "__defaults": []}
+)
+
+
+def written(tmp_path: Path, *resources: dict[str, Any], **parts: Any) -> Path:
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps({"version": 3, "deployment": {"resources": [*resources], **parts}}))
+    return path
+
+
+def read(tmp_path: Path, *resources: dict[str, Any], **parts: Any) -> State:
+    return state.read(written(tmp_path, *resources, **parts))
+
+
+def imported(tmp_path: Path, *resources: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = state.importable(read(tmp_path, *resources), PROVIDERS, '{"own": 1}', "v1:salt")[
+        "deployment"
+    ]["resources"]
+    return found
+
+
+def test_a_state_says_which_stack_of_which_account_it_is(tmp_path: Path) -> None:
+    kept = resource("aws:s3/bucket:Bucket", "models", {}, retainOnDelete=True)
+    cut = {"type": "creating", "resource": {"urn": urn(f"triton:network:Network${VPC}", "network"), "type": VPC}}
+    found = read(tmp_path, NETWORK, kept, pending_operations=[cut])
+    assert (found.stack, found.account, found.region) == ("prod", "210987654321", "eu-west-1")
+    assert found.interrupted == ("creating network (aws:ec2/vpc:Vpc)",)
+    assert found.retained == {kept["urn"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("[]", "is a list, where an object is expected"),
+        ('{"version": 3', "not valid JSON: Expecting ',' delimiter"),
+        (
+            '{"resources": []}',
+            "no deployment of version 3 or 4; write it with `pulumi stack export --stack STACK --file FILE`",
+        ),
+        ('{"version": 1, "deployment": {}}', "no deployment of version 3 or 4"),
+        ('{"version": "3", "deployment": {}}', "the export.version is text, where a number is expected"),
+        ('{"version": 3, "deployment": {}}', "the stack has no resources, so that nothing can be replaced"),
+        ('{"version": 3, "deployment": {"resources": [{"urn": "u"}]}}', "resource 0 has no urn or no type"),
+        ('{"version": 3, "deployment": {"resources": [{"urn": 1}]}}', "the export.deployment.resources[0].urn is a number"),
+        (
+            '{"version": 3, "deployment": {"resources": [{"urn": "u", "type": "t"}]}}',
+            "'u' is no URN; export the state again",
+        ),
+    ],
+)
+def test_what_is_no_export_is_refused(tmp_path: Path, document: str, said: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(document)
+    with pytest.raises(Failure) as caught:
+        state.read(path)
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
+    assert caught.value.exit_code == NOT_TRIED
+
+
+def test_states_of_other_things_are_refused(tmp_path: Path) -> None:
+    other = {**NETWORK, "urn": urn(VPC, "network", project="web")}
+    with pytest.raises(state.NotAState, match="a state of the project web, where triton-eks is expected"):
+        read(tmp_path, other)
+    with pytest.raises(state.NotAState, match=r"resources of 2 stacks \(dev, prod\); give one's"):
+        read(tmp_path, NETWORK, {**NETWORK, "urn": urn(VPC, "network", stack="dev")})
+    with pytest.raises(state.NotAState, match="nothing in it has an ARN of an account and a region"):
+        read(tmp_path, {**NETWORK, "outputs": {}})
+    with pytest.raises(state.NotAState, match=r"a provider of random \(default\); the twin has those of aws, kubernetes"):
+        imported(tmp_path, NETWORK, resource("pulumi:providers:random", "default", {}))
+
+
+def test_what_is_encrypted_is_told_and_stays_a_secret(tmp_path: Path) -> None:
+    inputs = {"values": {"auth": [{"password": ENCRYPTED, "user": READABLE}]}}
+    release = resource(RELEASE, "keda", inputs)
+    assert read(tmp_path, NETWORK, release).hidden == {release["urn"]: (("values", "auth", 0, "password"),)}
+    made = imported(tmp_path, NETWORK, release)[1]["inputs"]["values"]["auth"][0]
+    assert made == {"password": {SIGNATURE: SECRET, "plaintext": json.dumps(UNKNOWN_SECRET)}, "user": READABLE}
+
+
+def test_inputs_of_the_official_providers_alone_are_left_out(tmp_path: Path) -> None:
+    written_by_helm = {
+        "name": "keda",
+        "values": {"replicas": 0, "flag": False},
+        "atomic": True,
+        "devel": False,
+        "description": "",
+        "resourceNames": {},
+        "repositoryOpts": {"repo": "https://charts.example", "caFile": "", "password": ""},
+    }
+    network, release = imported(tmp_path, NETWORK, resource(RELEASE, "keda", written_by_helm))
+    assert network["inputs"] == {"cidrBlock": "10.0.0.0/16", "__defaults": []}
+    assert release["inputs"] == {
+        "name": "keda",
+        "values": {"replicas": 0, "flag": False},
+        "atomic": True,
+        "repositoryOpts": {"repo": "https://charts.example"},
+    }
+
+
+def test_providers_are_the_twins_and_reach_nothing_else(tmp_path: Path) -> None:
+    real = {
+        "kubeconfig": ENCRYPTED,
+        "clusterIdentifier": "triton-prod",
+        "version": "4.1.0",
+        "pluginDownloadURL": "https://x",
+    }
+    provider = resource(KUBERNETES, "k8s", real, outputs={"kubeconfig": ENCRYPTED, "version": "4.1.0"})
+    made = imported(tmp_path, NETWORK, provider)[1]
+    assert made["inputs"] == {"kubeconfig": '{"own": 1}', "clusterIdentifier": "triton-prod", "version": "4.34.2"}
+    assert made["outputs"] == {"kubeconfig": '{"own": 1}', "version": "4.34.2"}

@@ -1,0 +1,92 @@
+"""`twin advise`: changes of autoscaling, each replayed, those that help with the best first, as lines of the stack file."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from spec.failure import Failure
+from spec.settings import load_stack_file
+from twin.host.home import REPOSITORY
+from twin.replay import advice, command, simulation
+
+SLOW = ["filetype=20:80"]
+"""100 requests/s a pod: three pods are too few for the trace."""
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the stack files, and a trace of three minutes."""
+    shutil.copytree(REPOSITORY / "stacks", tmp_path / "stacks")
+    (tmp_path / "trace.csv").write_text(
+        "seconds,requests_per_second,model\n0,40,filetype\n60,340,filetype\n120,340,filetype\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(simulation, "SETTLE_SECONDS", 60)
+    return tmp_path
+
+
+def document(capsys: pytest.CaptureFixture[str], *batch_ms: str) -> Any:
+    advice.advise("prod", "trace.csv", batch_ms, as_json=True)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_helps_is_told_with_the_fewest_misses_first(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, *SLOW)
+    assert found.keys() == {"stack", "trace", "now", "advice", "noBetter", "refused", "notes"}
+    ranks = [(round(one["missedShare"], 4), round(one["gpuHours"], 1)) for one in found["advice"]]
+    now = (round(found["now"]["missedShare"], 4), round(found["now"]["gpuHours"], 1))
+    assert ranks == sorted(ranks)
+    assert all(missed < now[0] or hours < now[1] for missed, hours in ranks)
+    assert {"minReplicas": 4} in [one["autoscaling"] for one in found["advice"]]
+
+
+def test_a_figure_is_that_of_a_replay_of_the_file_with_the_line(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+    (told,) = [one for one in document(capsys, *SLOW)["advice"] if one["autoscaling"] == {"minReplicas": 4}]
+    file = checkout / "stacks/Pulumi.prod.yaml"
+    file.write_text(file.read_text().replace("minReplicas: 3", "minReplicas: 4"))
+    command.replay("prod", "trace.csv", None, SLOW, as_json=True)
+    replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
+    assert [told[key] for key in ("missedShare", "gpuHours", "usd")] == [
+        replayed[key] for key in ("missedShare", "gpuHours", "usd")
+    ]
+
+
+def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: pytest.CaptureFixture[str]) -> None:
+    (refused,) = document(capsys)["refused"]
+    assert refused["autoscaling"] == {"maxReplicas": 12}
+    assert refused["why"].startswith("autoscaling.maxReplicas: 12 pods do not fit the 9 nodes")
+
+
+def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:
+    settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"text_in_picture": {"pending": 2}}}
+    targets = [keys["targets"] for keys in advice.changes(settings, section) if "targets" in keys]
+    assert [one["text_in_picture"] for one in targets] == [{"pending": 2, "busy": 1.0}, {"pending": 2, "busy": 1.8}]
+    assert targets[0]["filetype"] == {"busy": 0.5}
+
+
+def test_a_line_is_yaml_of_the_section(capsys: pytest.CaptureFixture[str]) -> None:
+    advice.advise("prod", "trace.csv", SLOW, as_json=False)
+    printed = capsys.readouterr().out
+    assert "  as it is\n" in printed and "each by itself, the best first" in printed
+    assert "  minReplicas: 4\n" in printed
+    line = advice.pasted({"targets": {"a": {"pending": 1, "busy": 0.5}}})
+    assert YAML(typ="safe").load(line) == {"targets": {"a": {"pending": 1, "busy": 0.5}}}
+    assert advice.pasted({"startSeconds": 300}) == "startSeconds: 300  # only where starts are as fast"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("dev", "trace.csv", []), "dev has no section triton-eks:autoscaling, so that nothing scales its pods"),
+        (("prod", "nowhere.csv", []), "there is no such file"),
+        (("prod", "trace.csv", ["filetype"]), "--batch-ms filetype: give a model"),
+        (("nowhere", "trace.csv", []), "no stack file"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, list[str]], said: str) -> None:
+    with pytest.raises(Failure, match=said):
+        advice.advise(*arguments, as_json=True)

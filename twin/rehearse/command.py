@@ -1,0 +1,131 @@
+"""Run `twin rehearse`: the present program on the exported state of a real stack, in a twin that lives for this alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+
+from console import terminal
+from spec import stack_names
+from spec.failure import FAILED, NOT_TRIED, Failure
+from spec.files import write_whole
+from spec.stack_file import read as read_stack_file
+from stackctl.review import preview as preview_of_the_engine
+from twin.commands.preview import STREAM
+from twin.engine import layout, stack_files
+from twin.engine.engine import PROJECT, Engine, EngineError
+from twin.host.home import REPOSITORY, TwinHome
+from twin.plugins.kubeconfig import parse_kubeconfig
+from twin.rehearse import judgement, state
+from twin.rehearse.judgement import Rehearsal
+from twin.rehearse.state import State
+from twin.services import scratch
+from twin.services.servers import Servers
+
+_REGION = "aws:region"
+_NETWORK = f"{PROJECT}:network"
+_ZONES_BY_NUMBER = (
+    "the stack file has network.zones as a number, which means the zones that moto offers here, and those of EC2 in "
+    "the account: if the change is not meant to move them, list the account's by name and rehearse again"
+)
+
+
+class AnotherRegion(Failure):
+    """The stack file and the state are of different regions, so that nothing can be compared."""
+
+    exit_code = NOT_TRIED
+
+
+def rehearse(home: TwinHome, file: Path, *, as_json: bool, progress: Console, output: Console) -> int:
+    """Print what the present program would do to the stack whose state is in `file`; return the exit code."""
+    found = state.read(file)
+    tracked = stack_names.file_of(found.stack, REPOSITORY)
+    config = stack_files.read(tracked)
+    region = config.get(_REGION)
+    if region not in (None, found.region):
+        raise AnotherRegion(f"{tracked}: {_REGION} is {region}, and the state is of {found.region}; they must be the same")
+    with scratch.account(home, found.account, progress) as servers:
+        progress.print(f"previewing {found.stack} on {len(found.resources)} resources of its state ...", markup=False)
+        made = judge(servers, found)
+    if made.moves_zones and isinstance((config.get(_NETWORK) or {}).get("zones"), int):
+        made = dataclasses.replace(made, notes=(*made.notes, _ZONES_BY_NUMBER))
+    if as_json:
+        terminal.print_json({"stack": found.stack, "bad": made.bad, **dataclasses.asdict(made)})
+    else:
+        _show(found, made, output)
+    return FAILED if made.bad else 0
+
+
+def judge(servers: Servers, found: State) -> Rehearsal:
+    """Return what the preview of the present program on a state comes to. Raises EngineError where the engine is silent."""
+    engine = servers.engine()
+    _import(engine, servers, found)
+    events = _events(engine, found.stack)
+    plan = preview_of_the_engine.read(events)
+    return judgement.judge(plan, judgement.states(events), found.hidden, found.retained, _notes(found))
+
+
+def _import(engine: Engine, servers: Servers, found: State) -> None:
+    engine.read(found.stack, ["stack", "ls", "--json"])  # makes the stack, and the salt of its file
+    merged = engine.home.path / "project" / "stacks" / f"Pulumi.{found.stack}.yaml"
+    salt = read_stack_file(merged.read_bytes()).rest["encryptionsalt"]
+    providers = {name: importlib.metadata.version(package) for name, package in layout.PROVIDERS.items()}
+    kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)))
+    exported = engine.home.temporary / "state.json"
+    exported.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(exported, json.dumps(state.importable(found, providers, kubeconfig, salt)).encode())
+    engine.read(found.stack, ["stack", "import", "--file", str(exported)])
+
+
+def _events(engine: Engine, stack: str) -> str:
+    try:
+        return engine.read(stack, ["preview", "--json", "--non-interactive"], STREAM)
+    except EngineError as error:
+        if not error.output.strip():
+            raise
+        return error.output
+
+
+def _notes(found: State) -> tuple[str, ...]:
+    notes = [
+        f"{one}: was begun in the real stack and not finished, and nobody knows what became of it; `pulumi refresh` it first"
+        for one in found.interrupted
+    ]
+    if found.hidden:
+        notes.append(
+            f"{len(found.hidden)} resources have encrypted inputs, which cannot be compared; those of an export with "
+            "`--show-secrets` can, which holds them in plain text"
+        )
+    return tuple(notes)
+
+
+def _show(found: State, made: Rehearsal, output: Console) -> None:
+    told = [finding for finding in made.findings if finding.effect != "none"]
+    for effect in judgement.ORDER:
+        of_it = [finding for finding in told if finding.effect == effect]
+        if of_it:
+            output.print(f"\n{effect.upper()}: {judgement.MEANINGS[effect]}")
+        for one in of_it:
+            because = f" because of {', '.join(one.because)}" if one.because else ""
+            cause = f", with {one.caused_by.rpartition('::')[2]}" if one.caused_by else ""
+            output.print(f"  {one.action} {one.name} ({one.type}){because}{cause}")
+            if one.says:
+                output.print(f"      {one.says}")
+    for error in made.errors:
+        output.print(f"\nthe engine would not go on: {error}")
+    for note in made.notes:
+        output.print(f"\nnote: {note}")
+    counts = Counter(finding.action for finding in made.findings)
+    sums = ", ".join(f"{counts[action]} {action}" for action in ("create", "update", "replace", "delete") if counts[action])
+    output.print(f"\n{found.stack}: {sums or 'no change'}. {_verdict(made)}")
+
+
+def _verdict(made: Rehearsal) -> str:
+    if made.bad:
+        return "Do not merge it as it is, unless what stands above is meant."
+    return "Nothing is lost and nothing that serves is interrupted, as far as a preview can say."

@@ -1,0 +1,203 @@
+"""The exported state of a real stack: read, checked, and written again so that the twin's engine can hold it.
+
+`pulumi stack export` prints it. Secrets are encrypted with a key of the real stack, which the twin does not have, and the
+official providers leave inputs there that are theirs and not the program's; both are dealt with here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec import reading
+from spec.failure import NOT_TRIED, Failure
+from spec.reading import Unreadable
+from spec.versions import PROJECT
+from twin.plugins import differences, releases
+from twin.plugins.values import SECRET, SIGNATURE
+
+VERSIONS = (3, 4)
+"""Of the format of an export: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/apitype/core.go."""
+UNKNOWN_SECRET = "[encrypted with a key of the real stack]"
+_PROVIDER = "pulumi:providers:"
+_KUBERNETES = _PROVIDER + "kubernetes"
+_BUILT_IN = _PROVIDER + "pulumi"
+"""The engine's own, of the resources that are the engine's."""
+_URN = re.compile(r"urn:pulumi:([^:]+)::([^:]+)::[^:].*?::.+", re.DOTALL)
+_ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:([a-z0-9-]*):([0-9]{12}):.+", re.DOTALL)
+_OF_THE_PROVIDER = frozenset({"tagsAll", "region"})
+"""Inputs that pulumi-aws adds to each resource in its check (provider/tags.go), whose defaults are not listed."""
+_ABOUT_THE_PLUGIN = frozenset({"pluginDownloadURL", "pluginChecksums"})
+_RESOURCE = {"urn": str, "type": str, "id": str, "custom": bool, "inputs": {}, "outputs": {}}
+_FORM = {
+    "version": int,
+    "deployment": {"resources": [_RESOURCE], "pending_operations": [{"type": str, "resource": {"urn": str}}]},
+}
+
+
+class NotAState(Failure):
+    """A file that is no export of a stack of this project; the text says what is wrong and what would be right."""
+
+    exit_code = NOT_TRIED
+
+
+@dataclass(frozen=True)
+class State:
+    """An exported state. `interrupted`: operations that were begun and not finished, as `creating NAME (TYPE)`.
+
+    `hidden`: by URN, the paths of inputs whose values are encrypted, so that nobody can say whether they change.
+    """
+
+    stack: str
+    account: str
+    region: str
+    resources: tuple[Mapping[str, Any], ...]
+    interrupted: tuple[str, ...]
+    hidden: Mapping[str, tuple[differences.Path, ...]]
+
+    @property
+    def retained(self) -> frozenset[str]:
+        """The URNs of what stays in AWS when Pulumi deletes it."""
+        return frozenset(one["urn"] for one in self.resources if one.get("retainOnDelete"))
+
+
+def read(path: Path) -> State:
+    """Return the state in a file. Raises NotAState, or Unreadable for what is no JSON."""
+    content = reading.file(path)
+    try:
+        document = reading.checked(reading.json_object(content, reading.DEEPEST_OF_THE_ENGINE), _FORM, "the export")
+    except Unreadable as error:
+        raise Unreadable(error.problem, error.line, error.column, source=path) from None
+    version, deployment = document.get("version"), document.get("deployment")
+    if deployment is None or version not in VERSIONS:
+        raise NotAState(
+            f"{path}: no deployment of version {' or '.join(map(str, VERSIONS))}; write it with "
+            "`pulumi stack export --stack STACK --file FILE`"
+        )
+    resources = deployment.get("resources") or []
+    if not resources:
+        raise NotAState(f"{path}: the stack has no resources, so that nothing can be replaced; `twin preview` shows it")
+    for position, resource in enumerate(resources):
+        if not resource.get("urn") or not resource.get("type"):
+            raise NotAState(f"{path}: resource {position} has no urn or no type; export the state again")
+    return State(
+        _stack(path, [resource["urn"] for resource in resources]),
+        *_account(path, resources),
+        resources=tuple(resources),
+        interrupted=tuple(_told(one) for one in deployment.get("pending_operations") or ()),
+        hidden={one["urn"]: paths for one in resources if (paths := tuple(_encrypted(one.get("inputs") or {})))},
+    )
+
+
+def _stack(path: Path, urns: list[str]) -> str:
+    found = [_URN.fullmatch(urn) for urn in urns]
+    for urn, match in zip(urns, found, strict=True):
+        if match is None:
+            raise NotAState(f"{path}: {urn[:100]!r} is no URN; export the state again")
+    places = sorted({(match[2], match[1]) for match in found if match is not None})
+    if len(places) > 1:
+        raise NotAState(f"{path}: resources of {len(places)} stacks ({', '.join(stack for _, stack in places)}); give one's")
+    project, stack = places[0]
+    if project != PROJECT:
+        raise NotAState(f"{path}: a state of the project {project}, where {PROJECT} is expected")
+    return stack
+
+
+def _account(path: Path, resources: list[Mapping[str, Any]]) -> tuple[str, str]:
+    """Return the account and the region that most ARNs of AWS's resources have."""
+    arns = [_ARN.fullmatch(str((one.get("outputs") or {}).get("arn"))) for one in resources if _is_aws(one)]
+    accounts = Counter(match[2] for match in arns if match is not None)
+    regions = Counter(match[1] for match in arns if match is not None and match[1])
+    if not accounts or not regions:
+        raise NotAState(f"{path}: nothing in it has an ARN of an account and a region; is it the state of a whole stack?")
+    return accounts.most_common(1)[0][0], regions.most_common(1)[0][0]
+
+
+def _told(operation: Mapping[str, Any]) -> str:
+    urn = (operation.get("resource") or {}).get("urn") or ""
+    type_, name = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2], urn.rpartition("::")[2]
+    return f"{operation.get('type') or 'changing'} {name} ({type_})"
+
+
+def _encrypted(value: Any, path: differences.Path = ()) -> Iterator[differences.Path]:
+    if _is_encrypted(value):
+        yield path
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _encrypted(member, (*path, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from _encrypted(member, (*path, index))
+
+
+def _is_encrypted(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET and "plaintext" not in value
+
+
+def _is_aws(resource: Mapping[str, Any]) -> bool:
+    return str(resource["type"]).startswith("aws:")
+
+
+def importable(state: State, providers: Mapping[str, str], kubeconfig: str, salt: str) -> dict[str, Any]:
+    """Return what `pulumi stack import` of a twin takes. Raises NotAState for a provider that the twin has not.
+
+    `providers`: the version of each provider that the twin has; `kubeconfig`: its own, as JSON; `salt`: of its stack file.
+    """
+    return {
+        "version": 3,
+        "deployment": {
+            "manifest": {"time": "0001-01-01T00:00:00Z", "magic": "", "version": ""},
+            "secrets_providers": {"type": "passphrase", "state": {"salt": salt}},
+            "resources": [_of_the_twin(one, providers, kubeconfig) for one in state.resources],
+        },
+    }
+
+
+def _of_the_twin(resource: Mapping[str, Any], providers: Mapping[str, str], kubeconfig: str) -> dict[str, Any]:
+    made = _readable(resource)
+    type_ = made["type"]
+    if type_.startswith(_PROVIDER) and type_ != _BUILT_IN:
+        package = type_.removeprefix(_PROVIDER)
+        if package not in providers:
+            raise NotAState(
+                f"the state has a provider of {package} ({made['urn'].rpartition('::')[2]}); the twin has those of "
+                f"{', '.join(providers)}"
+            )
+        # The engine asks for the plugin of that version, and would configure it to reach the real cluster.
+        own = {"version": providers[package], **({"kubeconfig": kubeconfig} if type_ == _KUBERNETES else {})}
+        for part in ("inputs", "outputs"):
+            given = made.get(part) or {}
+            kept = {key: value for key, value in given.items() if key not in _ABOUT_THE_PLUGIN}
+            made[part] = {**kept, **{key: value for key, value in own.items() if key in given or key == "version"}}
+    elif _is_aws(made):
+        made["inputs"] = {key: value for key, value in made.get("inputs", {}).items() if key not in _OF_THE_PROVIDER}
+    elif type_ == releases.TOKEN:
+        made["inputs"] = _without_zeros(made.get("inputs") or {})
+    return made
+
+
+def _readable(value: Any) -> Any:
+    """Return the value with what stands for each secret that is encrypted; those in plain text stay, marked as secret."""
+    if _is_encrypted(value):
+        return {SIGNATURE: SECRET, "plaintext": json.dumps(UNKNOWN_SECRET)}
+    if isinstance(value, Mapping):
+        return {key: _readable(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_readable(member) for member in value]
+    return value
+
+
+def _without_zeros(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a release's inputs without what says nothing: the official provider writes every option that nobody gave.
+
+    Its inputs are a whole Go structure (Check in provider/pkg/provider/helm_release.go of pulumi-kubernetes).
+    """
+    repository = inputs.get("repositoryOpts")
+    if isinstance(repository, Mapping) and SIGNATURE not in repository:
+        inputs = {**inputs, "repositoryOpts": {key: value for key, value in repository.items() if value != ""}}
+    return {key: value for key, value in inputs.items() if key == "values" or value not in (False, "", None, {}, [])}
