@@ -96,7 +96,7 @@ record-release: $(VENV)/.installed ## record a revision as the release that upgr
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)
 # They load models into tritonserver, or start workers, and mostly wait for them.
-REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py twin/triton/test_onnxruntime_backend.py worker/test_processes.py \
+REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_standalone.py twin/triton/test_onnxruntime_backend.py twin/triton/test_vllm_backend.py worker/test_processes.py \
   $(addprefix modelctl/repository/,test_real_server.py test_configure_real_server.py))
 
 # Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.

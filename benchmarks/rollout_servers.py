@@ -141,7 +141,7 @@ class Servers:
             generation += 1
             record = self.directory / f"{name}.pod.json"
             process = self._launch(name, address, generation)
-            known = _Record(name, f"{name}-{generation}", address, process.pid)
+            known = _Record(name, f"{self.directory.name}-{name}-{generation}", address, process.pid)
             write_whole(record, json.dumps(asdict(known)).encode())
             self._wait(process)
             record.unlink()

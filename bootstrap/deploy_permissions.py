@@ -16,6 +16,7 @@ from bootstrap.permissions import buckets, read_domains
 from bootstrap.settings import ENVIRONMENT
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
+from spec.names import RELEASES_PREFIX
 from spec.versions import PROJECT
 
 
@@ -34,6 +35,21 @@ def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] 
         "watching": _watching(account),
         **({"domains": [*read_domains(account, zones), *_domains(account, zones)]} if zones else {}),
     }
+
+
+def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
+    """Return the statements by which releases of stacks in other accounts are read, of all regions.
+
+    Their buckets and keys have to let this account in: `models.readerAccounts` of those stacks.
+    """
+    buckets = [f"arn:{account.partition}:s3:::triton-models-*-{source}-*" for source in sources]
+    through_s3 = {"StringLike": {"kms:ViaService": "s3.*"}}
+    keys = [f"arn:{account.partition}:kms:*:{source}:key/*" for source in sources]
+    return [
+        allow(["s3:ListBucket"], buckets, sid="FindReleasesOfOthers"),
+        allow(["s3:GetObject"], [f"{bucket}/{RELEASES_PREFIX}*" for bucket in buckets], sid="ReadReleasesOfOthers"),
+        allow(["kms:Decrypt"], keys, sid="DecryptReleasesOfOthers", condition=through_s3),
+    ]
 
 
 def _cluster(account: Account) -> list[Statement]:

@@ -60,7 +60,7 @@ class GitHub(pulumi.ComponentResource):
         else:
             provider_arn = args.settings.github_provider_arn
         self.preview_role_arns, self.deploy_role_arns = {}, {}
-        zones = args.settings.hosted_zones
+        zones, sources = args.settings.hosted_zones, args.settings.release_accounts
         for region in (args.account.region, *args.settings.regions):
             account = replace(args.account, region=region)
             suffix = "" if region == args.account.region else f"-{region}"
@@ -93,6 +93,7 @@ class GitHub(pulumi.ComponentResource):
                         purpose: document(*what)
                         for purpose, what in deploy_permissions.deploy(account, args.settings.clusters, zones).items()
                     },
+                    **({"promote": document(*deploy_permissions.promote(account, sources))} if sources else {}),
                 },
                 args,
                 child,

@@ -17,6 +17,7 @@ _ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ZONE = re.compile(r"[A-Z0-9]{1,32}")
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
 ENVIRONMENTS = ("dev", "staging", "prod")
 ENVIRONMENT = "bootstrap"
@@ -36,6 +37,7 @@ class Settings:
     `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
     `clusters`: those that were there before and that stacks go into, by name.
     `hosted_zones`: those of Route 53 that gateways have names in, by id.
+    `release_accounts`: those from whose buckets releases are promoted here (their stacks' `models.readerAccounts`).
     `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
     """
 
@@ -48,6 +50,7 @@ class Settings:
     regions: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     hosted_zones: tuple[str, ...] = ()
+    release_accounts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = []
@@ -87,6 +90,11 @@ class Settings:
             for zone in self.hosted_zones
             if not _ZONE.fullmatch(zone)
         ]
+        problems += [
+            f"releaseAccounts: {one!r} is not the id of an AWS account; give its 12 digits in quotes, like '123456789012'"
+            for one in self.release_accounts
+            if not _ACCOUNT.fullmatch(one)
+        ]
         if problems:
             raise SettingsInvalid("\n".join(problems))
 
@@ -116,6 +124,7 @@ def from_pulumi() -> Settings:
         regions=tuple(one for one in _texts(config, "regions") or () if one != pulumi.Config("aws").get("region")),
         clusters=_texts(config, "clusters") or (),
         hosted_zones=_texts(config, "hostedZones") or (),
+        release_accounts=_texts(config, "releaseAccounts") or (),
     )
 
 

@@ -180,8 +180,11 @@ def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: En
 def promote(
     names: Annotated[list[str], typer.Argument(metavar="STACK...", help="Stacks that pin a release, like prod-us prod-eu.")],
     before: Annotated[str, typer.Option(metavar="STACK", help="The stack that has had it, like staging.")],
-    from_bucket: Annotated[str, typer.Option("--from", metavar="BUCKET", help="Models bucket of that stack.")],
     bucket: Annotated[list[str], typer.Option(help="Models bucket of each STACK: as many of them, in the same order.")],
+    from_bucket: Annotated[
+        str | None,
+        typer.Option("--from", metavar="BUCKET", help="Models bucket of that stack; without it: as its file says."),
+    ] = None,
     endpoint_url: Endpoint = None,
     stacks: Stacks = _STACKS,
 ) -> None:

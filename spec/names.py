@@ -34,7 +34,7 @@ TRITON_HEADLESS_COMPONENT = "inference-headless"
 """The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
 TRITON_OPENAI_PORT = 9000
-"""Of the OpenAI-compatible front end, which has the metrics too (`triton.openai`)."""
+"""Of the Services, for the OpenAI-compatible front end (`triton.openai`); pods have it on the port of the metrics."""
 
 
 def triton_http_url(release: str) -> str:

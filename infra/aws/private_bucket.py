@@ -27,7 +27,7 @@ class PrivateBucketArgs:
     retained: bool = False
     """A destroy forgets the bucket and what guards it, and leaves both: left alone, it would be open to what they refuse."""
     disposable: bool = False
-    more_refusals: Callable[[str], Sequence[Statement]] = lambda bucket_arn: ()  # noqa: ARG005
+    more: Callable[[str], Sequence[Statement]] = lambda bucket_arn: ()  # noqa: ARG005
     """Statements of the bucket's policy beside those that all buckets have, from its ARN."""
 
 
@@ -87,7 +87,7 @@ def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) 
         f"{name}-policy",
         bucket=bucket.id,
         policy=pulumi.Output.all(bucket.arn, args.key_arn).apply(
-            lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]), *args.more_refusals(arns[0]))
+            lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]), *args.more(arns[0]))
         ),
         # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
         opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),

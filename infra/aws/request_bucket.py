@@ -45,7 +45,7 @@ class RequestBucket(pulumi.ComponentResource):
                 tags=stack.tags,
                 versioned=False,
                 disposable=stack.disposable,
-                more_refusals=lambda bucket_arn: [results_are_written_once(bucket_arn)],
+                more=lambda bucket_arn: [results_are_written_once(bucket_arn)],
             ),
             parent=self,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 
 from infra.aws.account import Account
@@ -39,7 +41,7 @@ class ModelBucket(pulumi.ComponentResource):
                 tags=stack.tags,
                 protected=stack.protected,
                 retained=retained,
-                statements=(_fsx_may_decrypt(stack.account, stack.model_bucket),) if models.fsx is not None else (),
+                statements=_key_statements(stack, models),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -57,6 +59,7 @@ class ModelBucket(pulumi.ComponentResource):
                 protected=stack.protected,
                 retained=retained,
                 disposable=stack.disposable,
+                more=lambda bucket_arn: _others_may_read(stack.account, models.reader_accounts or (), bucket_arn),
             ),
             parent=self,
         )
@@ -86,6 +89,39 @@ def reader_policy(
             ),
         )
     )
+
+
+def _key_statements(stack: Stack, models: Models) -> tuple[Statement, ...]:
+    found = [_fsx_may_decrypt(stack.account, stack.model_bucket)] if models.fsx is not None else []
+    if models.reader_accounts is not None:
+        found.append(_others_may_decrypt(stack.account, models.reader_accounts, stack.model_bucket))
+    return tuple(found)
+
+
+def _others_may_read(account: Account, readers: Sequence[str], bucket_arn: str) -> list[Statement]:
+    """Let other accounts find and read releases. Which of their roles may is for their own policies to say."""
+    if not readers:
+        return []
+    who = {"AWS": [_root(account, reader) for reader in readers]}
+    return [
+        {**allow(["s3:ListBucket"], [bucket_arn], sid="OtherAccountsFindReleases"), "Principal": who},
+        {**allow(["s3:GetObject"], [f"{bucket_arn}/{RELEASES_PREFIX}*"], sid="OtherAccountsReadReleases"), "Principal": who},
+    ]
+
+
+def _others_may_decrypt(account: Account, readers: Sequence[str], bucket: str) -> Statement:
+    """Let other accounts use the key on this bucket's objects, through S3 alone; the context is as in `_fsx_may_decrypt`."""
+    arn = f"arn:{account.partition}:s3:::{bucket}"
+    condition = {
+        "StringEquals": {"kms:ViaService": account.host("s3")},
+        "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/{RELEASES_PREFIX}*"]},
+    }
+    who = {"AWS": [_root(account, reader) for reader in readers]}
+    return {**allow(["kms:Decrypt"], ["*"], sid="OtherAccountsDecryptThroughS3", condition=condition), "Principal": who}
+
+
+def _root(account: Account, id: str) -> str:
+    return f"arn:{account.partition}:iam::{id}:root"
 
 
 def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:

@@ -51,7 +51,7 @@ def build_plans(
         raise NotBuilt(
             f"{bucket} is the bucket of stack {owner}, and not of {settings.stack}; give that of {settings.stack}"
         )
-    pools = _pools(settings, file)
+    pools = kinds_of_gpu(settings, file)
     store = open_store(bucket, endpoint_url)
     manifest = catalog.finished(store, release_id)
     entry = manifest.models.get(model)
@@ -92,8 +92,8 @@ def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> Non
     print(f"s3://{bucket}/{key}: {f'{size} bytes, built by TensorRT {built}' if written else 'was there, and stays'}")
 
 
-def _pools(settings: Settings, file: Path) -> dict[str, tuple[Settings, GpuPool]]:
-    """Return the first pool of each compute capability that Triton has pods on, with the settings of its fleet."""
+def kinds_of_gpu(settings: Settings, file: Path) -> dict[str, tuple[Settings, GpuPool]]:
+    """Return by compute capability the first pool that Triton has pods on, and its fleet as a stack. Raises NotBuilt."""
     found: dict[str, tuple[Settings, GpuPool]] = {}
     for fleet in settings.each_fleet:
         pool = fleet.stack.triton_nodes

@@ -12,6 +12,7 @@ from typing import Any
 from spec.names import CURRENT_RELEASE, PLAN_BUILDER, PLANS_PREFIX, TRITON_USER
 from spec.placement import placement, resource_of
 from spec.settings import Settings
+from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool
 
 SCRIPT = Path(__file__).with_name("build_plan.sh")
@@ -58,7 +59,7 @@ class Build:
 
 
 def job(build: Build, bucket: str) -> dict[str, Any]:
-    """Return the Job. Its pods ask for what a pod of Triton asks for, but one GPU, and keep to the restricted standard."""
+    """Return the Job. Its pods ask for one GPU and its part of what a pod of Triton has; restricted as those are."""
     labels = {"app.kubernetes.io/name": PLAN_BUILDER.name}
     metadata = {"name": _name(build), "namespace": PLAN_BUILDER.namespace, "labels": labels}
     return {
@@ -86,7 +87,11 @@ def _pod(build: Build, bucket: str) -> dict[str, Any]:
     builder = build.stack.models.plan_builder
     assert builder is not None
     server = build.stack.triton
-    size = {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi", "ephemeral-storage": f"{models + plan + 2048}Mi"}
+    size = {
+        "cpu": f"{cpu_millis(server.cpu) // server.gpus}m",
+        "memory": f"{server.memory_gib * 1024 // server.gpus}Mi",
+        "ephemeral-storage": f"{models + plan + 2048}Mi",
+    }
     modelctl: dict[str, Any] = {"image": builder.image, "command": ["python", "-m", "modelctl"], "resources": _same(size)}
     modelctl["env"] = [
         {"name": "AWS_REGION", "value": build.stack.region},

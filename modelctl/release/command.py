@@ -21,7 +21,7 @@ from modelctl.release import catalog
 from modelctl.release.pin import PinError, required_stack_files
 from modelctl.release.pin import pin as write_pin
 from modelctl.release.progress import Bar, Lines, Observer, observer
-from modelctl.release.promote import Promotion, PromotionError, copy_release, promotion, settings_of
+from modelctl.release.promote import Promotion, PromotionError, bucket_of, copy_release, promotion, settings_of
 from modelctl.release.publish import prepare, publish
 from modelctl.release.retire import refuse_retired, restore
 from modelctl.release.retire import retire as tag_as_retired
@@ -133,9 +133,16 @@ def pin(release_id: str, bucket: str, endpoint_url: str | None, file: Path) -> N
 
 
 def promote(
-    names: Sequence[str], before: str, from_bucket: str, buckets: Sequence[str], endpoint_url: str | None, stacks: Path
+    names: Sequence[str],
+    before: str,
+    from_bucket: str | None,
+    buckets: Sequence[str],
+    endpoint_url: str | None,
+    stacks: Path,
 ) -> None:
     """Copy the release that each of the stacks pins from the bucket of the stack `before` into its own.
+
+    `from_bucket`: that of `before`; None for the one that its stack file says.
 
     Everything is checked first, and nothing is copied where one mistake is found. A copy that fails keeps none of the others
     from being made.
@@ -147,7 +154,7 @@ def promote(
         )
     earlier = stacks / f"Pulumi.{before}.yaml"
     with _watched() as watch:
-        source = open_store(from_bucket, endpoint_url, region=settings_of(earlier).region)
+        source = open_store(from_bucket or bucket_of(earlier), endpoint_url, region=settings_of(earlier).region)
         files = [stacks / f"Pulumi.{name}.yaml" for name in names]
         asked = [
             partial(promotion, file, earlier, source, bucket, endpoint_url)

@@ -13,6 +13,7 @@ from modelctl.store.bucket import Store, open_store
 from modelctl.store.digest import digest
 from modelctl.store.manifest import ManifestError
 from spec.failure import Failure
+from spec.names import model_bucket
 from spec.settings import Settings, load_stack_file
 from spec.stack_names import stack_of_model_bucket
 
@@ -45,6 +46,17 @@ def settings_of(file: Path) -> Settings:
         return load_stack_file(file)
     except FileNotFoundError:
         raise PromotionError(f"there is no {file}; run it from the root of the checkout") from None
+
+
+def bucket_of(file: Path) -> str:
+    """Return the models bucket of a stack, by the account that its file names. Raises PromotionError and SettingsError."""
+    settings = settings_of(file)
+    accounts = settings.allowed_account_ids or ()
+    if len(accounts) != 1:
+        raise PromotionError(
+            f"{file} does not say in which account its bucket is: name one in aws:allowedAccountIds, or --from"
+        )
+    return model_bucket(settings.stack, accounts[0], settings.region)
 
 
 def pinned(file: Path) -> str | None:

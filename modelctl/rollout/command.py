@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.replay import Replay
+from modelctl.rollout.several_fleets import SeveralFleets
 from modelctl.rollout.watch import Watched
 from modelctl.rollout.watch import watch as watch_fleets
 from modelctl.store.bucket import open_store
@@ -111,9 +112,11 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     file = asked.stacks / f"Pulumi.{asked.stack}.yaml"
     settings = load_stack_file(file)
     slos = _slos(settings)
+    several = {fleet.release: frozenset(fleet.keys.models) for fleet in settings.each_fleet if fleet.keys is not None}
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
+    on_fleets = frozenset().union(*several.values()) if several else None
     mirror = _mirror(asked.mirror, settings) if asked.mirror is not None else 0
-    wanted = Wanted(stack=asked.stack, canary=_steps(asked.canary), slo_p95_ms=slos, replay=replay, mirror=mirror)
+    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:
@@ -125,7 +128,8 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
                 rolled = BlueGreen(file, store, platform, wanted, asked.limits, tell)
                 result = rolled.back() if asked.release is None else rolled.rollout(asked.release)
             else:
-                controller = Controller(store, _fleet(namespace, translation), wanted, limits=asked.limits, tell=tell)
+                pods = _fleets(namespace, translation, several) if several else _fleet(namespace, translation)
+                controller = Controller(store, pods, wanted, limits=asked.limits, tell=tell)
                 result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
     except (FleetError, PodProblem, StillAsked) as failure:
         raise Unfinished(f"{failure}; run the same command again, it goes on") from failure
@@ -262,6 +266,10 @@ def _fleet(namespace: str, translation: str | None, release: str = TRITON_RELEAS
     from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
     return KubernetesFleet(namespace, _network(translation), release)
+
+
+def _fleets(namespace: str, translation: str | None, models: Mapping[str, frozenset[str]]) -> Fleet:
+    return SeveralFleets({name: (_fleet(namespace, translation, name), served) for name, served in models.items()})
 
 
 def _network(text: str | None) -> PodNetwork | None:

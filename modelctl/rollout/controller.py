@@ -53,13 +53,15 @@ class Result:
 class Wanted:
     """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
     `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
-    `mirror`: of how many percent of the requests a release on pods of its own gets copies before that, 0 of none.
+    `on_fleets`: the models of the stack's fleets, where it has several; `mirror`: of how many percent of the requests a
+    release on pods of its own gets copies before the first step, 0 of none.
     """
 
     stack: str
     canary: tuple[int, ...] = ()
     slo_p95_ms: Mapping[str, float] = field(default_factory=dict)
     replay: Replay | None = None
+    on_fleets: frozenset[str] | None = None
     mirror: int = 0
 
 
@@ -134,6 +136,7 @@ class Controller:
         else:
             changes = plan.changes(self._release(serving), new, needs_golden=not back)
             self._check_canary(changes)
+        self._check_fleets(new, changes if serving is not None else ())
         self._check_replay(new)
         self._check_live(serving is None, changes)
         begun = Rollout(
@@ -161,6 +164,21 @@ class Controller:
             return
         judged = [change.model for change in changes if change.old is not None]
         if reasons := plan.without_slo(judged, self._wanted.slo_p95_ms, self._wanted.stack):
+            raise Refused(reasons)
+
+    def _check_fleets(self, new: StackRelease, changes: tuple[Change, ...]) -> None:
+        """Raise Refused for what pods of fleets would not load when they start: their command line names their models."""
+        if self._wanted.on_fleets is None:
+            return
+        nowhere = sorted(new.manifest.models.keys() - self._wanted.on_fleets)
+        reasons = [f"{model}: no fleet of {self._wanted.stack} serves it; add it to the models of one" for model in nowhere]
+        reasons += [
+            f"{change.model}: is new, and the pods of a fleet load the models that they were started with: deploy it with "
+            "triton.rollout: rolling"
+            for change in changes
+            if change.old is None and change.model not in nowhere
+        ]
+        if reasons:
             raise Refused(reasons)
 
     def _check_replay(self, new: StackRelease) -> None:

@@ -56,13 +56,22 @@ class FleetAbsent(FleetError):
 
 @dataclass(frozen=True)
 class Pod:
-    """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` opens its load API."""
+    """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` opens its load API.
+
+    `fleet` and `models` are its fleet's, where a stack has several; without: it serves every model of the release.
+    """
 
     name: str
     uid: str
     http: str
     metrics: str
     admin_key: str
+    fleet: str = ""
+    models: frozenset[str] | None = None
+
+    def serves(self, model: str) -> bool:
+        """Return whether the model is one of its fleet's."""
+        return self.models is None or model in self.models
 
 
 class Fleet(Protocol):

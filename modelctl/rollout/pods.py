@@ -42,7 +42,10 @@ class Target:
 
 
 class Pods:
-    """The pods of a fleet. `check` is called before each step, and raises when we may not go on; `tell` gets progress."""
+    """The pods of a fleet. `check` is called before each step, and raises when we may not go on; `tell` gets progress.
+
+    Of the targets that a method is given, each pod gets those of its own fleet's models.
+    """
 
     def __init__(self, fleet: Fleet, limits: Limits, check: Callable[[], None], tell: Callable[[str], None]) -> None:
         self._fleet = fleet
@@ -56,11 +59,12 @@ class Pods:
         Raises PodProblem at the first pod that does not. A pod that dies is waited for: it comes up with what `live/`
         says.
         """
-        hashes: dict[str, str] = {}
+        hashes: dict[tuple[str, str], str] = {}
         done: set[str] = set()
         while waiting := [pod for pod in self._fleet.pods() if pod.uid not in done]:
             pod = waiting[0]
-            if (not again and self._all_ready(pod, targets)) or all(self._load(pod, target, hashes) for target in targets):
+            own = _of(pod, targets)
+            if (not again and self._all_ready(pod, own)) or all(self._load(pod, target, hashes) for target in own):
                 done.add(pod.uid)
 
     def settle_everywhere(self, targets: Sequence[Target]) -> None:
@@ -72,12 +76,14 @@ class Pods:
         restarts = 0
         while waiting := [pod for pod in self._fleet.pods() if pod.uid not in done]:
             pod = waiting[0]
-            trouble = self._settle(pod, targets)
-            if trouble is not None and self._is_only_unready(trouble) and not self._others_serve(pod, targets):
+            own = _of(pod, targets)
+            trouble = self._settle(pod, own) if own else None
+            if trouble is not None and self._is_only_unready(trouble) and not self._others_serve(pod, own):
                 self._tell(f"{trouble}; it is the only pod that serves, so it is left as it is")
                 trouble = None
             if trouble is None:
-                self._tell(f"{pod.name}: serves {_names(targets)}")
+                if own:
+                    self._tell(f"{pod.name}: serves {_names(own)}")
                 done.add(pod.uid)
                 continue
             restarts += 1
@@ -136,7 +142,7 @@ class Pods:
         except PodDown:
             return False
 
-    def _load(self, pod: Pod, target: Target, hashes: dict[str, str]) -> bool:
+    def _load(self, pod: Pod, target: Target, hashes: dict[tuple[str, str], str]) -> bool:
         """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             if not self._there(pod):
@@ -162,11 +168,12 @@ class Pods:
                 return
         raise PodProblem(f"{client.pod.name}: {_name(target)} is loaded, but not ready after {self._limits.load:g} s")
 
-    def _prove(self, client: PodClient, target: Target, hashes: dict[str, str]) -> None:
+    def _prove(self, client: PodClient, target: Target, hashes: dict[tuple[str, str], str]) -> None:
         name = client.pod.name
         for version in target.versions:
             found = client.config_hash(target.model, version)
-            expected = hashes.setdefault(target.model, found)
+            # Of another fleet it may differ: the server writes the GPUs of its pod into it.
+            expected = hashes.setdefault((client.pod.fleet, target.model), found)
             if found != expected:
                 raise PodProblem(
                     f"{name}: serves {target.model} version {version} with another config ({found}) than the pods before "
@@ -238,19 +245,24 @@ class Pods:
         return trouble.endswith(_UNREADY)
 
     def _others_serve(self, pod: Pod, targets: Sequence[Target]) -> bool:
-        return any(self._all_ready(other, targets) for other in self._fleet.pods() if other.uid != pod.uid)
+        others = (other for other in self._fleet.pods() if other.uid != pod.uid and other.fleet == pod.fleet)
+        return any(self._all_ready(other, targets) for other in others)
 
     def _restart(self, pod: Pod, targets: Sequence[Target]) -> None:
         count = len(self._fleet.pods())
         self._fleet.restart(pod)
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             pods = self._fleet.pods()
-            if len(pods) >= count and all(self._all_ready(other, targets) for other in pods):
+            if len(pods) >= count and all(self._all_ready(other, _of(other, targets)) for other in pods):
                 return
         raise PodProblem(f"{pod.name}: was restarted, and no pod serves in its place after {self._limits.restart:g} s")
 
 
 _UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts"
+
+
+def _of(pod: Pod, targets: Sequence[Target]) -> list[Target]:
+    return [target for target in targets if pod.serves(target.model)]
 
 
 def _name(target: Target) -> str:

@@ -162,7 +162,7 @@ def _ask_both(fleets: tuple[Fleet, Fleet], request: Request, versions: tuple[int
     A pod that is overloaded or hangs says nothing of its versions: others are asked. Where none has time, both answers are
     PodOverloaded.
     """
-    pairs = _pairs(*fleets)
+    pairs = _pairs(*fleets, request.model)
     down = PodDown("no pod answers")
     busy: PodOverloaded | None = None
     for number in range(len(pairs)):
@@ -188,10 +188,9 @@ def _ask_both(fleets: tuple[Fleet, Fleet], request: Request, versions: tuple[int
     raise down
 
 
-def _pairs(old: Fleet, new: Fleet) -> list[tuple[Pod, Pod]]:
-    """Return each pod with one of the other fleet, or with itself where one fleet serves both versions."""
-    olds = old.pods()
-    news = olds if new is old else new.pods()
+def _pairs(old: Fleet, new: Fleet, model: str) -> list[tuple[Pod, Pod]]:
+    """Return each pod that serves the model with one of the other fleet, or with itself where one serves both versions."""
+    olds, news = ([pod for pod in fleet.pods() if pod.serves(model)] for fleet in (old, new))
     number = max(len(olds), len(news)) if olds and news else 0
     return [(olds[at % len(olds)], news[at % len(news)]) for at in range(number)]
 

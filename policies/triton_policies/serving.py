@@ -21,12 +21,15 @@ _METRICS_PORT = 8002
 
 
 def _tritons(workload: Resource) -> Iterator[Property]:
-    """Yield the containers that run the server. One that only holds its image, as warm pods do, runs another command."""
+    """Yield the containers that run the server, by itself or inside of its OpenAI-compatible front end. One that only holds
+    its image, as warm pods do, runs another command.
+    """
     for container in containers(pod_spec(workload)):
         command = container["command"].value or []
         image = str(container["image"].value or "")
         by_image = not command and "/tritonserver" in image.partition("@")[0]
-        if by_image or (command and str(command[0]).rpartition("/")[2] == "tritonserver"):
+        by_itself = bool(command) and str(command[0]).rpartition("/")[2] == "tritonserver"
+        if by_image or by_itself or any(str(word).endswith("/openai_frontend/main.py") for word in command):
             yield container
 
 

@@ -71,9 +71,9 @@ def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[s
 def _gateway_trigger(prometheus_url: str) -> dict[str, Any]:
     """Return the trigger by which a request at the gateway starts the first pod, and any number of them no second.
 
-    No number at all is a failure, so that a fleet whose Envoys nobody scrapes keeps its last pod: without one it would stay
-    without, as KEDA starts none for a failure
-    (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/executor/scale_scaledobjects.go#L86-L92).
+    No number at all is a failure, so that a fleet whose Envoys nobody scrapes gets the pods of the fallback, which counts as
+    activity (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L1002-L1003): as idleness it would
+    leave the fleet without pods for ever.
     """
     return {
         "type": "prometheus",

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
+from spec.settings.fields import AccountId, Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -237,6 +237,10 @@ class Models(Section):
     old_release_days: Annotated[int, between(1, 3650, "days")] = Field(
         description="days that objects of deleted releases are kept, like 90"
     )
+    reader_accounts: Annotated[tuple[AccountId, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="other AWS accounts that may read the releases, to promote them to stacks of theirs; without it: none",
+    )
     serving: dict[ModelName, ModelServing] = Field(
         default_factory=dict,
         description="by model, the latency, load and options from which `modelctl release` makes its config.pbtxt; a model "
@@ -299,6 +303,14 @@ class Models(Section):
     def _names_differ(self, at: Place) -> Iterator[Problem]:
         """Refuse two models whose names differ in case only: no release has both."""
         yield from _alike(at, "serving", self.serving)
+
+    @rule
+    def _reader_accounts_are_distinct(self, at: Place) -> Iterator[Problem]:
+        """Require each account that may read the releases once."""
+        accounts = self.reader_accounts or ()
+        for index, account in enumerate(accounts):
+            if account in accounts[:index]:
+                yield at.problem(f"readerAccounts[{index}]", f"{account} is listed twice; list each account once")
 
     @rule
     def _mounts_read_s3_of_aws(self, at: Place) -> Iterator[Problem]:

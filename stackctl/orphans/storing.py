@@ -81,11 +81,16 @@ def keys(search: Search) -> Iterator[Leftover]:
 
 
 def log_groups(search: Search) -> Iterator[Leftover]:
-    """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged."""
+    """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged.
+
+    The agent of Container Insights makes its own beside that of the containers.
+    """
     cluster = search.owner.cluster_name
-    for name in (control_plane_log_group(cluster), flow_log_group(cluster), container_log_group(cluster)):
-        for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name):
-            if item["logGroupName"] == name:
+    containers = container_log_group(cluster).rpartition("/")[0]
+    for prefix in (control_plane_log_group(cluster), flow_log_group(cluster), f"{containers}/"):
+        for item in search.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
+            name = item["logGroupName"]
+            if name == prefix or prefix.endswith("/"):
                 cost = search.usd_a_month("logs.stored-gb-month", Decimal(item.get("storedBytes", 0)) / _GIB)
                 yield Leftover(
                     "log group", name, name, "name", cost, search.remove(f"logs delete-log-group --log-group-name {name}")

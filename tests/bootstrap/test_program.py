@@ -274,6 +274,34 @@ def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Ma
     ]
 
 
+def test_who_deploys_reads_the_releases_of_the_accounts_that_are_named_and_nothing_else_of_them(made: Made) -> None:
+    found = recorded(made.clients, preview=True, release_accounts=("222222222222",))
+    added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
+    assert {urn.rpartition("::")[2] for urn in added} == {"github-deploy-promote", "github-deploy-promote-attached"}
+    (policy,) = [one for one in found.of_type(POLICY) if one.checked["name"] == "triton-eks-deploy-promote"]
+    assert statements(policy.checked["policy"]) == [
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*"],
+            "Sid": "FindReleasesOfOthers",
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject"],
+            "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*/releases/*"],
+            "Sid": "ReadReleasesOfOthers",
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt"],
+            "Resource": ["arn:aws:kms:*:222222222222:key/*"],
+            "Sid": "DecryptReleasesOfOthers",
+            "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
+        },
+    ]
+
+
 def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
     found = recorded(made.clients, preview=True, github_provider_arn=arn)
@@ -286,6 +314,7 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
     ("wrong", "said"),
     [
         ({"clusters": ("*",)}, r"^clusters: '\*' is not the name of an EKS cluster; give names, without wildcards"),
+        ({"release_accounts": ("*",)}, r"^releaseAccounts: '\*' is not the id of an AWS account; give its 12 digits"),
         ({"repository": ""}, "repository: '' is not a GitHub repository; give ORG/REPO"),
         ({"repository": "org@1/repo@2"}, "repository: 'org@1/repo@2' is not a GitHub repository; give ORG/REPO"),
         ({"repository": "org/repo", "repository_id": 2}, "^repositoryOwnerId: is missing beside the other number; `gh api"),

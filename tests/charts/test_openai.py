@@ -38,7 +38,7 @@ def test_it_is_the_program_of_the_image_with_the_server_inside(objects: list[Obj
         f"--model-repository=s3://triton-prod-models/releases/{RELEASE_ID}",
         "--model-control-mode=none",
         "--tokenizer=meta-llama/Meta-Llama-3.1-8B-Instruct",
-        "--openai-port=9000",
+        "--openai-port=8002",
         "--http-max-input-size=67108864",
         "--enable-kserve-frontends",
     ]
@@ -46,7 +46,7 @@ def test_it_is_the_program_of_the_image_with_the_server_inside(objects: list[Obj
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [
         ("http", 8000),
         ("grpc", 8001),
-        ("metrics", 9000),
+        ("metrics", 8002),
     ]
     plain = rendering.container(environment="prod")
     for probe in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
@@ -54,20 +54,13 @@ def test_it_is_the_program_of_the_image_with_the_server_inside(objects: list[Obj
     assert pod_security.violations(pod) == []
 
 
-def test_services_and_network_have_its_port(objects: list[Object]) -> None:
+def test_clients_reach_it_and_its_metrics_are_where_those_of_tritonserver_are(objects: list[Object]) -> None:
     ports = {name: rendering.only(objects, "Service", name)["spec"]["ports"] for name in ("triton", "triton-headless")}
     assert ports == {"triton": [HTTP, GRPC, OPENAI], "triton-headless": [HTTP, GRPC, OPENAI]}
     assert rendering.only(objects, "Service", "triton-metrics")["spec"]["ports"] == [METRICS]
     clients, monitoring = rendering.only(objects, "NetworkPolicy")["spec"]["ingress"]
-    assert [port["port"] for port in clients["ports"]] == [8000, 8001, 9000]
-    assert [port["port"] for port in monitoring["ports"]] == [9000]
-
-
-def test_a_release_that_is_fetched_says_how_far_it_is_on_the_port_of_the_metrics() -> None:
-    fetched = {"modelRepository": {"fetch": {"image": "registry.example.com/modelctl@sha256:" + "ab" * 32}}}
-    pod = rendering.pod({**TOKENIZER, **fetched})
-    assert "--serve=$(POD_IP):9000" in pod["initContainers"][0]["args"]
-    assert pod["containers"][0]["args"][0] == "--model-repository=/models/current"
+    assert [port["port"] for port in clients["ports"]] == [8000, 8001, 8002]
+    assert [port["port"] for port in monitoring["ports"]] == [8002]
 
 
 CANNOT = "the server of the OpenAI-compatible front end (server.openai) cannot be told it; leave it out"

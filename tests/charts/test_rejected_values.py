@@ -377,11 +377,6 @@ CONTRADICTIONS = [
         "release.models.pipeline: differs from Pipeline in upper and lower case only, and no release has both",
     ),
     (
-        {"rollout": {"mode": "in-place"}, "modelRepository": {"s3": {"prefix": "live"}}, "release": {"part": True}},
-        "release.part: is true, but rollout.mode is in-place, which gives every pod all models; leave it out, or use the "
-        "mode rolling",
-    ),
-    (
         {"release": {"others": {"pipeline": [3]}}},
         "release.others.pipeline: 3 is not lower than 3, which answers requests that name no version",
     ),

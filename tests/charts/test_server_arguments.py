@@ -79,6 +79,12 @@ def test_in_place_the_models_of_the_live_prefix_are_loaded_at_the_start() -> Non
     assert [arg for arg in container["args"] if "config-name" in arg] == []
 
 
+def test_in_place_a_fleet_loads_its_own_models_whatever_their_versions() -> None:
+    models = {"resnet50": 2, "pipeline": 4}
+    container = rendering.container({**IN_PLACE, "release": {"part": True, "models": models}}, environment="prod")
+    assert container["args"][1:4] == ["--model-control-mode=explicit", "--load-model=pipeline", "--load-model=resnet50"]
+
+
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_the_real_server_knows_every_flag(environment: str, real_server: TritonServer) -> None:
     both = {"server": {"metricsConfig": {"summary_latencies": True}}}

@@ -43,10 +43,11 @@ GIVEN = {
     "server": NOWHERE,
     "slo_p95_ms": "50",
     "stack": "dev",
+    "trace": "trace.csv",
     "version": "25.01",
 }
-"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, and of a
-release of Triton that is refused, so that no registry is asked.
+"""Values of parameters: of those that have to be, of the stack, of a server's address, so that it is nobody's, of a trace, a
+short one, and of a release of Triton that is refused, so that no registry is asked.
 
 Another one is given its own name, like a file that is not there.
 """
@@ -70,7 +71,7 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 def _parameters(command: Any) -> Iterator[str]:
     for parameter in command.params:
-        if parameter.required or parameter.name in ("server", "stack"):
+        if parameter.required or parameter.name in ("server", "stack", "trace"):
             if parameter.param_type_name == "option":
                 yield parameter.opts[0]
             yield GIVEN.get(parameter.name, parameter.name)
@@ -138,6 +139,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "stacks", folder / "stacks")
     (folder / "models").symlink_to(ROOT / "models")
+    (folder / "trace.csv").write_text("seconds,requests_per_second\n0,1\n600,1\n", encoding="utf-8")
     return folder
 
 

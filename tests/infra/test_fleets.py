@@ -16,6 +16,7 @@ from spec.prometheus import rule_file
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests.charts import rendering
 from tests.infra.access import stack
+from tests.spec.test_fleets import GPU_MODEL
 from tests.spec.test_fleets import released as read
 from tests.spec.test_stack_mistakes_relations import WORKER
 
@@ -30,8 +31,8 @@ GATEWAY = {
 }
 
 
-def pods(name: str) -> dict[str, Any]:
-    fleet = next(fleet for fleet in read().each_fleet if fleet.name == name)
+def pods(name: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    fleet = next(fleet for fleet in read(changes).each_fleet if fleet.name == name)
     args = FleetArgs.of(fleet)
     objects = rendering.render_values(values(stack(), args), environment="staging", name=args.name)
     deployment = rendering.only(objects, "Deployment")
@@ -59,6 +60,17 @@ def test_the_pods_of_a_fleet_load_its_models_alone_on_its_nodes(
     assert container["resources"]["limits"].get("nvidia.com/gpu") == gpus
     assert spec["nodeSelector"] == {"triton-eks/pool": pool}
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["nvidia.com/gpu" if gpus else "triton-eks/pool"]
+
+
+def test_in_place_the_pods_of_a_fleet_load_its_models_alone_of_the_live_prefix() -> None:
+    (container,) = pods("g5", {"triton.rollout": "in-place", "models.serving.rank": GPU_MODEL})["containers"]
+    assert container["args"][:5] == [
+        "--model-repository=s3://triton-models-staging-123456789012-us-west-2/live",
+        "--model-control-mode=explicit",
+        "--load-model=embed",
+        "--load-model=pipeline",
+        "--load-model=tokenize",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,11 @@ def test_a_stack_without_fleets_is_one_fleet_which_is_the_stack() -> None:
     assert only.grpc_url == "dns:///triton-headless.triton.svc.cluster.local:8001"
 
 
+def test_rollouts_in_place_are_of_all_fleets() -> None:
+    in_place = fleets({"triton.rollout": "in-place", "models.serving.rank": GPU_MODEL})
+    assert {fleet.stack.triton.rollout for fleet in in_place.values()} == {"in-place"}
+
+
 def test_a_fleet_says_what_differs_and_has_the_rest_of_triton() -> None:
     cpu, g5, p4d = fleets().values()
     assert [one.release for one in (cpu, g5, p4d)] == ["triton-cpu", "triton-g5", "triton-p4d"]
@@ -274,13 +279,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "nodes.cpu.max: 4 x m7i.xlarge have no room for triton-cpu (5 of 9, 2000m CPU and 8192 MiB each): the 9 pods "
             "ask for 18000m CPU and 73728 MiB, and 4 nodes have room for 14880m CPU and 54612 MiB beside the kubelet and "
             "DaemonSets; give 9, larger types, or fewer pods"
-        ],
-    ),
-    (
-        {"triton.rollout": "in-place", "models.serving.rank": GPU_MODEL},
-        [
-            "triton.rollout: a rollout in place gives every pod the same models, and each of the fleets has its own; use "
-            "rolling, or remove fleets"
         ],
     ),
     (

@@ -230,6 +230,20 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"models.readerAccounts": ["222222222222", "123456789012", "222222222222", "2222"]},
+        [
+            "models.readerAccounts[3]: '2222' is not the id of an AWS account; give the 12 digits of an AWS account in "
+            'quotes, like "123456789012"',
+        ],
+    ),
+    (
+        {"models.readerAccounts": ["222222222222", "123456789012", "222222222222"]},
+        [
+            "models.readerAccounts[2]: 222222222222 is listed twice; list each account once",
+            "models.readerAccounts[1]: 123456789012 is the account of this stack, which reads them anyway; remove it",
+        ],
+    ),
+    (
         {"cluster.version": "1.37"},
         [('cluster.version: spec/versions.py has no add-ons and no AMI for 1.37; use "1.34", "1.35" or "1.36"')],
     ),

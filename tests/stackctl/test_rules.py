@@ -1,7 +1,5 @@
 """`python3 -m stackctl rules STACK`, as somebody with a Prometheus of their own uses it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,25 +8,24 @@ import yaml
 from spec.prometheus.rule_file import groups, prometheus_rules
 from spec.stack_names import names
 from stackctl.rules import NoAddress, as_yaml
+from tests.command import run
 from tests.paths import ROOT
 from tests.spec.prometheus.stacks import settings
 
 
-def export(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "stackctl", "rules", *arguments]
-    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
-
-
+@pytest.mark.usefixtures("in_the_project")
 def test_it_prints_a_rule_file_with_links_to_where_the_runbooks_are() -> None:
-    done = export("staging", "--runbooks", "https://wiki.example.com/triton")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run("stackctl", "rules", "staging", "--runbooks", "https://wiki.example.com/triton")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert yaml.safe_load(done.stdout) == {"groups": groups(settings("staging"), "https://wiki.example.com/triton")}
     assert "expr: |" in done.stdout
 
 
+@pytest.mark.usefixtures("in_the_project")
 def test_it_prints_the_object_of_the_operator() -> None:
-    assert list(yaml.safe_load_all(export("prod", "--operator").stdout)) == prometheus_rules(settings("prod"))
+    assert list(yaml.safe_load_all(run("stackctl", "rules", "prod", "--operator").stdout)) == prometheus_rules(
+        settings("prod")
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,9 +38,11 @@ def test_it_prints_the_object_of_the_operator() -> None:
         ),
     ],
 )
-def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str) -> None:
-    done = export("production", folder=folder)
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", sentence)
+def test_a_stack_that_does_not_exist_is_a_sentence(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(folder)
+    done = run("stackctl", "rules", "production")
+    assert (done.exit_code, done.stdout, done.stderr.strip()) == (2, "", sentence)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +64,11 @@ def test_an_address_of_runbooks_that_is_none_is_refused(address: str, why: str, 
     assert str(told.value) == f"--runbooks: {why}; give one like https://wiki.example.com/triton"
 
 
-def test_mistakes_of_a_stack_file_are_told_as_everywhere(tmp_path: Path) -> None:
+def test_mistakes_of_a_stack_file_are_told_as_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.staging.yaml").write_text("config:\n  aws:region: us-moon-1\n")
-    done = export("staging", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    monkeypatch.chdir(tmp_path)
+    done = run("stackctl", "rules", "staging")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "us-moon-1" in done.stderr
     assert "Traceback" not in done.stderr

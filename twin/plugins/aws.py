@@ -194,7 +194,14 @@ def _changed_part(path: differences.Path, changed: Sequence[differences.Change])
 
 
 def _external(inputs: Mapping[str, Any]) -> Values:
-    return {key: value for key, value in inputs.items() if not key.startswith("__")}
+    """Return the inputs without what providers note in them, at any depth: no SDK reads it among outputs."""
+    return {key: _without_notes(value) for key, value in inputs.items() if not key.startswith("__")}
+
+
+def _without_notes(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _external(value)
+    return [_without_notes(item) for item in value] if isinstance(value, list) else value
 
 
 def main() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import itertools
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +24,7 @@ from twin.engine.engine import PROJECT, Engine, EngineError
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.rehearse import judgement, state
-from twin.rehearse.judgement import Rehearsal
+from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.state import State
 from twin.services import scratch
 from twin.services.servers import Servers
@@ -75,7 +77,7 @@ def _import(engine: Engine, servers: Servers, found: State) -> None:
     merged = engine.home.path / "project" / "stacks" / f"Pulumi.{found.stack}.yaml"
     salt = read_stack_file(merged.read_bytes()).rest["encryptionsalt"]
     providers = {name: importlib.metadata.version(package) for name, package in layout.PROVIDERS.items()}
-    kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)))
+    kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)), sort_keys=True)
     exported = engine.home.temporary / "state.json"
     exported.parent.mkdir(parents=True, exist_ok=True)
     write_whole(exported, json.dumps(state.importable(found, providers, kubeconfig, salt)).encode())
@@ -110,12 +112,9 @@ def _show(found: State, made: Rehearsal, output: Console) -> None:
         of_it = [finding for finding in told if finding.effect == effect]
         if of_it:
             output.print(f"\n{effect.upper()}: {judgement.MEANINGS[effect]}")
-        for one in of_it:
-            because = f" because of {', '.join(one.because)}" if one.because else ""
-            cause = f", with {one.caused_by.rpartition('::')[2]}" if one.caused_by else ""
-            output.print(f"  {one.action} {one.name} ({one.type}){because}{cause}")
-            if one.says:
-                output.print(f"      {one.says}")
+        for _, alike in itertools.groupby(of_it, key=_heading):
+            for line in _lines(list(alike)):
+                output.print(line)
     for error in made.errors:
         output.print(f"\nthe engine would not go on: {error}")
     for note in made.notes:
@@ -123,6 +122,27 @@ def _show(found: State, made: Rehearsal, output: Console) -> None:
     counts = Counter(finding.action for finding in made.findings)
     sums = ", ".join(f"{counts[action]} {action}" for action in ("create", "update", "replace", "delete") if counts[action])
     output.print(f"\n{found.stack}: {sums or 'no change'}. {_verdict(made)}")
+
+
+def _heading(finding: Finding) -> tuple[str | None, ...]:
+    """Return by what knock-on changes are told together: those of one type and cause. Any other is told alone."""
+    name = finding.name if finding.caused_by is None else None
+    return finding.caused_by, finding.action, finding.type, finding.says, name
+
+
+def _lines(alike: list[Finding]) -> Iterator[str]:
+    one = alike[0]
+    cause = f", with {one.caused_by.rpartition('::')[2]}" if one.caused_by else ""
+    if len(alike) > 1:
+        yield f"  {one.action} {len(alike)} of {one.type}{cause}: {', '.join(found.name for found in alike)}"
+    else:
+        yield (
+            f"  {one.action} {one.name} ({one.type})"
+            + (f" because of {', '.join(one.because)}" if one.because else "")
+            + cause
+        )
+    if one.says:
+        yield f"      {one.says}"
 
 
 def _verdict(made: Rehearsal) -> str:

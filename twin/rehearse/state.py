@@ -90,7 +90,11 @@ def read(path: Path) -> State:
         *_account(path, resources),
         resources=tuple(resources),
         interrupted=tuple(_told(one) for one in deployment.get("pending_operations") or ()),
-        hidden={one["urn"]: paths for one in resources if (paths := tuple(_encrypted(one.get("inputs") or {})))},
+        hidden={
+            one["urn"]: paths
+            for one in resources
+            if not one["type"].startswith(_PROVIDER) and (paths := tuple(_encrypted(one.get("inputs") or {})))
+        },
     )
 
 

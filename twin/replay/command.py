@@ -53,7 +53,9 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
         then = _settings_against(against, stack)
         of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
         common = _without_unknown(sent, of_then)
-        if common.rates:
+        if then == settings:
+            before = after  # the change is of something else, as most are
+        elif common.rates:
             before = simulated(of_then, common)
         else:
             note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"

@@ -222,10 +222,6 @@ are loaded, and with an ensemble its steps.
 {{- if .Values.server.openai.tokenizer -}}true{{- end -}}
 {{- end }}
 
-{{- define "triton.metricsPort" -}}
-{{- ternary 9000 8002 (eq (include "triton.openai" .) "true") -}}
-{{- end }}
-
 {{- define "triton.command" -}}
 {{- if include "triton.openai" . -}}
 {{- list "python3" "/opt/tritonserver/python/openai/openai_frontend/main.py" | toJson -}}
@@ -238,7 +234,8 @@ are loaded, and with an ensemble its steps.
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
 - --model-control-mode=none
 - {{ printf "--tokenizer=%s" .Values.server.openai.tokenizer | quote }}
-- --openai-port=9000
+# It has the metrics on the same port, where everything else looks for them.
+- --openai-port=8002
 - --http-max-input-size={{ int64 .Values.server.httpMaxInputBytes }}
 # Probes, gRPC and clients of Triton's own APIs.
 - --enable-kserve-frontends
@@ -248,7 +245,7 @@ are loaded, and with an ensemble its steps.
 {{- $server := .Values.server -}}
 {{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
-{{- if include "triton.inPlace" . }}
+{{- if and (include "triton.inPlace" .) (not .Values.release.part) }}
 - --model-control-mode=explicit
 - --load-model=*
 {{- else if .Values.release.part }}

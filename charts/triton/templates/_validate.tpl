@@ -134,9 +134,6 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 {{- if eq $v.rollout.mode "in-place" -}}
-{{- if $v.release.part -}}
-{{- $problems = append $problems "release.part: is true, but rollout.mode is in-place, which gives every pod all models; leave it out, or use the mode rolling" -}}
-{{- end -}}
 {{- if $v.release.configName -}}
 {{- $problems = append $problems (printf "release.configName: is %s, but rollout.mode is in-place; leave it out, the rollout writes the config that a model is served with" $v.release.configName) -}}
 {{- end -}}

@@ -38,7 +38,6 @@ What people add to the pod: it may not take the place of what the chart puts the
 
 {{- $names := list "triton" "fetch" -}}
 {{- $ports := dict "8000" "triton" "8001" "triton" "8002" "triton" -}}
-{{- if include "triton.openai" . -}}{{- $_ := set $ports "9000" "triton" -}}{{- end -}}
 {{- range $list := list "extraInitContainers" "extraContainers" -}}
 {{- range $index, $container := get $v $list -}}
 {{- $path := printf "%s[%d]" $list $index -}}

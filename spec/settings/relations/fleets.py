@@ -159,18 +159,6 @@ def _one_prometheus(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _fleets_roll_out_by_pods(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place with several fleets: `modelctl rollout` changes all pods of a stack alike."""
-    document = subject.document
-    if document.fleets is not None and document.triton.rollout == "in-place":
-        yield Problem(
-            "triton.rollout",
-            "a rollout in place gives every pod the same models, and each of the fleets has its own; use rolling, or remove "
-            "fleets",
-        )
-
-
-@rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
     """Refuse extraObjects of the chart with several fleets: the chart of each has the same values, and would own them."""
     fleets, objects = len(subject.document.fleets or ()), values_of(subject.document).extra_objects

@@ -53,6 +53,18 @@ def _arns(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
 
 
 @rule
+def _readers_of_releases_are_of_other_accounts(subject: Subject) -> Iterator[Problem]:
+    """Refuse the stack's own account among those that may read its releases: its roles do so by their own policies."""
+    own = subject.document.allowed_account_ids or ()
+    for index, account in enumerate(subject.document.models.reader_accounts or ()):
+        if account in own:
+            yield Problem(
+                f"models.readerAccounts[{index}]",
+                f"{account} is the account of this stack, which reads them anyway; remove it",
+            )
+
+
+@rule
 def _arns_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
     """Require ARNs of the partition (aws, aws-us-gov, aws-cn) that the region is in: none reaches into another."""
     region = subject.document.region

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -11,17 +12,20 @@ from typing import Any
 import pytest
 import yaml
 
-from modelctl.plan_builds.job import SCRIPT
+from modelctl.plan_builds.command import kinds_of_gpu
+from modelctl.plan_builds.job import SCRIPT, Build, job
 from modelctl.plan_builds.shapes import WrongArguments, arguments
 from modelctl.release.publish import release
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store
+from spec.settings.gpu import GpuPool
 from tests import onnx_models
 from tests.charts import pod_security
 from tests.command import Ended, run
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.stacks import wants, write_stack
-from tests.spec.stack_config import DIGEST, ECR
+from tests.spec.stack_config import DIGEST, ECR, settings
+from tests.spec.test_fleets import THREE
 
 IMAGE = f"{ECR}/modelctl@{DIGEST}"
 PAIR = "data_type: TYPE_FP32 dims: [ 2 ]"
@@ -90,6 +94,31 @@ def test_each_kind_of_gpu_gets_a_job_on_a_node_of_its_pool(repository: Path, sta
     assert "nvidia.com/gpu" not in {**fetch["resources"]["limits"], **write["resources"]["limits"]}
     assert write["args"] == ["put-plan", "/built/model_cc86.plan", key, f"--bucket={BUCKET}"]
     assert pod_security.violations(pod) == []
+
+
+def test_fleets_on_two_kinds_of_gpu_get_a_job_each_which_asks_for_the_part_of_one_gpu() -> None:
+    found = kinds_of_gpu(settings({**THREE, "models.planBuilder": {"image": IMAGE}}), Path("Pulumi.staging.yaml"))
+    asked = {}
+    for capability, (fleet, pool) in found.items():
+        build = Build("3f2a9c1b7d04", "rank", 1, "rank/1/model.onnx", pool, capability, fleet, 10**9, 10**8, ())
+        pod = job(build, BUCKET)["spec"]["template"]["spec"]
+        asked[build.file] = (pod["nodeSelector"]["triton-eks/pool"], pod["initContainers"][1]["resources"]["limits"])
+    disk = {"ephemeral-storage": "5241Mi", "nvidia.com/gpu": "1"}
+    assert asked == {
+        "model_cc80.plan": ("p4d", {"cpu": "10000m", "memory": "102400Mi", **disk}),
+        "model_cc86.plan": ("g5", {"cpu": "3000m", "memory": "12288Mi", **disk}),
+    }
+
+
+@pytest.mark.parametrize("models", [("A" * 128, "a" * 128), ("text_v1.2", "text-v1-2")])
+def test_each_model_has_jobs_of_its_own_names(models: tuple[str, str]) -> None:
+    fleet = settings({"models.planBuilder": {"image": IMAGE}})
+    pool = fleet.triton_nodes
+    assert isinstance(pool, GpuPool)
+    builds = [Build("3f2a9c1b7d04", model, 1, f"{model}/1/model.onnx", pool, "8.6", fleet, 1, 1, ()) for model in models]
+    names = [job(build, BUCKET)["metadata"]["name"] for build in builds]
+    assert len(set(names)) == 2
+    assert [re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name) is not None for name in names] == [True, True]
 
 
 def test_other_arguments_make_another_job(repository: Path, stack: Path, store: Store) -> None:

@@ -162,6 +162,17 @@ def test_several_stacks_get_their_release_in_one_go_each_in_its_region(regions: 
     assert open_store(EU, region="eu-central-1").manifest(release_id) == stores[0].manifest(release_id)
 
 
+def test_the_bucket_before_is_the_one_that_its_stack_file_says(regions: Path, stores: tuple[Store, Store]) -> None:
+    dev = regions / "Pulumi.dev.yaml"
+    assert command.bucket_of(dev) == "triton-models-dev-123456789012-us-west-2"
+    dev.write_text(re.sub("  aws:allowedAccountIds:.*\n", "", dev.read_text(encoding="utf-8")), encoding="utf-8")
+    done = run("modelctl", "promote", "prod-us", "--before", "dev", "--bucket", US, "--stacks", str(regions))
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"error: {dev} does not say in which account its bucket is: name one in aws:allowedAccountIds, or --from\n",
+    )
+
+
 def test_all_mistakes_are_told_and_nothing_is_copied_where_there_is_one(regions: Path) -> None:
     dev = regions / "Pulumi.dev.yaml"
     eu = regions / "Pulumi.prod-eu.yaml"

@@ -23,7 +23,6 @@ BASES = {
     )
     for backend in ("python", "onnxruntime", "tensorrt")
 }
-RESOURCES = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True)
 
 
 @st.composite

@@ -6,6 +6,7 @@ from triton_policies.serving import DISRUPTION_BUDGET, HPA, MONITORS, SCALED_OBJ
 
 _SPEC = "spec.template.spec"
 _CONTAINER = f"{_SPEC}.containers[0]"
+_OPENAI = "/opt/tritonserver/python/openai/openai_frontend/main.py"
 _REPOSITORY, _MODE, _EXIT = 0, 1, 2
 _TRITON = {
     "metadata": {"name": "triton", "namespace": "triton"},
@@ -103,6 +104,13 @@ CASES = (
             # Without a command, the image's own is run.
             fail(
                 {f"{_CONTAINER}.command": ABSENT, f"{_CONTAINER}.livenessProbe": ABSENT},
+                (
+                    "it: spec.template.spec.containers[0].livenessProbe: is not set: a server that hangs stays. "
+                    "Fix: set livenessProbe"
+                ),
+            ),
+            fail(
+                {f"{_CONTAINER}.command": ["python3", _OPENAI], f"{_CONTAINER}.livenessProbe": ABSENT},
                 (
                     "it: spec.template.spec.containers[0].livenessProbe: is not set: a server that hangs stays. "
                     "Fix: set livenessProbe"

@@ -145,11 +145,9 @@ def test_each_stack_may_have_an_account_of_its_own() -> None:
         for variable, stack, fallback in re.findall(
             r"fromJSON\(vars\.(\w+) \|\| '\{\}'\)\[(\w+\.\w+)\] \|\| vars\.(\w+)", files.text(name)
         ):
-            assert (variable, stack) in {(f"{fallback}S", s) for s in ("inputs.stack", "matrix.stack", "inputs.before")}
+            assert (variable, stack) in {(f"{fallback}S", s) for s in ("inputs.stack", "matrix.stack")}
         alone = re.findall(r"\$\{\{ vars\.(?:AWS_\w*ROLE|PULUMI_BACKEND_URL) \}\}", files.text(name))
         assert alone == [], f"{name}.yml: {alone} is one for all stacks"
-    asks_before = 'PULUMI_BACKEND_URL="$BACKEND_BEFORE" pulumi stack output modelBucket --stack "$BEFORE"'
-    assert asks_before in files.text("deploy-stack")
 
 
 def test_one_run_per_stack_changes_it_and_none_is_cut_off() -> None:

@@ -309,22 +309,18 @@ def test_drift_that_was_found_is_no_failure_of_the_look(checkout: Path) -> None:
 
 
 _BRING = "Bring the release that the environment before has had"
-_OUTPUTS = {
-    "pulumi stack output modelBucket --stack dev": ("models-dev\n", 0),
-    "pulumi stack output modelBucket --stack staging": ("models-staging\n", 0),
-}
+_OUTPUTS = {"pulumi stack output modelBucket --stack staging": ("models-staging\n", 0)}
 
 
 @runs("deploy-stack/up/" + _BRING)
 def test_a_release_is_brought_from_the_bucket_of_the_environment_before(checkout: Path, stand_ins: StandIns) -> None:
     stand_ins.put("pulumi", "python")
     stand_ins.answer(_OUTPUTS)
-    before, own = {"BEFORE": "dev", "BACKEND_BEFORE": "s3://dev"}, {"STACK": "staging", "PULUMI_BACKEND_URL": "s3://staging"}
-    done = run(files.step("deploy-stack", "up", _BRING), checkout, **before, **own)
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
     assert (done.returncode, done.stderr) == (0, "")
     assert stand_ins.calls == [
         *_OUTPUTS,
-        ".venv/bin/python -m modelctl promote staging --before dev --from models-dev --bucket models-staging",
+        ".venv/bin/python -m modelctl promote staging --before dev --bucket models-staging",
     ]
 
 
@@ -333,7 +329,7 @@ def test_a_release_is_brought_from_the_bucket_of_the_environment_before(checkout
 def test_without_a_bucket_nothing_is_brought(failing: str, checkout: Path, stand_ins: StandIns) -> None:
     stand_ins.put("pulumi", "python")
     stand_ins.answer({**_OUTPUTS, failing: ("", 255)})
-    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev", BACKEND_BEFORE="")
+    done = run(files.step("deploy-stack", "up", _BRING), checkout, STACK="staging", BEFORE="dev")
     assert done.returncode == 255
     assert stand_ins.calls[-1] == failing
 

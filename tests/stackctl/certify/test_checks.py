@@ -211,7 +211,6 @@ def test_what_a_cluster_says_is_judged(
     assert check(subject(objects, given)) == outcome
 
 
-STANDS = Readers("us-west-2", {})
 LEFT = Leftover("volume", "vol-1", "disk", "its tag", 0.0, "aws ec2 delete-volume")
 
 

@@ -296,8 +296,19 @@ def test_a_load_balancer_that_goes_during_the_search_hides_no_other(search: Sear
 
 def test_the_log_groups_are_known_by_name_though_eks_makes_its_own_anew_without_tags(search: Search) -> None:
     logs = client("logs")
-    ours = ["/aws/eks/triton-dev/cluster", "/aws/vpc/triton-dev/flow-logs", "/aws/containerinsights/triton-dev/application"]
-    for name in (*ours, "/aws/eks/triton-dev/cluster-2", "/aws/eks/triton-prod/cluster"):
+    ours = [
+        "/aws/eks/triton-dev/cluster",
+        "/aws/vpc/triton-dev/flow-logs",
+        "/aws/containerinsights/triton-dev/application",
+        # Of Container Insights, which may have been added by hand.
+        "/aws/containerinsights/triton-dev/performance",
+    ]
+    theirs = (
+        "/aws/eks/triton-dev/cluster-2",
+        "/aws/eks/triton-prod/cluster",
+        "/aws/containerinsights/triton-dev-2/performance",
+    )
+    for name in (*ours, *theirs):
         logs.create_log_group(logGroupName=name)
     assert [item.id for item in storing.log_groups(search)] == ours
 

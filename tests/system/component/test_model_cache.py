@@ -44,6 +44,7 @@ def config() -> dict[str, Any]:
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2, "zones": ["us-west-2b"]}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
     found[f"{PROJECT}:models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 2400, "throughputMBsPerTiB": 250}}
+    found[f"{PROJECT}:models"]["readerAccounts"] = ["222222222222", "333333333333"]
     return found
 
 
@@ -122,6 +123,26 @@ def test_fsx_alone_may_decrypt_the_releases_and_only_through_s3(up: Recording) -
         "StringEquals": {"kms:CallerAccount": "123456789012", "kms:ViaService": "s3.us-west-2.amazonaws.com"},
         "ArnLike": {"aws:PrincipalArn": f"arn:aws:iam::123456789012:role/{roles}"},
         "StringLike": {"kms:EncryptionContext:aws:s3:arn": [f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/*"]},
+    }
+
+
+def test_the_accounts_that_are_named_may_read_the_releases_and_decrypt_them_through_s3(up: Recording) -> None:
+    who = {"AWS": ["arn:aws:iam::222222222222:root", "arn:aws:iam::333333333333:root"]}
+    bucket = json.loads(up.one("aws:s3/bucketPolicy:BucketPolicy", "models-policy").checked["policy"])
+    assert [
+        (item["Sid"], item["Action"], item["Resource"], item["Principal"])
+        for item in bucket["Statement"]
+        if item["Effect"] == "Allow"
+    ] == [
+        ("OtherAccountsFindReleases", ["s3:ListBucket"], [f"arn:aws:s3:::{BUCKET}"], who),
+        ("OtherAccountsReadReleases", ["s3:GetObject"], [f"arn:aws:s3:::{BUCKET}/releases/*"], who),
+    ]
+    key = json.loads(up.one("aws:kms/key:Key", "models-encryption-key").checked["policy"])
+    (decrypts,) = [item for item in key["Statement"] if item["Sid"] == "OtherAccountsDecryptThroughS3"]
+    assert (decrypts["Action"], decrypts["Principal"]) == (["kms:Decrypt"], who)
+    assert decrypts["Condition"] == {
+        "StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"},
+        "StringLike": {"kms:EncryptionContext:aws:s3:arn": [f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/releases/*"]},
     }
 
 

@@ -206,6 +206,8 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
     assert monitored.kubectl(f"get {kinds} --all-namespaces -l twin.triton-eks/chart -o name") == ""
 
 
+# A twin of its own, and a second `pulumi up` on it.
+@pytest.mark.timeout(1200)
 def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_exports(
     own_monitored: Monitored, tmp_path: Path
 ) -> None:

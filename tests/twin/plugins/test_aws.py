@@ -149,6 +149,13 @@ def test_defaults_of_the_official_provider_in_the_state_are_no_difference(provid
     assert (checked["instanceTenancy"], checked["__defaults"]) == ("default", ["instanceTenancy"])
 
 
+def test_notes_of_defaults_are_not_among_the_outputs_of_an_update(provider: Any) -> None:
+    state = {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}, "arn": "a"}
+    news = {"cidrBlock": "10.0.0.0/16", "tags": {"a": "c", "__defaults": []}, "__defaults": []}
+    request = provider_pb2.UpdateRequest(urn=urn(VPC, "net"), id="x", olds=struct(state), news=struct(news), preview=True)
+    assert plain(provider.Update(request).properties)["tags"] == {"a": "c"}
+
+
 def test_an_object_added_as_a_whole_replaces_as_a_whole(provider: Any) -> None:
     cluster = "aws:eks/cluster:Cluster"
     difference = _diff(provider, cluster, {}, {"kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.100.0.0/16"}})

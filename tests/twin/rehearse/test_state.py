@@ -137,6 +137,7 @@ def test_providers_are_the_twins_and_reach_nothing_else(tmp_path: Path) -> None:
         "pluginDownloadURL": "https://x",
     }
     provider = resource(KUBERNETES, "k8s", real, outputs={"kubeconfig": ENCRYPTED, "version": "4.1.0"})
+    assert read(tmp_path, NETWORK, provider).hidden == {}
     made = imported(tmp_path, NETWORK, provider)[1]
     assert made["inputs"] == {"kubeconfig": '{"own": 1}', "clusterIdentifier": "triton-prod", "version": "4.34.2"}
     assert made["outputs"] == {"kubeconfig": '{"own": 1}', "version": "4.34.2"}

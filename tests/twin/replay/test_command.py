@@ -48,6 +48,22 @@ def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], c
     assert (printed["before"]["triton"]["mostPods"], printed["after"]["triton"]["mostPods"]) == (2, 3)
 
 
+def test_settings_that_are_as_they_were_are_replayed_once(
+    capsys: pytest.CaptureFixture[str], checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(checkout / "stacks/Pulumi.prod.yaml", checkout / "before.yaml")
+    replayed = []
+
+    def simulate(*given: Any, **others: Any) -> Any:
+        replayed.append(given)
+        return simulated(*given, **others)
+
+    simulated = command.simulate
+    monkeypatch.setattr(command, "simulate", simulate)
+    printed = document(capsys, "before.yaml")
+    assert (printed["before"], len(replayed)) == (printed["after"], 1)
+
+
 def test_before_and_after_are_of_as_many_seconds_where_the_longest_model_is_new(
     capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:

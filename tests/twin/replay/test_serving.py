@@ -2,7 +2,6 @@
 
 import pytest
 
-from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED
@@ -72,7 +71,7 @@ def test_what_prometheus_scrapes_is_what_was_answered() -> None:
     assert first.pending == pytest.approx(10 * 0.1)
 
 
-WANTS = ModelServing.model_validate({**CLASSIFY, "instances": 2, "maxBatchSize": 16}, strict=False)
+WANTS = {**CLASSIFY, "instances": 2, "maxBatchSize": 16}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,8 @@ WANTS = ModelServing.model_validate({**CLASSIFY, "instances": 2, "maxBatchSize":
 def test_where_service_times_are_from(
     measured: Measured | None, given: tuple[float, float] | None, expected: tuple[float, float, float, float, str]
 ) -> None:
-    found = service_of(settings(SCALED), "classify", WANTS, measured, given)
+    read = settings({**SCALED, "models.serving": {"classify": WANTS}})
+    found = service_of(read, "classify", read.models.serving["classify"], measured, given)
     assert (found.instances, found.batch, found.one, found.full, found.source) == pytest.approx(expected)
     if measured is not None and given is None:
         assert found.capacity == pytest.approx(measured.rate)

@@ -125,7 +125,9 @@ def test_what_cannot_be_followed_is_refused() -> None:
     with pytest.raises(NotReplayable, match=r"--batch-ms detect: .* models\.serving has classify"):
         plans(read, prices.load(read.region), {}, {"detect": (1, 2)})
     to_zero = settings({**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0)})
-    with pytest.raises(NotReplayable, match=r"triton: with autoscaling.minReplicas 0 a message .* starts the first pod"):
+    with pytest.raises(
+        NotReplayable, match=r"triton: with autoscaling.minReplicas 0 what finds no pod starts the first one"
+    ):
         plans(to_zero, prices.load(to_zero.region), {}, {})
     empty = settings({"models.serving": {}})
     with pytest.raises(NotReplayable, match=r"models\.serving is empty"):

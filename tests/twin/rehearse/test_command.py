@@ -1,0 +1,78 @@
+"""What a person reads of a rehearsal."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from spec.failure import Failure
+from tests.twin.rehearse.test_state import NETWORK
+from twin.host.home import TwinHome
+from twin.rehearse import command, state
+from twin.rehearse.judgement import Finding, Rehearsal
+
+VPC, SUBNET = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    return path
+
+
+def test_the_worst_is_read_first_and_what_follows_from_one_change_together(tmp_path: Path) -> None:
+    found = state.read(written(tmp_path, json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})))
+    subnets = [
+        Finding("interrupted", "replace", SUBNET, name, ("vpcId",), "nodes in it go", f"{VPC}::net") for name in ("a", "b")
+    ]
+    made = Rehearsal(
+        (
+            Finding("interrupted", "replace", VPC, "net", ("cidrBlock",), "the network goes", None),
+            *subnets,
+            Finding("rolled", "update", "aws:eks/addon:Addon", "dns", ("addonVersion",), "its pods are replaced", None),
+            Finding("none", "create", SUBNET, "c", (), None, None),
+        ),
+        ("net is protected",),
+        ("2 resources are hidden",),
+    )
+    shown = io.StringIO()
+    command._show(found, made, Console(file=shown, width=200, highlight=False, markup=False))
+    assert shown.getvalue().splitlines() == [
+        "",
+        "INTERRUPTED: something that serves, or that it needs, is away until the new one is there",
+        "  replace net (aws:ec2/vpc:Vpc) because of cidrBlock",
+        "      the network goes",
+        "  replace 2 of aws:ec2/subnet:Subnet, with net: a, b",
+        "      nodes in it go",
+        "",
+        "ROLLED: pods or nodes are replaced a few at a time; requests go on",
+        "  update dns (aws:eks/addon:Addon) because of addonVersion",
+        "      its pods are replaced",
+        "",
+        "the engine would not go on: net is protected",
+        "",
+        "note: 2 resources are hidden",
+        "",
+        "prod: 1 create, 1 update, 3 replace. Do not merge it as it is, unless what stands above is meant.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("prod::triton-eks", "qa::triton-eks", "no stack file stacks/Pulumi.qa.yaml; there are: dev, local, prod, staging"),
+        ("eu-west-1", "eu-west-1", "aws:region is us-west-2, and the state is of eu-west-1; they must be the same"),
+    ],
+)
+def test_a_state_that_the_checkout_has_no_file_for_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}}).replace(old, new)
+    quiet = Console(file=io.StringIO())
+    with pytest.raises(Failure) as caught:
+        command.rehearse(TwinHome(tmp_path / "home"), written(tmp_path, text), as_json=False, progress=quiet, output=quiet)
+    assert str(caught.value).endswith(said)
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "home").exists()
