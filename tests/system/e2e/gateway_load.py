@@ -17,10 +17,8 @@ from tritonclient.utils import InferenceServerException
 from examples.gateway import headers
 
 MODEL = "classify"
-INPUTS = {MODEL: "NORMALIZED", "normalize": "FEATURES"}
-"""The input of each model that is asked."""
 VALUES = [5.25, 3.5, 1.75, 0.25]
-BODY = {"inputs": [{"name": INPUTS[MODEL], "shape": [1, 4], "datatype": "FP32", "data": VALUES}]}
+BODY = {"inputs": [{"name": "NORMALIZED", "shape": [1, 4], "datatype": "FP32", "data": VALUES}]}
 ANSWERED = "answered"
 _SECONDS = 10.0
 
@@ -61,22 +59,20 @@ def by_version(version: str) -> str:
     return f"{ANSWERED} by version {version}"
 
 
-def over_http(
-    address: str, *, reused: bool, named: Mapping[str, str] | None = None, model: str = MODEL, versions: bool = False
-) -> Ask:
+def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
     """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own.
 
     `named` are their headers, as they are when a request is sent. `versions`: say which one answered.
     """
     client = httpx.Client(trust_env=False, timeout=_SECONDS)
-    url, body = f"http://{address}{infer_path(model)}", {"inputs": [{**BODY["inputs"][0], "name": INPUTS[model]}]}
+    url = f"http://{address}{infer_path()}"
 
     def ask() -> str:
         try:
             if reused:
-                answer = client.post(url, json=body, headers=named)
+                answer = client.post(url, json=BODY, headers=named)
             else:
-                answer = httpx.post(url, json=body, headers=named, trust_env=False, timeout=_SECONDS)
+                answer = httpx.post(url, json=BODY, headers=named, trust_env=False, timeout=_SECONDS)
         except httpx.HTTPError as error:
             return f"{type(error).__name__}: {error}"
         if answer.status_code != 200:
@@ -86,21 +82,21 @@ def over_http(
     return ask
 
 
-def tensors(values: Any = (VALUES,), model: str = MODEL) -> list[triton.InferInput]:
+def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
     """The input of one request over gRPC."""
     array = np.array(values, dtype=np.float32)
-    tensor = triton.InferInput(INPUTS[model], list(array.shape), "FP32")
+    tensor = triton.InferInput("NORMALIZED", list(array.shape), "FP32")
     tensor.set_data_from_numpy(array)
     return [tensor]
 
 
-def over_grpc(address: str, *, named: Mapping[str, str] | None = None, model: str = MODEL, versions: bool = False) -> Ask:
+def over_grpc(address: str, *, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
     """Requests to host:port over gRPC, on one channel, which reconnects by itself; the rest as over HTTP."""
-    client, inputs = triton.InferenceServerClient(address), tensors(model=model)
+    client, inputs = triton.InferenceServerClient(address), tensors()
 
     def ask() -> str:
         try:
-            answer = client.infer(model, inputs, headers={**headers(model), **(named or {})}, client_timeout=_SECONDS)
+            answer = client.infer(MODEL, inputs, headers={**headers(MODEL), **(named or {})}, client_timeout=_SECONDS)
         except InferenceServerException as error:
             return f"{error.status()}: {error.message()[:100]}"
         return by_version(answer.get_response().model_version) if versions else ANSWERED
