@@ -74,7 +74,7 @@ class Run(Record):
 
 
 class Added(Record):
-    """What a percentile is longer through Envoy: the mean of the rounds, with the ends of its 95 % interval."""
+    """Hold how much longer a percentile is through Envoy: the mean of the rounds, with the ends of its 95 % interval."""
 
     protocol: Protocol
     percentile: Percentile

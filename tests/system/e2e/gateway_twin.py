@@ -72,7 +72,7 @@ class Gateway:
         return record.pid
 
     def scrape(self) -> str:
-        """What all Envoys export, one after the other."""
+        """Return what all Envoys export, one after the other."""
         urls = [f"http://{listens(pod)}:19001/stats/prometheus" for pod in self.envoys()]
         return "".join(httpx.get(url, trust_env=False).text for url in urls)
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the real Envoys, and whether rules and dashboards read what Envoy calls its metrics."""
+"""Compare what Prometheus reads of the real Envoys with the names that rules and dashboards read."""
 
 from __future__ import annotations
 

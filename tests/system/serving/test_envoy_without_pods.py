@@ -1,4 +1,4 @@
-"""What Envoy counts of requests whose route has no pod, which Envoy Gateway makes a route that answers 503 by itself."""
+"""Ask a real Envoy what it counts of requests without a pod: Envoy Gateway makes such a route answer 503 by itself.
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _status(url: str) -> int:
 
 
 def counted(statistics: str) -> float:
-    """What the program's query sums of a scrape, each listener as it stands."""
+    """Return what the program's query sums of a scrape, each listener as it stands."""
     query = re.search(r'\((?P<name>envoy_\w+)\{.*envoy_http_conn_manager_prefix=~"(?P<prefix>[^"]+)"', without_a_pod())
     assert query is not None
     found = re.findall(
