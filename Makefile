@@ -115,9 +115,9 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
 # Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
-# is a file, and a group by itself: `.ci/slow` runs one in turn.
+# is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn.
 SLOW := autoscaling delivery faults fleets gateway hpa keda monitoring nodes upgrades
-slow_file = tests/system/e2e/test_$(1).py
+slow_files = $(sort $(wildcard $(addprefix tests/system/e2e/test_$(1),.py _*.py)))
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
 # the Go programs, hence the long limit for each test, and leaves them for the others.
@@ -127,10 +127,10 @@ ALONE := tests/system/e2e/test_nothing_left.py
 e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: the twin, end to end and part by part, and the long tests on real tritonserver processes
 	@$(PY) -m pytest -v --timeout 2700 $(ALONE)
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
-	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_file,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
+	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_files,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
 e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, monitoring, nodes or upgrades
-	@$(PY) -m pytest -v --timeout 5400 $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_file,$(group)))
+	@$(PY) -m pytest -v --timeout 5400 $(or $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_files,$(group))),$(error no file of the tests is of the group $(GROUP)))
 
 # Without an environment: `.ci/slow` asks.
 slow-groups:
@@ -200,6 +200,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/batching.py
 	$(PY) benchmarks/delivery.py --pace 90
 	$(PY) benchmarks/engine.py
+	$(PY) benchmarks/gateway.py
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error

@@ -24,9 +24,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from math import exp, log, sqrt
+from math import exp, log
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Annotated
 
 import typer
@@ -35,7 +34,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
+from benchmarks.measurement import RESULTS, Conditions, Record, conditions, interval, write  # noqa: E402
 from modelctl.loadgen.requests import request_of  # noqa: E402
 from modelctl.repository.load import load  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
@@ -57,8 +56,6 @@ See docs/facts/triton-configuration.md#queue-delay.
 """
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 TUNED = "tuned"
-_T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-"""97.5th percentile of Student's t by the number of rounds."""
 
 
 class Climb(Record):
@@ -255,10 +252,8 @@ def times(tuned: list[float], other: list[float]) -> tuple[float, float, float] 
     """Return the geometric mean of the rounds' ratios with the ends of its 95 % interval; None when a climb held no rate."""
     if not all(tuned) or not all(other):
         return None
-    ratios = [log(mine / theirs) for mine, theirs in zip(tuned, other, strict=True)]
-    half = _T_95[len(ratios)] * stdev(ratios) / sqrt(len(ratios))
-    middle = mean(ratios)
-    return round(exp(middle), 2), round(exp(middle - half), 2), round(exp(middle + half), 2)
+    middle, low, high = interval([log(mine / theirs) for mine, theirs in zip(tuned, other, strict=True)])
+    return round(exp(middle), 2), round(exp(low), 2), round(exp(high), 2)
 
 
 def _said(config: ModelConfig) -> str:

@@ -7,8 +7,11 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
+from math import sqrt
 from pathlib import Path
+from statistics import mean, stdev
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,6 +29,10 @@ _POLICIES = {
     os.SCHED_RR: "SCHED_RR",
     os.SCHED_BATCH: "SCHED_BATCH",
 }
+
+
+_T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+"""97.5th percentile of Student's t by the number of rounds."""
 
 
 class Record(BaseModel):
@@ -65,6 +72,12 @@ def conditions(*, allow_busy: bool) -> Conditions:
     priority = os.sched_getparam(0).sched_priority
     said = f"{_POLICIES.get(policy, policy)}, priority {priority}, nice {os.nice(0)}"
     return Conditions(command=shlex.join(["python", *sys.argv]), scheduling=said, load_before=load, busy=busy)
+
+
+def interval(rounds: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of two to ten rounds with the ends of its 95 % interval."""
+    half = _T_95[len(rounds)] * stdev(rounds) / sqrt(len(rounds))
+    return mean(rounds), mean(rounds) - half, mean(rounds) + half
 
 
 def write(report: BaseModel, name: str, started: datetime, results: Path) -> Path:

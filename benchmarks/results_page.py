@@ -37,9 +37,11 @@ def page(results: Path) -> str:
         ("Canaries", "canary gate", _canaries),
         ("From a bucket to a served release", "delivery", _deliveries),
         ("Previews and updates", "engine", _engine),
+        ("Time that the gateway adds", "gateway", _gateway),
         ("Faults and rollouts under load", "soak", _soak),
     ):
-        newest = max((name for name, record in records.items() if record["kind"] == kind), default=None)
+        of_kind = [name for name, record in records.items() if record["kind"] == kind]
+        newest = max(of_kind, key=lambda name: str(records[name]["started"]), default=None)
         lines += ["", f"## {title}", ""]
         if newest is None:
             lines.append(_NONE)
@@ -153,6 +155,24 @@ def _growth(costs: list[Record]) -> list[float]:
 
 def _canaries(record: Record) -> list[str]:
     return canary_gate.table([canary_gate.Row.model_validate(row) for row in record["rows"]])
+
+
+def _gateway(record: Record) -> Iterator[str]:
+    goal = f"the goal is {record['goal_ms']:g} ms at p99"
+    yield f"{record['rate']:g} requests/s for {record['seconds']:g} s in each load; {goal}."
+    yield ""
+    yield "| protocol | | straight to the pods, ms by round | through Envoy, ms by round | added, ms (95 % interval) |"
+    yield "|---|---|---|---|---|"
+    for added in record["added"]:
+        runs = [run for run in record["runs"] if run["protocol"] == added["protocol"]]
+        columns = [
+            ", ".join(f"{run[added['percentile'] + '_ms']:.2f}" for run in runs if run["way"] == way)
+            for way in ("pod", "gateway")
+        ]
+        mean, low, high = added["ms"]
+        yield (
+            f"| {added['protocol']} | {added['percentile']} | {' | '.join(columns)} | {mean:.2f} ({low:.2f} to {high:.2f}) |"
+        )
 
 
 def _soak(record: Record) -> Iterator[str]:

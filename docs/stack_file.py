@@ -60,6 +60,7 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("LanguageModel", "kv_bytes_per_token"): "spec/settings/language_model.py",
     ("Release", "previous"): "modelctl/release/pin.py",
     ("Release", "decoupled"): "spec/settings/models.py",
+    ("Release", "batches"): "spec/settings/models.py",
     **{
         ("InstanceFacts", key): "spec/settings/instance_types.py"
         for key in InstanceFacts.model_fields

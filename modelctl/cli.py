@@ -230,6 +230,14 @@ def rollout(
     canary: Annotated[
         str, typer.Option(metavar="STEPS", help="Shares of the requests, each judged by the SLO, like 5%,25%,100%.")
     ] = "100%",
+    mirror: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Judge a release on pods of its own by copies of this share of the requests first, like 20%; clients have "
+            "no answer of it.",
+        ),
+    ] = None,
     canary_requests: Annotated[
         int, typer.Option(min=1, help="Requests per model that a step has at least.")
     ] = _LIMITS.terms.requests,
@@ -269,7 +277,7 @@ def rollout(
 
     terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
     limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
-    asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100)
+    asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100, mirror)
     command.rollout(asked, bucket, endpoint_url, namespace, translation)
 
 

@@ -23,6 +23,7 @@ from infra.serving.model_access import ModelAccess
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings import Settings
+from spec.settings.blue_green import helm_release, other_slot
 from spec.settings.fleets import Fleet
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
@@ -57,7 +58,8 @@ class RoutedModel:
     None: whoever reaches it may ask. `woken`: a request that finds no pod starts the first one.
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
-    of the fleets that serve it, each with its part of the requests.
+    of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
+    percent of the requests, whose answers Envoy drops.
     """
 
     name: str
@@ -68,6 +70,7 @@ class RoutedModel:
     decoupled: bool = False
     access: ModelAccess | None = None
     services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
+    mirror: tuple[str, int] | None = None
     woken: bool = False
 
     @property
@@ -136,10 +139,18 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
             models.is_decoupled(name),
             None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
             _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
+            _mirror(name, models),
             any(fleet.stack.woken_at_gateway for fleet in fleets if fleet.serves(name)),
         )
         for name, version in sorted(versions.items())
     )
+
+
+def _mirror(model: str, models: Models) -> tuple[str, int] | None:
+    candidate = models.candidate
+    if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
+        return None
+    return helm_release(other_slot(models.slot)), candidate.mirror_percent
 
 
 def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str, int], ...]:
@@ -215,7 +226,9 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
         # One match for both, because Envoy counts a rate for each match by itself.
         method = {"type": "RegularExpression", "service": re.escape(_GRPC_SERVICE), "method": "Model(Stream)?Infer"}
     headers = [{"type": "Exact", "name": envoy.MODEL_HEADER, "value": model.name}, *_sequence_header(model)]
-    rule = {"matches": [{"method": method, "headers": headers}], "backendRefs": _backends(model, TRITON_GRPC_PORT)}
+    rule: Manifest = {"matches": [{"method": method, "headers": headers}], "backendRefs": _backends(model, TRITON_GRPC_PORT)}
+    if model.mirror is not None:
+        rule["filters"] = [_copies(*model.mirror, TRITON_GRPC_PORT)]
     return {"parentRefs": [listener(envoy.GRPC_LISTENER)], "rules": [rule]}
 
 
@@ -364,7 +377,17 @@ def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None
     if rewritten is not None:
         path = {"type": "ReplaceFullPath", "replaceFullPath": rewritten}
         filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
+    if model.mirror is not None:
+        filters.append(_copies(*model.mirror, TRITON_HTTP_PORT))
     return {"matches": [match], "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
+
+
+def _copies(service: str, percent: int, port: int) -> Manifest:
+    """Return the filter of a rule of either kind of route that sends a Service copies of so many percent of its requests."""
+    return {
+        "type": "RequestMirror",
+        "requestMirror": {"backendRef": {"name": service, "port": port}, "percent": percent},
+    }
 
 
 def _match(model: RoutedModel, path: Manifest, headers: Mapping[str, str] | None = None) -> Manifest:

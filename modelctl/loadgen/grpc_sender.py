@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tritonclient.grpc import InferInput
@@ -25,12 +25,13 @@ async def grpc_sender(
     *,
     version: str | Callable[[], str] = "",
     deadline_seconds: float = 10.0,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Send]:
     """A `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
 
-    `version` is asked for ("" = the server's choice); a function is called for each request. The tag of an answer is
-    the version that gave it. A failure's code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED; or
-    SHED.
+    `version` is asked for ("" = the server's choice); a function is called for each request. `headers` go with each: a
+    gateway wants the model's name in one (docs/traffic.md). The tag of an answer is the version that gave it. A failure's
+    code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED; or SHED.
     """
     if not urls:
         raise ValueError("a sender needs at least one address")
@@ -42,7 +43,7 @@ async def grpc_sender(
             wanted = version if isinstance(version, str) else version()
             try:
                 answer = await clients[number % len(clients)].infer(
-                    model, requests, model_version=wanted, client_timeout=deadline_seconds
+                    model, requests, model_version=wanted, client_timeout=deadline_seconds, headers=headers
                 )
             except InferenceServerException as error:
                 shed = any(words in (error.message() or "") for words in _SHED)

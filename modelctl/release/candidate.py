@@ -31,11 +31,22 @@ def add(file: Path, manifest: Manifest, pods: int | None) -> None:
     _save(file, editor, expected)
 
 
-def give(file: Path, percent: int) -> None:
-    """Write the candidate's part of the requests. Raises as `add`."""
+def mirror(file: Path, percent: int) -> None:
+    """Write of how many of the requests it gets copies. Raises as `add`."""
     editor, models = _models(file)
-    expected = {**models, "candidate": {**models["candidate"], "percent": percent}}
+    expected = {**models, "candidate": {**models["candidate"], "mirrorPercent": percent}}
+    set_key(models["candidate"], "mirrorPercent", percent)
+    _save(file, editor, expected)
+
+
+def give(file: Path, percent: int) -> None:
+    """Write the candidate's part of the requests, which takes the place of copies. Raises as `add`."""
+    editor, models = _models(file)
+    values = {key: value for key, value in models["candidate"].items() if key != "mirrorPercent"}
+    expected = {**models, "candidate": {**values, "percent": percent}}
     set_key(models["candidate"], "percent", percent)
+    if "mirrorPercent" in models["candidate"]:
+        delete_key(models["candidate"], "mirrorPercent")
     _save(file, editor, expected)
 
 

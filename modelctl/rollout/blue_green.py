@@ -75,8 +75,9 @@ class BlueGreen:
         """Replace the release by this one, or go on with that where it was left.
 
         Raises Refused with every reason and SettingsError before anything is changed; UnknownRelease, ManifestError,
-        RetirementError, PinError, StoreError, FleetError and LockTaken; NotReturned when a candidate that is no good is out
-        of the stack file, and may still have requests.
+        RetirementError, PinError, StoreError, FleetError, LockTaken and ReplayError, after which the same command goes on
+        with a mended file; NotReturned when a candidate that is no good is out of the stack file, and may still have
+        requests.
         """
         settings = load_stack_file(self._file)
         release, tried = settings.models.release, settings.models.candidate
@@ -93,6 +94,8 @@ class BlueGreen:
                 ]
             )
         new = self._release(release_id)
+        if self._wanted.replay is not None:
+            self._wanted.replay.refuse_unknown(new.manifest)
         if tried is None:
             self._begin(settings, new)
         else:
@@ -132,12 +135,12 @@ class BlueGreen:
         changes = self._changes(self._release(settings.models.release.id), new)
         stateful = [change.model for change in changes if configs.keeps_state(new.config(change.model))]
         reasons = [why for change in changes if change.model not in stateful for why in plan.unproven(change.model, new)]
-        if self._wanted.canary:
+        if self._wanted.canary or self._wanted.mirror:
             judged = [change.model for change in changes if change.old is not None]
             reasons += plan.without_slo(judged, self._wanted.slo_p95_ms, self._wanted.stack)
             reasons += [
                 f"{model}: the requests of a sequence belong to one server, and a part of them would tear it apart: give "
-                "--canary 100%"
+                "--canary 100%, and no --mirror"
                 for model, wants in settings.models.serving.items()
                 if wants.sequence is not None and model in new.manifest.versions
             ]
@@ -159,6 +162,8 @@ class BlueGreen:
             trial = _Trial(self._platform, self._limits, self._wanted, settings, changes, old, new, self._tell)
             self._platform.up()
             trial.prove_all()
+            if settings.models.candidate is None or not settings.models.candidate.percent:
+                self._try_apart(trial)
             for percent in self._steps():
                 self._give(trial, percent)
         except (PodProblem, WrongAnswer, Breach, Unjudged, PulumiFailed) as failure:
@@ -174,9 +179,21 @@ class BlueGreen:
         now = tried.percent if tried is not None else 0
         return sorted({percent for percent in (now, *self._wanted.canary, ALL) if percent and percent >= now})
 
+    def _try_apart(self, trial: _Trial) -> None:
+        """Compare the candidate with the release while clients have no answer of it. Raises as `_give`, and PodProblem."""
+        trial.replay()
+        percent = self._wanted.mirror
+        if percent:
+            gate = trial.gate(compared=True)
+            trial.count(gate)
+            candidate.mirror(self._file, percent)
+            self._tell(f"{self._file}: the candidate gets copies of {percent} % of the requests")
+            self._platform.up()
+            trial.judge(gate, f"by copies of {percent} %")
+
     def _give(self, trial: _Trial, percent: int) -> None:
         """Give the candidate this share, and judge it by it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
-        gate = trial.gate(percent)
+        gate = trial.gate(compared=percent <= MOST_COMPARED_PERCENT, watched=percent == ALL)
         trial.count(gate)
         candidate.give(self._file, percent)
         self._tell(f"{self._file}: the candidate gets {percent} % of the requests")
@@ -184,7 +201,7 @@ class BlueGreen:
         if percent == ALL:
             trial.watch(gate)
         else:
-            trial.judge(gate, percent)
+            trial.judge(gate, f"at {percent} %")
 
     def _undo(self, changes: tuple[Change, ...], reason: str, *, without_traffic: bool = False) -> Result:
         release = load_stack_file(self._file).models.release
@@ -242,6 +259,7 @@ class _Trial:
         self._tell = tell
         slot = settings.models.slot
         stable, tried = (platform.fleet(helm_release(one)) for one in (slot, other_slot(slot)))
+        self._fleets = (stable, tried)
         self._fewest = settings.each_fleet[-1].stack.fewest_pods
         self._stable = Pods(stable, limits, platform.check, tell)
         self._tried = Pods(tried, limits, platform.check, tell)
@@ -266,12 +284,24 @@ class _Trial:
         except PodHangs:  # which a busy pod does: the next look counts what this one misses
             return
 
-    def gate(self, percent: int) -> Gate:
-        """Return what judges the candidate at this share."""
-        return Gate([*self._canaries(percent)], self._limits.terms, watched=percent == ALL)
+    def replay(self) -> None:
+        """Ask both releases the requests of the file, where there is one, and compare. Raises as Replay.compare."""
+        if self._wanted.replay is None:
+            return
+        old_name = f"release {self._old.manifest.id}"
+        for change in self._changes:
+            golden = self._new.golden(change.model)
+            tolerance = golden.tolerance if golden is not None else 0.0
+            self._wanted.replay.compare(change, tolerance, self._fleets, old_name, self._check, self._tell)
 
-    def judge(self, gate: Gate, percent: int) -> None:
-        """Return when the candidate may have more. Raises Breach, Unjudged and WrongAnswer."""
+    def gate(self, *, compared: bool, watched: bool = False) -> Gate:
+        """Return what judges the candidate at a share; `compared`: with the time that the release takes, which has as many
+        requests at least; `watched`: with what the release did before.
+        """
+        return Gate([*self._canaries(compared)], self._limits.terms, watched=watched)
+
+    def judge(self, gate: Gate, by: str) -> None:
+        """Return when the candidate may have more; `by` says by which requests. Raises Breach, Unjudged and WrongAnswer."""
         began = time.monotonic()
         for _ in until(self._limits.canary, self._limits.poll, self._check):
             self._look(gate)
@@ -281,7 +311,7 @@ class _Trial:
                     self._tell(line)
                 return
         open_ = "; ".join(gate.undecided())
-        raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s at {percent} %: {open_}")
+        raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s {by}: {open_}")
 
     def watch(self, gate: Gate) -> None:
         """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
@@ -307,14 +337,14 @@ class _Trial:
         if found := gate.breaches():
             raise Breach("; ".join(found))
 
-    def _canaries(self, percent: int) -> list[Canary]:
+    def _canaries(self, compared: bool) -> list[Canary]:
         return [
             Canary(
                 change.model,
                 change.new,
                 change.old,
                 self._wanted.slo_p95_ms.get(change.model),
-                percent <= MOST_COMPARED_PERCENT and not self._new.config(change.model).response_cache.enable,
+                compared and not self._new.config(change.model).response_cache.enable,
                 self._old.manifest.id,
             )
             for change in self._changes

@@ -90,7 +90,8 @@ class UndoneUnjudged(Undone):
 class Asked:
     """Ask for a release on a stack; for the one before with `back` and no release.
 
-    `canary` is like 5%,25%,100%; `replay` a file of requests, of whose answers the share `may_differ` may differ.
+    `canary` is like 5%,25%,100%; `replay` a file of requests, of whose answers the share `may_differ` may differ; `mirror`
+    like 20%, the part of the requests of which it gets copies first.
     """
 
     stack: str
@@ -101,6 +102,7 @@ class Asked:
     back: bool
     replay: Path | None
     may_differ: float
+    mirror: str | None = None
 
 
 def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str, translation: str | None) -> None:
@@ -113,14 +115,13 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     several = {fleet.release: frozenset(fleet.keys.models) for fleet in settings.each_fleet if fleet.keys is not None}
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     on_fleets = frozenset().union(*several.values()) if several else None
-    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets)
+    mirror = _mirror(asked.mirror, settings) if asked.mirror is not None else 0
+    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
             if is_blue_green(settings):
-                if replay is not None:
-                    raise Misused("--replay asks both versions on one pod, which a rollout in place alone has; leave it out")
                 platform = Platform(
                     lambda name: _fleet(namespace, translation, name), lambda: _up(asked.stack, tell), lease.check
                 )
@@ -235,6 +236,18 @@ def _steps(text: str) -> tuple[int, ...]:
     if len(steps) != len(words) or steps != sorted(set(steps)) or steps[0] < 1 or steps[-1] != 100:
         raise Misused(f"--canary {text!r}: write ascending percentages that end with 100%, like 5%,25%,100%") from None
     return tuple(steps[:-1])
+
+
+def _mirror(text: str, settings: Settings) -> int:
+    """Return the percentage. Raises Misused when the text has none that makes sense, or pods serve both versions."""
+    number = text.strip().removesuffix("%")
+    if not number.isdecimal() or not 1 <= int(number) <= 100:
+        raise Misused(f"--mirror {text!r}: write one percentage, like 20%")
+    if settings.triton.rollout != "blue-green":
+        raise Misused(
+            "--mirror sends copies to pods of the new release alone, which triton.rollout: blue-green has; leave it out"
+        )
+    return int(number)
 
 
 def _slos(settings: Settings) -> dict[str, float]:

@@ -53,7 +53,8 @@ class Result:
 class Wanted:
     """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
     `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
-    `on_fleets`: the models of the stack's fleets, where it has several.
+    `on_fleets`: the models of the stack's fleets, where it has several; `mirror`: of how many percent of the requests a
+    release on pods of its own gets copies before the first step, 0 of none.
     """
 
     stack: str
@@ -61,6 +62,7 @@ class Wanted:
     slo_p95_ms: Mapping[str, float] = field(default_factory=dict)
     replay: Replay | None = None
     on_fleets: frozenset[str] | None = None
+    mirror: int = 0
 
 
 class Controller:

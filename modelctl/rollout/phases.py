@@ -99,7 +99,14 @@ class Phases:
             for change in self._rollout.changes:
                 golden = self._new.golden(change.model)
                 tolerance = golden.tolerance if golden is not None else 0.0
-                self._site.replay.compare(change, tolerance, self._site.fleet, self._site.check, self._site.tell)
+                self._site.replay.compare(
+                    change,
+                    tolerance,
+                    (self._site.fleet, self._site.fleet),
+                    f"version {change.old}",
+                    self._site.check,
+                    self._site.tell,
+                )
         return self._next_share()
 
     def _canary(self) -> Rollout:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.repository.golden import Golden, Tensor
-from modelctl.rollout.fleet import Fleet
+from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.pod_client import PodClient, PodDown, PodHangs, PodOverloaded, PodProblem, PodRefuses
 from modelctl.store.journal import Change
 from modelctl.store.manifest import Manifest
@@ -95,9 +95,18 @@ class Replay:
             raise ReplayError("the file of requests to replay:\n" + "\n".join(unknown))
 
     def compare(
-        self, change: Change, tolerance: float, fleet: Fleet, check: Callable[[], None], tell: Callable[[str], None]
+        self,
+        change: Change,
+        tolerance: float,
+        fleets: tuple[Fleet, Fleet],
+        old_name: str,
+        check: Callable[[], None],
+        tell: Callable[[str], None],
     ) -> None:
         """Ask both versions, and tell what came of it; `check` as in `Site`.
+
+        `fleets`: the pods of the old version and those of the new one, which are the same where pods serve both. `old_name`:
+        what people call the old one.
 
         Raises Differs, PodProblem, FleetError, and ReplayError where the old version refuses every request.
         """
@@ -109,7 +118,7 @@ class Replay:
         old_ms, new_ms = [], []
         for line, request in self.requests.get(change.model, ()):
             check()
-            asked = _ask_both(fleet, request, (change.old, change.new), turn=compared)
+            asked = _ask_both(fleets, request, (change.old, change.new), turn=compared)
             if isinstance(asked.old, PodRefuses):
                 refused.append(f"line {line}: {asked.old}")
                 continue
@@ -120,7 +129,7 @@ class Replay:
                 differing.append(f"line {line}: {difference}")
         if refused and not compared:
             raise ReplayError(
-                f"{change.model} version {change.old} refuses all of its {len(refused)} requests to replay, or no pod has "
+                f"{change.model}: {old_name} refuses all of its {len(refused)} requests to replay, or no pod has "
                 f"time for them, so that nothing is compared; the first: {refused[0]}; mend the file, or wait, and run "
                 "the same command again, it goes on, or undo the rollout with `modelctl rollout --back`"
             )
@@ -130,13 +139,13 @@ class Replay:
         share = len(differing) / compared
         said = (
             f"{change.model} version {change.new} answers {len(differing)} of {compared} replayed requests otherwise than "
-            f"version {change.old}, {self.may_differ * 100:.3g}% may"
+            f"{old_name}, {self.may_differ * 100:.3g}% may"
         )
         if share > self.may_differ:
             raise Differs(f"{said}; the first: {differing[0]}")
-        why = f"version {change.old} refused them, or the pods had no time"
+        why = f"{old_name} refused them, or the pods had no time"
         left_out = f"; {len(refused)} more are left out: {why}" if refused else ""
-        tell(f"{said}; median {median(new_ms):.1f} ms, version {change.old} {median(old_ms):.1f} ms{left_out}")
+        tell(f"{said}; median {median(new_ms):.1f} ms, {old_name} {median(old_ms):.1f} ms{left_out}")
 
 
 @dataclass(frozen=True)
@@ -147,33 +156,43 @@ class _Asked:
     new_ms: float
 
 
-def _ask_both(fleet: Fleet, request: Request, versions: tuple[int, int], turn: int) -> _Asked:
-    """Ask the old and the new version on one pod, another one each turn, and each version first every other turn.
+def _ask_both(fleets: tuple[Fleet, Fleet], request: Request, versions: tuple[int, int], turn: int) -> _Asked:
+    """Ask the old and the new version on a pod of each, others each turn, and each version first every other turn.
 
-    A pod that is overloaded or hangs says nothing of its versions: another one is asked. Where none has time, both answers
-    are PodOverloaded.
+    A pod that is overloaded or hangs says nothing of its versions: others are asked. Where none has time, both answers are
+    PodOverloaded.
     """
-    pods = [pod for pod in fleet.pods() if pod.serves(request.model)]
+    pairs = _pairs(*fleets, request.model)
     down = PodDown("no pod answers")
     busy: PodOverloaded | None = None
-    for number in range(len(pods)):
+    for number in range(len(pairs)):
+        pods = pairs[(turn + number) % len(pairs)]
+        answers: list[tuple[dict[str, Any] | PodRefuses, float]] = []
+        order = (0, 1) if turn % 2 else (1, 0)
         try:
-            with PodClient(pods[(turn + number) % len(pods)]) as client:
-                answers: dict[int, tuple[dict[str, Any] | PodRefuses, float]] = {}
-                for version in versions if turn % 2 else reversed(versions):
+            for which in order:
+                with PodClient(pods[which]) as client:
                     began = time.monotonic()
-                    answers[version] = (_answer(client, version, request), (time.monotonic() - began) * 1000)
+                    answer = _answer(client, versions[which], request)
+                    answers.append((answer, (time.monotonic() - began) * 1000))
         except PodDown as error:
             down = error
             continue
         except (PodHangs, PodOverloaded) as error:
             busy = PodOverloaded(str(error))
             continue
-        (old, old_ms), (new, new_ms) = answers[versions[0]], answers[versions[1]]
+        (old, old_ms), (new, new_ms) = answers[order[0]], answers[order[1]]
         return _Asked(old, new, old_ms, new_ms)
     if busy is not None:
         return _Asked(busy, busy, 0.0, 0.0)
     raise down
+
+
+def _pairs(old: Fleet, new: Fleet, model: str) -> list[tuple[Pod, Pod]]:
+    """Return each pod that serves the model with one of the other fleet, or with itself where one serves both versions."""
+    olds, news = ([pod for pod in fleet.pods() if pod.serves(model)] for fleet in (old, new))
+    number = max(len(olds), len(news)) if olds and news else 0
+    return [(olds[at % len(olds)], news[at % len(news)]) for at in range(number)]
 
 
 def _answer(client: PodClient, version: int, request: Request) -> dict[str, Any] | PodRefuses:

@@ -49,10 +49,11 @@ def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> st
     """Select the series of a metric of Envoy for the routes to Triton, of one protocol or of both.
 
     Envoy Gateway calls their clusters `httproute/<namespace>/<route>/rule/<index>`, or `grpcroute/…`; a route is called like
-    its model.
+    its model. Left out are `…/rule/<index>-mirror-<index>`, of copies for a candidate: no client waits for those.
     """
     kinds = "(http|grpc)" if protocol is None else protocol
-    own = (f'namespace="{GATEWAY_NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{kinds}route/{TRITON_NAMESPACE}/.+"')
+    clusters = f"{kinds}route/{TRITON_NAMESPACE}/.+/rule/[^-]+"
+    own = (f'namespace="{GATEWAY_NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{clusters}"')
     return f"{name}{{{','.join([*own, *matchers])}}}"
 
 

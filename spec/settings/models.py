@@ -155,6 +155,11 @@ class Candidate(Section):
         description="its part of the requests that come through the gateway, for each model that both releases have; "
         "without it: 0, so that it is loaded and nobody asks it",
     )
+    mirror_percent: Annotated[int, between(0, 100, "percent")] = Field(
+        default=0,
+        description="the part of the requests of each model that both releases have of which the gateway sends it a copy, "
+        "while percent is 0; its answers are dropped, and clients have those of `release`; without it: 0",
+    )
     pods: Annotated[int, between(1, 1000, "pods")] | None = Field(
         default=None,
         description="with an autoscaler, the fewest pods of each of the two releases, which is how many there were when the "
@@ -166,6 +171,16 @@ class Candidate(Section):
         """Refuse the previous release of a candidate: it would replace models.release."""
         if self.release.previous is not None:
             yield at.problem("release.previous", "a candidate comes after models.release, whichever that is; remove it")
+
+    @rule
+    def _copies_come_before_requests(self, at: Place) -> Iterator[Problem]:
+        """Refuse copies for a candidate that has requests of its own: what it does with either could not be told apart."""
+        if self.mirror_percent and self.percent:
+            yield at.problem(
+                "mirrorPercent",
+                f"the candidate has {self.percent} % of the requests, and copies are for one that nobody asks; remove it, "
+                "or set percent: 0",
+            )
 
 
 class Fetcher(Section):

@@ -68,6 +68,8 @@ UNTRIED: Mapping[str, str] = {
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
     "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
     "bad one is taken back by itself": _DISRUPTIVE,
+    "a release gets [copies of live requests](blue-green.md#copies-of-requests) and is judged by them before a client has "
+    "an answer of it": "it needs clients of the gateway, and twice the pods",
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
     "time": _DISRUPTIVE,

@@ -81,7 +81,7 @@ def _release(settings: Settings) -> str | None:
 
 def _candidate(settings: Settings) -> Candidate | None:
     tried = settings.models.candidate
-    return Candidate(tried.release.id, tried.percent) if tried is not None else None
+    return Candidate(tried.release.id, tried.percent, tried.mirror_percent) if tried is not None else None
 
 
 def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:

@@ -46,10 +46,11 @@ class ModelChange:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A release on pods of its own, with its part of the requests in percent."""
+    """A release on pods of its own, with its part of the requests, and of copies of them, in percent."""
 
     release: str
     percent: int
+    mirrored: int
 
 
 @dataclass(frozen=True)

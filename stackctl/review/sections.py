@@ -221,9 +221,10 @@ def _or_none(release: str | None) -> str:
 
 
 def _candidate(candidate: Candidate | None) -> str:
-    return (
-        f"{code(_name(candidate.release))} with {candidate.percent} % of the requests" if candidate is not None else "none"
-    )
+    if candidate is None:
+        return "none"
+    copies = f" and copies of {candidate.mirrored} %" if candidate.mirrored else ""
+    return f"{code(_name(candidate.release))} with {candidate.percent} % of the requests{copies}"
 
 
 def _model(change: ModelChange) -> str:

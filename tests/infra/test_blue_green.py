@@ -6,7 +6,9 @@ import pytest
 
 from infra.serving import routes
 from infra.serving.triton import FleetArgs, reader_accounts, values
+from infra.serving.triton_values import Drain
 from infra.serving.worker import asked_of
+from tests import crds
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
@@ -37,6 +39,27 @@ def shares(changes: dict[str, Any]) -> dict[str, dict[str, int | None]]:
 )
 def test_a_model_of_both_is_shared_by_the_candidates_part(changes: dict[str, Any], weights: dict[str, int | None]) -> None:
     assert shares(changes)["classify"] == weights
+
+
+@pytest.mark.parametrize(("slot", "other"), [("blue", "triton-green"), ("green", "triton-blue")])
+def test_a_candidate_that_nobody_asks_gets_copies_by_every_rule_of_the_models_of_both(slot: str, other: str) -> None:
+    copied = {"models.slot": slot, "models.candidate.percent": 0, "models.candidate.mirrorPercent": 20}
+    made = settings({**WITH_CANDIDATE, **copied})
+    assert made.gateway is not None
+    found: dict[str, list[Any]] = {}
+    for model in routes.routed(made.models, made.gateway, made.each_fleet):
+        for manifest in routes.manifests([model], Drain(30, 60)):
+            assert crds.problems("gateway-helm", manifest) == []
+            for rule in manifest["spec"].get("rules", []):
+                filters = [one["requestMirror"] for one in rule.get("filters", []) if one["type"] == "RequestMirror"]
+                found.setdefault(f"{manifest['kind']} {model.name}", []).append(filters)
+    http, grpc = ([{"backendRef": {"name": other, "port": port}, "percent": 20}] for port in (8000, 8001))
+    assert found == {
+        "HTTPRoute classify": [http],
+        "GRPCRoute classify": [grpc],
+        "HTTPRoute detect": [[]],
+        "GRPCRoute detect": [[]],
+    }
 
 
 def test_models_that_one_of_them_has_alone_are_not_shared() -> None:

@@ -16,6 +16,7 @@ from tests.repository.workflows.stand_ins import StandIns
 
 _GROUPS = {"make --no-print-directory slow-groups": ("keda hpa\n", 0)}
 NEWEST = ROOT / "tests" / "slow_tests.txt"
+E2E = ROOT / "tests" / "system" / "e2e"
 _IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 
@@ -111,14 +112,20 @@ def test_what_is_recorded_names_a_revision_and_a_group() -> None:
     assert [line for line in lines if not form.fullmatch(line)] == []
 
 
-def test_each_group_is_a_file_that_make_e2e_leaves_out_and_has_a_job_every_night() -> None:
+def test_each_group_is_files_that_make_e2e_leaves_out_and_has_a_job_every_night() -> None:
     said = subprocess.run(
         ["make", "--no-print-directory", "slow-groups"], cwd=ROOT, check=True, capture_output=True, text=True
     )
     groups = said.stdout.split()
     asked = subprocess.run(["make", "--dry-run", "e2e"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    files = [f"tests/system/e2e/test_{group}.py" for group in groups]
-    assert [file for file in files if not (ROOT / file).is_file() or f"--ignore {file}" not in asked] == []
+    for group in groups:
+        own = [*E2E.glob(f"test_{group}.py"), *E2E.glob(f"test_{group}_*.py")]
+        files = sorted(str(file.relative_to(ROOT)) for file in own)
+        assert files and [file for file in files if f"--ignore {file} " not in asked] == [], group
+        run = subprocess.run(
+            ["make", "--dry-run", "e2e-slow", f"GROUP={group}"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+        assert [word for word in run.split() if word.startswith("tests/")] == files
     nightly = workflow_files.load("nightly")["jobs"]["slow"]["strategy"]["matrix"]["group"]
     assert nightly == [*groups, "properties"]
 

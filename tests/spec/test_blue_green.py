@@ -128,6 +128,15 @@ NO_ROOM = (
             "models.candidate.release.bytes: with models.candidate: 1000000000000 bytes make a pod ask for",
         ),
         ({"models.candidate.percent": 101}, "models.candidate.percent: 101 is out of range; use 0 to 100 percent"),
+        (
+            {"models.candidate.mirrorPercent": 20},
+            "models.candidate.mirrorPercent: the candidate has 5 % of the requests, and copies are for one that nobody "
+            "asks; remove it, or set percent: 0",
+        ),
+        (
+            {"models.candidate.percent": 0, "models.candidate.mirrorPercent": 101},
+            "models.candidate.mirrorPercent: 101 is out of range; use 0 to 100 percent",
+        ),
         ({"models.slot": "red"}, "models.slot: 'red' is not a choice; use blue or green"),
     ],
 )
@@ -136,16 +145,28 @@ def test_mistakes(changes: dict[str, Any], said: str) -> None:
     assert found.startswith(said)
 
 
-@pytest.mark.parametrize(("percent", "torn"), [(0, False), (5, True), (100, False)])
-def test_sequences_are_not_shared(percent: int, torn: bool) -> None:
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({"percent": 0}, None),
+        (
+            {"percent": 5},
+            "percent: 5 would tear the sequences of classify apart, whose requests belong to one server; give 0 or 100",
+        ),
+        ({"percent": 100}, None),
+        (
+            {"percent": 0, "mirrorPercent": 100},
+            "mirrorPercent: 100 would tear the sequences of classify apart, whose requests belong to one server; give 0",
+        ),
+    ],
+)
+def test_sequences_are_not_shared(shares: dict[str, int], said: str | None) -> None:
     sequence = {"strategy": "direct"}
     serving = {"classify": {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40, "sequence": sequence}}
-    found = complaints({**WITH_CANDIDATE, "models.serving": serving, "models.candidate.percent": percent})
-    said = (
-        "models.candidate.percent: 5 would tear the sequences of classify apart, whose requests belong to one server; "
-        "give 0 or 100"
-    )
-    assert (said in found) is torn
+    candidate = {f"models.candidate.{key}": value for key, value in shares.items()}
+    found = complaints({**WITH_CANDIDATE, "models.serving": serving, **candidate})
+    torn = [problem for problem in found if "tear" in problem]
+    assert torn == ([] if said is None else [f"models.candidate.{said}"])
 
 
 def test_a_mistake_of_both_is_told_once() -> None:

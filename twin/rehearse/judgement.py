@@ -90,7 +90,7 @@ _FEWER: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What one step of the preview does. `because`: the properties that change, of a replacement those that force it."""
+    """The effect of one step of the preview. `because`: the properties that change, of a replacement those that force it."""
 
     effect: Effect
     action: str

@@ -5,9 +5,10 @@ On real servers, under load: tests/system/serving/test_blue_green.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.metrics import Counters
 from modelctl.rollout.plan import Refused
 from modelctl.rollout.pod_client import PodClient, PodHangs
+from modelctl.rollout.replay import Replay, ReplayError
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
@@ -62,19 +64,23 @@ class Stage:
     told: dict[str, ServedVersion] = field(default_factory=dict)
     at: dict[int, Callable[[ExitStack, list[Pod]], None]] = field(default_factory=dict)
     tried: list[Pod] = field(default_factory=list)
+    stable: list[Pod] = field(default_factory=list)
+    mirrored: list[int] = field(default_factory=list)
+    limits: Limits = LIMITS
 
-    def rollout(self, release: str | None = None, *, back: bool = False, canary: tuple[int, ...] = ()) -> Any:
+    def rollout(self, release: str | None = None, *, back: bool = False, **wanted: Any) -> Any:
+        """Roll `release` out, or the newer one, with these other fields of Wanted."""
         self.tried = [self.pods.enter_context(answering_pod(lambda _: out(self.answer)))]
         fleets: dict[str, Fleet] = {
-            "triton-blue": IdleFleet([], self.old.id, self.told),
+            "triton-blue": IdleFleet(self.stable, self.old.id, self.told),
             "triton-green": IdleFleet(self.tried, self.new.id),
         }
         rolled = BlueGreen(
             self.file,
             self.store,
             Platform(fleets.__getitem__, self.up, lambda: None),
-            Wanted("dev", canary, self.slos),
-            LIMITS,
+            Wanted("dev", slo_p95_ms=self.slos, **wanted),
+            self.limits,
         )
         return rolled.back() if back else rolled.rollout(release or self.new.id)
 
@@ -83,6 +89,7 @@ class Stage:
         assert models.release is not None
         tried = models.candidate
         self.ups.append((models.slot, models.release.id, tried and tried.release.id, tried and tried.percent))
+        self.mirrored.append(tried.mirror_percent if tried is not None else 0)
         if tried is not None and tried.percent in self.at:
             self.at[tried.percent](self.pods, self.tried)
         if len(self.ups) == self.killed:
@@ -133,6 +140,89 @@ def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
     assert result.outcome is Outcome.NO_TRAFFIC
     assert result.reason == "not enough requests to judge by in 0 s at 5 %: adder version 2 got 0 of 100 requests"
     assert [percent for *_, percent in stage.ups] == [0, 5, None]
+
+
+def test_copies_that_are_too_few_take_it_back_before_anybody_has_asked_it(stage: Stage) -> None:
+    before = stage.file.read_text()
+    result = stage.rollout(mirror=20, canary=(5,))
+    assert result.outcome is Outcome.NO_TRAFFIC
+    assert result.reason == "not enough requests to judge by in 0 s by copies of 20 %: adder version 2 got 0 of 100 requests"
+    assert [percent for *_, percent in stage.ups] == [0, 0, None]
+    assert stage.mirrored == [0, 20, 0]
+    assert stage.file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"), [(0.0, None), (0.1, "adder version 2: 20 of 200 (10.0%) requests failed, 0.1% may (release ")]
+)
+def test_copies_are_judged_beside_the_requests_that_the_release_answers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, failing: float, reason: str | None
+) -> None:
+    looks: Counter[str] = Counter()
+
+    def counters(client: PodClient) -> dict[Any, Counters]:
+        """200 requests more at each look, of 1 to 1.02 ms, of which a share failed, those of the release none."""
+        version = 1 if client.pod.name == "old" else 2
+        looks[client.pod.name] += 1
+        number = 200.0 * looks[client.pod.name]
+        bad = number * failing if version == 2 else 0.0
+        return {
+            ("adder", version): Counters(number - bad, bad, duration_us=number * (1000 + looks[client.pod.name] % 3 * 10))
+        }
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    stage.stable = [stage.pods.enter_context(answering_pod(lambda _: out(1.0), "old"))]
+    stage.limits = replace(LIMITS, canary=30)
+    result = stage.rollout(mirror=100)
+    shares = [percent for *_, percent in stage.ups]
+    if reason is None:
+        assert (result.outcome, shares, stage.mirrored) == (Outcome.DONE, [0, 0, 100, None], [0, 100, 0, 0])
+        assert looks["old"] > 747 / 200, "as many as it takes to tell"
+    else:
+        assert (result.outcome, shares, stage.mirrored) == (Outcome.UNDONE, [0, 0, None], [0, 100, 0])
+        assert result.reason.startswith(reason)
+
+
+def test_a_release_that_answers_a_replayed_request_otherwise_is_never_asked_by_clients(stage: Stage, tmp_path: Path) -> None:
+    file = tmp_path / "requests.jsonl"
+    file.write_text('{"model": "adder", "inputs": {"IN": {"datatype": "FP32", "shape": [1, 1], "data": [3.0]}}}\n')
+    stage.stable = [stage.pods.enter_context(answering_pod(lambda _: out(2.0), "old"))]
+    result = stage.rollout(replay=Replay.read(file, 0.0), mirror=20, canary=(5,))
+    assert (result.outcome, [percent for *_, percent in stage.ups], stage.mirrored) == (Outcome.UNDONE, [0, None], [0, 0])
+    assert result.reason == (
+        f"adder version 2 answers 1 of 1 replayed requests otherwise than release {stage.old.id}, 0% may; the first: "
+        "line 1: OUT[0] is 1.0, expected 2.0 (tolerance 1e-05)"
+    )
+    file.write_text(file.read_text().replace("adder", "adderr"))
+    with pytest.raises(ReplayError, match="has no model 'adderr', but adder"):
+        stage.rollout(replay=Replay.read(file, 0.0))
+
+
+def test_one_that_had_requests_gets_no_copies_when_it_goes_on(stage: Stage) -> None:
+    stage.killed = 2
+    with pytest.raises(Killed):
+        stage.rollout(mirror=20)
+    stage.killed = None
+    candidate.give(stage.file, 100)  # as far as it could have come
+    assert stage.rollout(mirror=20).outcome is Outcome.DONE
+    assert stage.mirrored == [0, 20, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("mirror", "rollout", "said"),
+    [
+        ("0%", "blue-green", "--mirror '0%': write one percentage, like 20%"),
+        ("5%,20%", "blue-green", "--mirror '5%,20%': write one percentage, like 20%"),
+        ("20%", "rolling", "--mirror sends copies to pods of the new release alone, which triton.rollout: blue-green has"),
+    ],
+)
+def test_copies_that_cannot_be(stage: Stage, mirror: str, rollout: str, said: str) -> None:
+    stage.file.write_text(stage.file.read_text().replace("rollout: blue-green", f"rollout: {rollout}"))
+    asked = command.Asked(
+        "dev", "x", stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0, mirror=mirror
+    )
+    with pytest.raises(command.Misused, match=said):
+        command.rollout(asked, BUCKET, None, "triton", None)
 
 
 @pytest.mark.parametrize("percent", [5, 100])

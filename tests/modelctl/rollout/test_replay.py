@@ -70,8 +70,9 @@ def _replayed(tmp_path: Path, old: list[Answer], new: list[Answer], lines: int =
             stack.enter_context(answering_pod(lambda path: next(answers[path.split("/")[-2]]), f"pod-{number}"))
             for number in range(pods)
         ]
+        fleet = IdleFleet(each)
         Replay.read(_file(tmp_path, *[LINE] * lines), 0).compare(
-            Change(model="a", old=1, new=2), 1e-5, IdleFleet(each), lambda: None, told.append
+            Change(model="a", old=1, new=2), 1e-5, (fleet, fleet), "version 1", lambda: None, told.append
         )
     return [re.sub(r"\d+\.\d ms", "… ms", line) for line in told]
 
@@ -95,8 +96,9 @@ def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.M
         raise PodHangs("pod-0: no answer in time")
 
     monkeypatch.setattr(PodClient, "infer", hangs)
+    fleet = IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key="k")])
     asked = _ask_both(
-        IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key="k")]),
+        (fleet, fleet),
         Request.model_validate_json(LINE),
         (1, 2),
         0,
@@ -104,6 +106,27 @@ def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.M
     assert [(type(answer), str(answer)) for answer in (asked.old, asked.new)] == [
         (PodOverloaded, "pod-0: no answer in time")
     ] * 2
+
+
+def test_pods_of_their_own_are_asked_for_each_version_even_where_both_have_one_number(tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        answering_pod(lambda _: out(1.0), "old") as old,
+        answering_pod(lambda _: out(7.0), "new") as new,
+        pytest.raises(Differs) as error,
+    ):
+        Replay.read(_file(tmp_path, LINE), 0).compare(
+            Change(model="a", old=1, new=1),
+            0.0,
+            (IdleFleet([old]), IdleFleet([new])),
+            "release x",
+            lambda: None,
+            told.append,
+        )
+    assert str(error.value) == (
+        "a version 1 answers 1 of 1 replayed requests otherwise than release x, 0% may; the first: line 1: OUT[0] is 7.0, "
+        "expected 1.0 (tolerance 0)"
+    )
 
 
 def test_an_error_of_the_new_version_alone_is_a_difference(tmp_path: Path) -> None:
@@ -163,13 +186,14 @@ def picky() -> Iterator[Pod]:
 def test_requests_that_the_old_version_refuses_all_compare_nothing_and_stop_it(picky: Pod, tmp_path: Path) -> None:
     replay = Replay.read(_file(tmp_path, "", LINE, LINE), 0)
     told: list[str] = []
+    fleet = IdleFleet([picky])
     with pytest.raises(ReplayError) as error:
-        replay.compare(Change(model="a", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)
+        replay.compare(Change(model="a", old=1, new=2), 0.0, (fleet, fleet), "version 1", lambda: None, told.append)
     assert str(error.value) == (
-        "a version 1 refuses all of its 2 requests to replay, or no pod has time for them, so that nothing is compared; the "
-        "first: line 2: pod: unexpected inference input 'X' for model 'a'; mend the file, or wait, and run the "
+        "a: version 1 refuses all of its 2 requests to replay, or no pod has time for them, so that nothing is compared; "
+        "the first: line 2: pod: unexpected inference input 'X' for model 'a'; mend the file, or wait, and run the "
         "same command again, it goes on, or undo "
         "the rollout with `modelctl rollout --back`"
     )
-    replay.compare(Change(model="b", old=1, new=2), 0.0, IdleFleet([picky]), lambda: None, told.append)
+    replay.compare(Change(model="b", old=1, new=2), 0.0, (fleet, fleet), "version 1", lambda: None, told.append)
     assert told == ["b: no request to replay"]

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import measurement, results_page
 from benchmarks.batching import ARTICLES_DELAYS_US, TUNED, _variants, times
+from benchmarks.gateway import Protocol, Run, Way, added
 from modelctl.repository.load import load
 from modelctl.tune import evidence
 from modelctl.tune.evidence import Values
@@ -37,6 +38,26 @@ def test_only_batching_differs_between_the_configurations() -> None:
         "no batching": (1, 2, False, [], 0, False),
         "Triton's defaults": (model.config.max_batch_size, 1, True, [], 0, False),
         **{f"articles, {delay} µs": (32, 2, True, [8, 16, 32], delay, False) for delay in ARTICLES_DELAYS_US},
+    }
+
+
+def test_what_the_gateway_adds_is_the_difference_of_each_round() -> None:
+    def run(way: Way, protocol: Protocol, number: int, p50: float, p99: float) -> Run:
+        return Run(way=way, protocol=protocol, round=number, requests=1, p50_ms=p50, p99_ms=p99, late_p95_ms=0.0)
+
+    found = added(
+        [
+            *(run("pod", protocol, number, 1.0, 4.0 + number) for number in (0, 1) for protocol in ("http", "grpc")),
+            *(run("gateway", "http", number, 1.5, 5.0 + number) for number in (1, 0)),
+            *(run("gateway", "grpc", number, 1.25 + number / 2, 4.0 + number) for number in (0, 1)),
+        ]
+    )
+    half = 12.706 * 0.25  # of two rounds that differ by 0.5
+    assert {(one.protocol, one.percentile): one.ms for one in found} == {
+        ("http", "p50"): (0.5, 0.5, 0.5),
+        ("http", "p99"): (1.0, 1.0, 1.0),
+        ("grpc", "p50"): pytest.approx((0.5, 0.5 - half, 0.5 + half)),
+        ("grpc", "p99"): (0.0, 0.0, 0.0),
     }
 
 

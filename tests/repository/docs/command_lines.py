@@ -48,18 +48,24 @@ def has_a_command_line(program: Path) -> bool:
     )
 
 
-@cache
 def help_of(module: str, words: tuple[str, ...]) -> str | None:
     """Return what `python3 -m MODULE WORDS --help` prints, None when it fails. In this process, and with wide lines.
 
     Of the words those count that name a command; the others are its arguments.
     """
+    program = source(module)
+    if program is not None and _is_a_command(program):
+        return _help(module, tuple(_path(module, words)), of_a_command=True)
+    return _help(module, words[:1], of_a_command=False)
+
+
+@cache
+def _help(module: str, words: tuple[str, ...], *, of_a_command: bool) -> str | None:
     with mock.patch.dict("os.environ", {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}):
-        program = source(module)
-        if program is not None and _is_a_command(program):
-            done = run(module, *_path(module, words), "--help")
+        if of_a_command:
+            done = run(module, *words, "--help")
             return done.output if done.exit_code == 0 else None
-        return _help_of_a_module(module, words[:1])
+        return _help_of_a_module(module, words)
 
 
 def _is_a_command(program: Path) -> bool:
@@ -69,13 +75,18 @@ def _is_a_command(program: Path) -> bool:
 def _path(module: str, words: tuple[str, ...]) -> list[str]:
     """The words that lead to a command of a program: as many as there are groups, and one."""
     found: list[str] = []
-    command: object = typer.main.get_command(importlib.import_module(f"{module}.cli").app)
+    command = _commands(module)
     for word in words:
         if not isinstance(command, TyperGroup):
             break
         found.append(word)
         command = command.commands.get(word)
     return found
+
+
+@cache
+def _commands(module: str) -> object:
+    return typer.main.get_command(importlib.import_module(f"{module}.cli").app)
 
 
 def _help_of_a_module(module: str, words: tuple[str, ...]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -15,6 +15,9 @@ from twin.engine import engine, stack_files
 from twin.host import claim, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
+
+if TYPE_CHECKING:
+    from tests.system.e2e.gateway_twin import Gateway
 
 UP_SECONDS = 1800
 """The first `up` on a machine builds the Go programs; every later one takes about a minute."""
@@ -115,6 +118,15 @@ def own_twin(tmp_path: Path) -> Iterator[Twin]:
     """A twin of the test's own, not up yet."""
     with taken_down(Twin(TwinHome(tmp_path / "home"))) as twin:
         yield twin
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Gateway"]:
+    """A twin that is up with a gateway and Prometheus. Tests leave it as they found it."""
+    from tests.system.e2e import gateway_twin, pinned  # only the gateway's tests need the program for it
+
+    with gateway_twin.up(tmp_path_factory.mktemp("gateway") / "home", pinned.GATEWAY) as found:
+        yield found
 
 
 def clone(tmp_path: Path) -> Path:

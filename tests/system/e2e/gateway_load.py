@@ -23,7 +23,7 @@ ANSWERED = "answered"
 _SECONDS = 10.0
 
 Ask = Callable[[], str]
-"""Sends one request and says how it ended: ANSWERED, or in other words."""
+"""Sends one request and says how it ended: ANSWERED (or `by_version`), or in other words."""
 
 
 class Account:
@@ -54,24 +54,30 @@ def infer_path(model: str = MODEL) -> str:
     return f"/v2/models/{model}/infer"
 
 
-def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = None) -> Ask:
+def by_version(version: str) -> str:
+    """How a request ended that this version of the model has answered, where that is asked for."""
+    return f"{ANSWERED} by version {version}"
+
+
+def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
     """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own.
 
-    `named` are their headers, as they are when a request is sent.
+    `named` are their headers, as they are when a request is sent. `versions`: say which one answered.
     """
     client = httpx.Client(trust_env=False, timeout=_SECONDS)
+    url = f"http://{address}{infer_path()}"
 
     def ask() -> str:
         try:
             if reused:
-                answer = client.post(f"http://{address}{infer_path()}", json=BODY, headers=named)
+                answer = client.post(url, json=BODY, headers=named)
             else:
-                answer = httpx.post(
-                    f"http://{address}{infer_path()}", json=BODY, headers=named, trust_env=False, timeout=_SECONDS
-                )
+                answer = httpx.post(url, json=BODY, headers=named, trust_env=False, timeout=_SECONDS)
         except httpx.HTTPError as error:
             return f"{type(error).__name__}: {error}"
-        return ANSWERED if answer.status_code == 200 else f"HTTP {answer.status_code}: {answer.text[:100]}"
+        if answer.status_code != 200:
+            return f"HTTP {answer.status_code}: {answer.text[:100]}"
+        return by_version(answer.json()["model_version"]) if versions else ANSWERED
 
     return ask
 
@@ -84,16 +90,16 @@ def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
     return [tensor]
 
 
-def over_grpc(address: str, *, named: Mapping[str, str] | None = None) -> Ask:
-    """Requests to host:port over gRPC, on one channel, which reconnects by itself; headers as over HTTP."""
+def over_grpc(address: str, *, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
+    """Requests to host:port over gRPC, on one channel, which reconnects by itself; the rest as over HTTP."""
     client, inputs = triton.InferenceServerClient(address), tensors()
 
     def ask() -> str:
         try:
-            client.infer(MODEL, inputs, headers={**headers(MODEL), **(named or {})}, client_timeout=_SECONDS)
+            answer = client.infer(MODEL, inputs, headers={**headers(MODEL), **(named or {})}, client_timeout=_SECONDS)
         except InferenceServerException as error:
             return f"{error.status()}: {error.message()[:100]}"
-        return ANSWERED
+        return by_version(answer.get_response().model_version) if versions else ANSWERED
 
     return ask
 

@@ -375,13 +375,20 @@ def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_request
     assert fewest_until(cluster, lambda: per_pod(cluster, "s2-prometheus") == "1M", unscraped, "asked") == 3
     prometheus.refused = "0"
     cluster.scaled_to("asked", 0)
+    prometheus.refused = None
+    cluster.scaled_to("asked", 1)  # the fallback
+    prometheus.refused = "0"
     cluster.remove_scaled_object("asked")
 
 
 def quickly(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """The ScaledObject for a Deployment of the test's, without the times that it waits for."""
+    """The ScaledObject for a Deployment of the test's, without the times that it waits for.
+
+    But for the time from the first failure to the fallback: a look while KEDA makes its scalers anew after a failure finds
+    none of them active (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977).
+    """
     spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-    return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 1}
+    return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 15}
 
 
 def to_zero(name: str, queue: str) -> dict[str, Any]:

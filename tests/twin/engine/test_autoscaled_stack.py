@@ -131,11 +131,24 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         ("", pinned.OLD_KUBERNETES),
         ("", pinned.LOCAL_DISK),
         ("gateway", {}),
+        ("gateway", pinned.GATEWAY),
+        ("gateway", pinned.BLUE_GREEN),
         ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[0]}),
         ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[1]}),
         ("gateway", {**pinned.FLEETS, "triton-eks:fleets": pinned.TWO_FLEETS[2]}),
     ],
-    ids=["monitoring", "hpa", "upgrades", "delivery", "gateway", "fleets", "both-have-it", "moved"],
+    ids=[
+        "monitoring",
+        "hpa",
+        "upgrades",
+        "delivery",
+        "gateway",
+        "monitored-gateway",
+        "blue-green",
+        "fleets",
+        "both-have-it",
+        "moved",
+    ],
 )
 def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, asked: str, pins: dict[str, object]) -> None:
     stack_files.ask_for_autoscaling(home, asked == "autoscaling")

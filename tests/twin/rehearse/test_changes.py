@@ -84,7 +84,7 @@ def event(label: str, change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judged(seeded: Seeded) -> Finding | None:
-    """What the rehearsal says of the changed resource."""
+    """Return the rehearsal's word on the changed resource."""
     events = [
         event(seeded.resource, seeded.change),
         *({"resourcePreEvent": {"metadata": _same(label, seeded.beside.get(label, {}))}} for label in _OBJECTS),

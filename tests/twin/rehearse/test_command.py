@@ -1,4 +1,4 @@
-"""What a person reads of a rehearsal."""
+"""The page that a person reads of a rehearsal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is judged beside the type and the properties of a step: secrets, what stays in AWS, knock-on replacements, errors."""
+"""Judged beside the type and the properties of a step: secrets, what stays in AWS, knock-on replacements, errors."""
 
 from __future__ import annotations
 

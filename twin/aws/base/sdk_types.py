@@ -23,7 +23,7 @@ from spec.files import write_whole
 from twin.aws.base.errors import UnsupportedType
 
 Alternative = str | list[Any]
-"""What JSON can hold: a scalar's name in Python ("str", "bool", "Any" …), or `["list", alternatives]`,
+"""Say in JSON the type of a value: a scalar's name in Python ("str", "bool", "Any" …), or `["list", alternatives]`,
 `["map", alternatives]`, `["object", name]`."""
 
 

@@ -1,0 +1,176 @@
+"""Rollouts on two Deployments with the real Envoy: the command changes the twin's stack file, and Envoy's weights follow."""
+
+from __future__ import annotations
+
+import collections
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from spec.names import TRITON_NAMESPACE
+from spec.settings import load_stack_file
+from tests.system.e2e import gateway_twin, pinned
+from tests.system.e2e.gateway_load import ANSWERED, Account, Ask, by_version, load, over_grpc, over_http
+from tests.system.e2e.gateway_twin import Gateway, age, until, within_chance
+from twin.cluster.kube_api import object_path
+from twin.engine import stack_files
+from twin.host import processes
+from twin.host.home import REPOSITORY
+
+# Envoy Gateway may have to be built first.
+pytestmark = pytest.mark.timeout(3600)
+STACK = "local"
+OLD, NEW = by_version("1"), by_version("2")
+COPIES = r"(http|grpc)route/triton/classify/rule/\d+-mirror-\d+"
+ROLLOUT_SECONDS = 900.0
+TOLD_SECONDS = 5.0
+"""How long one Envoy may be told of new weights after another."""
+
+
+@dataclass
+class Site:
+    """A twin whose stack file `modelctl rollout` writes, and clients of its gateway."""
+
+    gateway: Gateway
+    stacks: Path
+    directory: Path
+    said: str = ""
+
+    @property
+    def file(self) -> Path:
+        return self.stacks / f"Pulumi.{STACK}.yaml"
+
+    @property
+    def options(self) -> str:
+        return f"--bucket {self.gateway.twin.servers().engine().outputs(STACK)['modelBucket']} --stacks {self.stacks}"
+
+    def release(self, first_line: str = "") -> str:
+        """Release version 2 of classify, with this line before all others of `execute`; its id."""
+        models = self.directory / "models"
+        shutil.rmtree(models, ignore_errors=True)
+        shutil.copytree(REPOSITORY / "models", models, ignore=shutil.ignore_patterns("__pycache__"))
+        (models / "release.yaml").write_text("versions: {classify: 2}\n")
+        code = models / "classify" / "2" / "model.py"
+        head = "    def execute(self, requests):\n"
+        text = code.read_text()
+        assert text.count(head) == 1
+        code.write_text(text.replace(head, head + textwrap.indent(first_line, 8 * " ")))
+        done = self.gateway.twin.shell(f"python -m modelctl release {models} {self.options}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()[0]
+
+    @contextmanager
+    def rollout(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Have `modelctl rollout <arguments>` run while the block lasts, at most until it has ended."""
+        words = " ".join(arguments)
+        limits = "--canary-least-seconds 5 --watch-seconds 5 --canary-seconds 300"
+        log = self.directory / "said"
+        command = f"python -m modelctl rollout {words} --stack {STACK} {limits} {self.options} >{log} 2>&1"
+        script = f'eval "$(python3 -m twin env)" && exec {command}'
+        twin = self.gateway.twin
+        process = subprocess.Popen(["bash", "-c", script], cwd=twin.checkout, env=twin.environment())
+        try:
+            yield process
+            processes.wait_until(lambda: process.poll() is not None, f"modelctl rollout {words}", ROLLOUT_SECONDS)
+        finally:
+            process.terminate()
+            process.wait()
+            self.said = log.read_text()
+
+    def until_said(self, what: str) -> None:
+        log = self.directory / "said"
+        until(lambda: log.exists() and what in log.read_text(), f"{what!r} to be said", ROLLOUT_SECONDS)
+
+    def clients(self) -> list[Ask]:
+        """Four of each protocol, that tell versions apart."""
+        http = [over_http(self.gateway.http, reused=False, versions=True) for _ in range(4)]
+        return [*http, *(over_grpc(self.gateway.grpc, versions=True) for _ in range(4))]
+
+    def weights(self) -> dict[str, list[tuple[str, int]]]:
+        """By protocol, the Services of the route of classify with their weights."""
+        path = object_path("gateway.networking.k8s.io/v1", "{}", TRITON_NAMESPACE, "classify")
+        found = {kind: self.gateway.kube.get(path.format(f"{kind}routes"))["spec"]["rules"][0] for kind in ("http", "grpc")}
+        return {kind: [(one["name"], one.get("weight", 1)) for one in rule["backendRefs"]] for kind, rule in found.items()}
+
+    def deployments(self) -> list[str]:
+        items = self.gateway.kube.get(object_path("apps/v1", "deployments", TRITON_NAMESPACE))["items"]
+        return sorted({item["metadata"]["name"] for item in items} & {"triton-blue", "triton-green"})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One whose release is that of the samples, on triton-blue."""
+    home = tmp_path_factory.mktemp("blue-green")
+    with gateway_twin.up(home / "home", pinned.BLUE_GREEN) as gateway:
+        # As the page of the twin says: what the command writes has to be what this twin adds to its stack.
+        pins = stack_files.pins_file(gateway.twin.home, STACK)
+        pins.write_bytes(stack_files.write_merged(gateway.twin.home, STACK).read_bytes())
+        yield Site(gateway, pins.parent, home)
+
+
+def _accounted(account: Account, *failures: str) -> None:
+    """Every request was answered by one of the versions, but for those that ended with one of these words."""
+    assert account.sent == account.outcomes.total()
+    others = [one for one in account.outcomes if not one.startswith(ANSWERED)]
+    assert [one for one in others if not any(word in one for word in failures)] == [], account.outcomes
+
+
+@pytest.mark.parametrize(
+    ("first_line", "options", "why", "failures"),
+    [
+        ("import time; time.sleep(0.03)\n", "--mirror 100% --canary 50%,100%", "ms in the model, release ", ()),
+        (
+            "if np.random.random() < 0.2: raise pb_utils.TritonModelException('one in five')\n",
+            "--canary 50%,100%",
+            "requests failed, 0.1% may (release ",
+            ("one in five",),
+        ),
+    ],
+    ids=["copies are slower", "requests fail"],
+)
+def test_a_bad_release_is_taken_back_by_itself(
+    site: Site, first_line: str, options: str, why: str, failures: tuple[str, ...]
+) -> None:
+    before = site.file.read_text()
+    release = site.release(first_line)
+    with load(*site.clients(), rate=12) as account, site.rollout(release, options) as rollout:
+        pass
+    assert rollout.returncode == 1, site.said
+    assert why in site.said.splitlines()[-1], site.said
+    assert site.file.read_text() == before
+    _accounted(account, *failures)
+    assert (NEW in account.outcomes) is bool(failures), "an answer of copies is dropped"
+    assert account.outcomes[OLD] > 100
+    assert site.weights() == {"http": [("triton-blue", 1)], "grpc": [("triton-blue", 1)]}
+    assert site.deployments() == ["triton-blue"]
+    assert {ask() for ask in site.clients()} == {OLD}
+
+
+def test_a_right_release_gets_copies_then_half_of_the_requests_then_all_and_none_fails(site: Site) -> None:
+    release = site.release()
+    with load(*site.clients(), rate=12) as account, site.rollout(release, "--mirror 100% --canary 50%,100%") as rollout:
+        site.until_said("gets 50 % of the requests")
+        assert set(account.outcomes) == {OLD}, "an answer of copies is dropped"
+        copied = site.gateway.counted("envoy_cluster_upstream_rq_total", COPIES)
+        until(lambda: account.outcomes[NEW] > 0, "a request of a client to reach the new release", ROLLOUT_SECONDS)
+        age(TOLD_SECONDS)
+        half = collections.Counter(account.outcomes)
+        site.until_said("gets 100 % of the requests")
+        half = collections.Counter(account.outcomes) - half
+        assert site.weights() == {kind: [("triton-blue", 50), ("triton-green", 50)] for kind in ("http", "grpc")}
+    assert rollout.returncode == 0, site.said
+    _accounted(account)
+    assert copied >= 747, "as many copies as it takes to tell"
+    assert within_chance(half[NEW], half.total(), 0.5), half
+    assert site.weights() == {"http": [("triton-green", 1)], "grpc": [("triton-green", 1)]}
+    until(lambda: site.deployments() == ["triton-green"], "the old pods to be gone", 120)
+    assert {ask() for ask in site.clients()} == {NEW}
+    models = load_stack_file(site.file).models
+    assert models.release is not None
+    assert (models.slot, models.release.id, models.candidate) == ("green", release, None)

@@ -1,0 +1,71 @@
+"""A state of `prod` in the form of the official providers: without a change in the program nothing differs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.paths import ROOT
+from tests.twin.rehearse.official_state import as_official
+from twin.plugins import differences
+from twin.plugins.aws import AwsProvider
+from twin.plugins.provider import Resource
+from twin.rehearse import state
+
+REGISTERED = json.loads((ROOT / "tests/system/component/snapshots/prod.json").read_text())["resources"]
+_LOG: Any = None
+
+
+def _texts(value: Any) -> Any:
+    """The inputs with JSON as the text that it is, which a snapshot has as objects."""
+    if isinstance(value, dict):
+        return (
+            json.dumps(value["(JSON text)"])
+            if "(JSON text)" in value
+            else {key: _texts(item) for key, item in value.items()}
+        )
+    return [_texts(item) for item in value] if isinstance(value, list) else value
+
+
+def _exported() -> list[dict[str, Any]]:
+    resources = []
+    for label, entry in REGISTERED.items():
+        name, _, type_ = label.removesuffix(")").partition(" (")
+        if type_.startswith(("aws:", "kubernetes:helm.sh/v3")):
+            urn = f"urn:pulumi:prod::triton-eks::{type_}::{name}"
+            outputs = {"arn": "arn:aws:eks:us-west-2:123456789012:thing"}
+            resources.append({"urn": urn, "type": type_, "inputs": _texts(entry["inputs"]), "outputs": outputs})
+    return resources
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """By URN, the inputs that the twin's engine gets from a state in the official form, and those that the program gives."""
+    exported = _exported()
+    path = Path(tmp_path_factory.mktemp("state")) / "prod.json"
+    path.write_text(json.dumps(as_official({"version": 3, "deployment": {"resources": exported}})))
+    made = state.importable(state.read(path), {}, "{}", "salt")["deployment"]["resources"]
+    return {new["urn"]: (old["inputs"], new["inputs"]) for old, new in zip(made, exported, strict=True)}
+
+
+def test_no_resource_of_aws_differs(imported: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    provider = AwsProvider(_LOG)
+    compared = 0
+    for urn, (old, new) in imported.items():
+        _, _, type_, name = urn.split("::", 3)
+        if type_.startswith("aws:"):
+            resource = Resource(urn, type_, name)
+            checked, failures = provider.check(resource, old, new, b"seed" * 8)
+            assert failures == [], urn
+            assert provider.diff(resource, old, checked, {}).changes == [], urn
+            compared += 1
+    assert compared > 100
+
+
+def test_no_release_differs(imported: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    releases = {urn: inputs for urn, inputs in imported.items() if "helm.sh" in urn}
+    assert len(releases) == 10
+    assert [urn for urn, (old, new) in releases.items() if differences.changes(old, new)] == []
