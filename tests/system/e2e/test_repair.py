@@ -11,6 +11,7 @@ import pytest
 
 from tests.system.e2e import account
 from tests.system.e2e.conftest import UP_SECONDS, Twin, clone
+from tests.system.e2e.watched_end import WatchedEnd
 from twin.engine import engine
 from twin.host import processes
 
@@ -129,10 +130,14 @@ def test_two_twins_run_side_by_side(twin: Twin, own_twin: Twin) -> None:
     assert urls[0] != urls[1]
 
 
-def test_destroy_leaves_nothing_in_the_account_nor_in_the_cluster(own_twin: Twin) -> None:
+def test_destroy_loses_no_request_and_leaves_nothing_in_the_account_nor_in_the_cluster(own_twin: Twin) -> None:
     own_twin.up()
-    done = own_twin.shell("pulumi destroy --yes --stack local --non-interactive")
+    with WatchedEnd(own_twin.servers().cluster()) as seen:
+        processes.wait_until(lambda: seen.outcomes["answered"] >= 20, "the clients to be answered", 60)
+        done = own_twin.shell("pulumi destroy --yes --stack local --non-interactive")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert set(seen.outcomes) <= {"answered", "shed"}, seen.outcomes
+    assert (seen.drained, seen.missed) == (True, set())
     servers = own_twin.servers()
     assert [r["type"] for r in servers.engine().resources("local") if r["type"] != "pulumi:pulumi:Stack"] == []
     assert account.leftovers(servers.aws_url) == {}
