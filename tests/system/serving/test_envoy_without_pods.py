@@ -1,4 +1,4 @@
-"""Ask a real Envoy what it counts of requests without a pod: Envoy Gateway makes such a route answer 503 by itself.
+"""Ask a real Envoy what it counts of requests without a pod: Envoy Gateway makes such a route answer 503 by itself."""
 
 from __future__ import annotations
 
