@@ -168,6 +168,26 @@ def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
             assert refusals == {"HTTP 429" if protocol == "http" else "StatusCode.UNAVAILABLE"}
 
 
+def test_each_envoy_counts_a_model_once_over_http_and_once_over_grpc(gateway: Gateway) -> None:
+    """However many paths and methods it has: what `clientRates` says rests on it."""
+    routes = {kind: f"{kind}route/{TRITON_NAMESPACE}/{MODEL}" for kind in ("grpc", "http")}
+    with gateway.routed(gateway.model(decoupled=True)):
+        for pod in gateway.envoys():
+            url = f"http://{listens(pod)}:19000/config_dump?resource=dynamic_route_configs"
+            hosts = [
+                host
+                for config in httpx.get(url, trust_env=False).json()["configs"]
+                for host in config["route_config"].get("virtual_hosts", [])
+            ]
+            limited = [
+                route["name"].partition("/rule/")[0]
+                for host in hosts
+                for route in host["routes"]
+                if "envoy.filters.http.local_ratelimit" in route.get("typed_per_filter_config", {})
+            ]
+            assert sorted(name for name in limited if name in routes.values()) == sorted(routes.values())
+
+
 def test_a_server_that_hangs_costs_a_request_its_time_and_is_not_asked_twice(gateway: Gateway) -> None:
     limit = gateway.serving().longest_request_seconds
     pids = [gateway.process(pod, "triton") for pod in gateway.tritons()]
