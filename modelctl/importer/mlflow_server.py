@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -110,7 +111,7 @@ def fetch(uri: str, server: str, directory: Path) -> None:
                 f"`mlflow artifacts download --artifact-uri {uri} --dst-path DIR`, and import the directory"
             )
         root = location.removeprefix(_KEPT_BY_THE_SERVER).strip("/")
-        files = list(mlflow.files(root, PurePosixPath()))
+        files = list(islice(mlflow.files(root, PurePosixPath()), _MOST_FILES + 1))
         if len(files) > _MOST_FILES:
             raise NotImported(f"{uri}: has more than {_MOST_FILES} files; name the directory of a model")
         if not files:
