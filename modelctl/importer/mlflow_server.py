@@ -137,6 +137,12 @@ class _Server:
             )
         self._url = url.rstrip("/")
         token, user = os.environ.get("MLFLOW_TRACKING_TOKEN"), os.environ.get("MLFLOW_TRACKING_USERNAME")
+        if token and not user and re.fullmatch(r"[!-~]+", token) is None:
+            # httpx would say it with the token in its sentence.
+            raise NotImported(
+                "MLFLOW_TRACKING_TOKEN: has a space, a line's end or another character that no header takes; set it to the "
+                "token alone"
+            )
         auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
         headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
         self._http = httpx.Client(timeout=_SECONDS, auth=auth, headers=headers)

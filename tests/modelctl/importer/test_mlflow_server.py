@@ -149,6 +149,17 @@ def test_who_asks_is_said_by_the_variables_of_mlflows_own_client(
     import_from_server("models:/scores/1", url, tmp_path / "models", None, None)
 
 
+@pytest.mark.parametrize("token", ["secret\n", "secret\u00e9"])
+def test_a_token_that_no_header_takes_is_a_sentence_without_it(
+    token: str, server: tuple[MlflowServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", token)
+    assert refusal("models:/scores/1", server[1], tmp_path / "models") == (
+        "MLFLOW_TRACKING_TOKEN: has a space, a line's end or another character that no header takes; set it to the token "
+        "alone"
+    )
+
+
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
