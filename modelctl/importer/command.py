@@ -29,13 +29,7 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
     file = _onnx_file(source)
     model = _read(file)
     name = _name_of(source) if name is None else name
-    target = into / name
-    if problem := model_name_problem(name):
-        raise NotImported(f"{printable(name) or 'no name'}: {problem}; give one with --name")
-    if target.exists() or target.is_symlink():
-        raise NotImported(
-            f"{target} is there already; give another --name, or put the file of the new version into {target}/2/ yourself"
-        )
+    target = _target(into, name)
     try:
         made = onnx_config.config_of(model, max_batch_size)
     except onnx_config.CannotServe as error:
@@ -52,19 +46,32 @@ def import_from_server(uri: str, server: str | None, into: Path, name: str | Non
     """Do as `import_model` with a model of an MLflow server: `uri` is `models:/NAME/VERSION` or the like."""
     if server is None:
         raise NotImported(f"{printable(uri)}: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI")
-    kept_as = mlflow_server.name_of(uri)
+    name = mlflow_server.name_of(uri) if name is None else name
     try:
+        _target(into, name)  # before anything is copied
         # Beside the models: they may be larger than what /tmp holds.
         beside = next(folder for folder in (into, *into.absolute().parents) if folder.is_dir())
         with tempfile.TemporaryDirectory(prefix=".import-", dir=beside) as folder:
             directory = Path(folder) / "model"
             mlflow_server.fetch(uri, server, directory)
             try:
-                import_model(directory, into, name or kept_as, max_batch_size)
+                import_model(directory, into, name, max_batch_size)
             except NotImported as error:
                 raise NotImported(str(error).replace(str(directory), uri)) from None
     except OSError as error:
         raise NotImported(f"{uri} cannot be copied: {error.strerror or error}") from None
+
+
+def _target(into: Path, name: str) -> Path:
+    """Return the directory of a model that is to be. Raises NotImported where none can be made."""
+    if problem := model_name_problem(name):
+        raise NotImported(f"{printable(name) or 'no name'}: {problem}; give one with --name")
+    target = into / name
+    if target.exists() or target.is_symlink():
+        raise NotImported(
+            f"{target} is there already; give another --name, or put the file of the new version into {target}/2/ yourself"
+        )
+    return target
 
 
 def _onnx_file(source: Path) -> Path:

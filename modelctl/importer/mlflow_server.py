@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -110,7 +111,7 @@ def fetch(uri: str, server: str, directory: Path) -> None:
                 f"`mlflow artifacts download --artifact-uri {uri} --dst-path DIR`, and import the directory"
             )
         root = location.removeprefix(_KEPT_BY_THE_SERVER).strip("/")
-        files = list(mlflow.files(root, PurePosixPath()))
+        files = list(islice(mlflow.files(root, PurePosixPath()), _MOST_FILES + 1))
         if len(files) > _MOST_FILES:
             raise NotImported(f"{uri}: has more than {_MOST_FILES} files; name the directory of a model")
         if not files:
@@ -136,6 +137,12 @@ class _Server:
             )
         self._url = url.rstrip("/")
         token, user = os.environ.get("MLFLOW_TRACKING_TOKEN"), os.environ.get("MLFLOW_TRACKING_USERNAME")
+        if token and not user and re.fullmatch(r"[!-~]+", token) is None:
+            # httpx would say it with the token in its sentence.
+            raise NotImported(
+                "MLFLOW_TRACKING_TOKEN: has a space, a line's end or another character that no header takes; set it to the "
+                "token alone"
+            )
         auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
         headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
         self._http = httpx.Client(timeout=_SECONDS, auth=auth, headers=headers)

@@ -45,9 +45,8 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
 
     `seen` is what the file pinned when the release was judged; without it: what it pins now. Raises RollbackError and
     RetirementError when that cannot be served as things are, a stack file without mistakes would have some, or the file pins
-    something else by then; UnknownRelease and
-    ManifestError when it is not (wholly) in the bucket; PinError, StoreError; ValidationFailed when the stack file has
-    mistakes.
+    something else by then; UnknownRelease and ManifestError when it is not (wholly) in the bucket; PinError, StoreError;
+    ValidationFailed when the stack file has mistakes.
     """
     now = seen or pinned(file)
     if now is None:

@@ -123,12 +123,10 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
         model = models[name]
         for message in config_messages(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
-        if stack.openai and (lacking := _other_fields(config, model.config)):
-            message = (
-                f"llm: the front end of triton.openai reads {CONFIG_FILE} alone, and the stack's config differs; write "
-                f"this into it: {lacking}"
-            )
-            yield _problem(stack, model, message)
+        if stack.openai:
+            for edit in _edits(config, model.config):
+                message = f"llm: the front end of triton.openai reads {CONFIG_FILE} alone, and the stack's config differs"
+                yield _problem(stack, model, f"{message}; {edit}")
         wants = stack.serving[name].llm
         if wants is not None:
             for version in model.versions:
@@ -152,14 +150,18 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
                 yield _problem(stack, models[name], f"{message} (in this stack)")
 
 
-def _other_fields(made: ModelConfig, written: ModelConfig) -> str:
-    """Return the fields of a stack's config that those of the model's own are not, as text on one line."""
-    other = ModelConfig()
-    other.CopyFrom(made)
+def _edits(made: ModelConfig, written: ModelConfig) -> Iterator[str]:
+    """Yield how the model's own config becomes a stack's: what to write into it, and which fields to take out."""
+    lacking = ModelConfig()
+    lacking.CopyFrom(made)
     for field, value in made.ListFields():
         if value == getattr(written, field.name):
-            other.ClearField(field.name)
-    return text_format.MessageToString(other, as_one_line=True)
+            lacking.ClearField(field.name)
+    if lacking.ListFields():
+        yield f"write this into it: {text_format.MessageToString(lacking, as_one_line=True)}"
+    wanted = {field.name for field, _ in made.ListFields()}
+    if surplus := [field.name for field, _ in written.ListFields() if field.name not in wanted]:
+        yield f"take this out of it: {', '.join(surplus)}"
 
 
 def _problem(stack: Stack, model: Model, message: str) -> Problem:

@@ -9,7 +9,7 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import Cpu, Name, ResourceName, TensorrtVersion, TritonVersion, cpu_millis
 from spec.settings.images import is_repository
-from spec.settings.kind import between
+from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
@@ -21,6 +21,16 @@ _LEAST_MILLIS = 100
 _BY_DIGEST = "give <mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)"
 PodAutoscaler = Literal["none", "keda", "hpa"]
 _Owner = TypeVar("_Owner", bound=str)
+_Tokenizer = Annotated[
+    str,
+    matching(
+        # A relative directory would be looked for where the server was started.
+        r"(?!(.*/)?\.\.(/|$))(/[^\s\x00-\x1f\x7f]+|[A-Za-z0-9][\w.-]*(/[\w.-]+)?)",
+        "is neither a name on a hub nor an absolute directory",
+        "give one like meta-llama/Meta-Llama-3.1-8B-Instruct or /models/current/chat/1/weights",
+        quote=True,
+    ),
+]
 
 
 def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Literal["keda", "none"]:
@@ -33,20 +43,10 @@ class OpenAi(Section):
 
     guide: ClassVar[str] = "docs/language-models.md#openai-compatible-front-end"
 
-    tokenizer: Name = Field(
+    tokenizer: _Tokenizer = Field(
         description="the tokenizer whose template makes a prompt of a chat: a name on a hub, like "
         "meta-llama/Meta-Llama-3.1-8B-Instruct, or an absolute directory as the pods see it"
     )
-
-    @rule
-    def _tokenizer_is_a_name_or_a_directory(self, at: Place) -> Iterator[Problem]:
-        """Require a name on a hub, or an absolute directory: a relative one is looked for where the server was started."""
-        if not re.fullmatch(r"/[^\s]+|[A-Za-z0-9][\w.-]*(/[\w.-]+)?", self.tokenizer) or ".." in self.tokenizer.split("/"):
-            yield at.problem(
-                "tokenizer",
-                f"'{self.tokenizer}' is neither a name on a hub nor an absolute directory; give one like "
-                "meta-llama/Meta-Llama-3.1-8B-Instruct or /models/current/chat/1/weights",
-            )
 
 
 class Triton(Section):

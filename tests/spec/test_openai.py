@@ -46,6 +46,8 @@ def test_a_tokenizer_is_a_name_on_a_hub_or_a_directory(tokenizer: str) -> None:
             "triton.openai.tokenizer: 'weights/../x' is neither a name on a hub",
         ),
         ({"triton.openai": {"tokenizer": "./weights"}}, "triton.openai.tokenizer: './weights' is neither a name on a hub"),
+        ({"triton.openai": {"tokenizer": "team/é"}}, "triton.openai.tokenizer: 'team/é' is neither a name on a hub"),
+        ({"triton.openai": {"tokenizer": "/x/.."}}, "triton.openai.tokenizer: '/x/..' is neither a name on a hub"),
         (
             {"triton.openai": {"tokenizer": TOKENIZER, "port": 1}},
             "triton.openai.port: unknown key; the keys here are tokenizer",

@@ -211,12 +211,6 @@ capabilities:
 {{- include "triton.ceilDiv" (list .Values.server.responseCacheBytes 1048576) -}}
 {{- end }}
 
-{{/*
-Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
-logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
-start: explicit mode without a model to load would be ready and answer 404. Of a part of a release, the models that are named
-are loaded, and with an ensemble its steps.
-*/}}
 {{/* The OpenAI-compatible front end has the server in its own process, and takes few of its flags. */}}
 {{- define "triton.openai" -}}
 {{- if .Values.server.openai.tokenizer -}}true{{- end -}}
@@ -241,18 +235,24 @@ are loaded, and with an ensemble its steps.
 - --enable-kserve-frontends
 {{- end }}
 
+{{/*
+Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
+logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
+start: explicit mode without a model to load would be ready and answer 404. Of a part of a release, in place too, the models
+that are named are loaded, and with an ensemble its steps.
+*/}}
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
 {{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
-{{- if and (include "triton.inPlace" .) (not .Values.release.part) }}
-- --model-control-mode=explicit
-- --load-model=*
-{{- else if .Values.release.part }}
+{{- if .Values.release.part }}
 - --model-control-mode=explicit
 {{- range $model, $version := .Values.release.models }}
 - {{ printf "--load-model=%s" $model | quote }}
 {{- end }}
+{{- else if include "triton.inPlace" . }}
+- --model-control-mode=explicit
+- --load-model=*
 {{- else }}
 - --model-control-mode=none
 {{- end }}

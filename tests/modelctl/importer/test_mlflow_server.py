@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -148,6 +149,17 @@ def test_who_asks_is_said_by_the_variables_of_mlflows_own_client(
     import_from_server("models:/scores/1", url, tmp_path / "models", None, None)
 
 
+@pytest.mark.parametrize("token", ["secret\n", "secret\u00e9"])
+def test_a_token_that_no_header_takes_is_a_sentence_without_it(
+    token: str, server: tuple[MlflowServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", token)
+    assert refusal("models:/scores/1", server[1], tmp_path / "models") == (
+        "MLFLOW_TRACKING_TOKEN: has a space, a line's end or another character that no header takes; set it to the token "
+        "alone"
+    )
+
+
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
@@ -197,6 +209,28 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(
     server[0].raw = json.dumps(listing).encode()
     said = refusal("models:/scores/1", server[1], tmp_path / "models")
     assert said.endswith("is no name of a file in a directory")
+
+
+def test_a_directory_of_too_many_files_is_refused_by_its_first_listing(
+    server: tuple[MlflowServer, str], tmp_path: Path
+) -> None:
+    """Each directory in it has as many again, and one more directory."""
+    entries: list[dict[str, object]] = [{"path": f"file-{number}"} for number in range(1001)]
+    listing = {"files": [*entries, {"path": "deeper", "is_dir": True}], "artifact_uri": server[0].location}
+    server[0].raw = json.dumps(listing).encode()
+    assert refusal("models:/scores/1", server[1], tmp_path / "models") == (
+        "models:/scores/1: has more than 1000 files; name the directory of a model"
+    )
+
+
+def test_a_model_that_cannot_be_made_is_refused_before_anything_is_copied(tmp_path: Path) -> None:
+    nobody = "http://127.0.0.1:1"
+    there = tmp_path / "scores"
+    there.mkdir()
+    with pytest.raises(NotImported, match=re.escape(f"{there} is there already; give another --name")):
+        import_from_server("models:/scores/1", nobody, tmp_path, None, None)
+    with pytest.raises(NotImported, match="; give one with --name"):
+        import_from_server("models:/scores/1", nobody, tmp_path, "a b", None)
 
 
 def test_what_is_no_mlflow_server_is_a_sentence(server: tuple[MlflowServer, str], tmp_path: Path) -> None:

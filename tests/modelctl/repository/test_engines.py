@@ -389,7 +389,7 @@ def test_the_arguments_of_vllm_allow_what_a_stack_wants(vllm: Path, tmp_path: Pa
 
 
 def test_the_openai_front_end_reads_the_authors_config_which_has_to_be_whole(vllm: Path, tmp_path: Path) -> None:
-    given = wants(device="gpu", gpuMemoryMiB=900, decoupled=True, latencyHistogram=False, llm=LLM)
+    given = wants(device="gpu", gpuMemoryMiB=900, decoupled=True, latencyHistogram=False, warmup=[], llm=LLM)
     file = write_stack(tmp_path / "stacks", {"llm": given}, triton={"openai": {"tokenizer": "gpt2"}})
     stack, problems = read_stack(file)
     assert stack is not None
@@ -403,6 +403,13 @@ def test_the_openai_front_end_reads_the_authors_config_which_has_to_be_whole(vll
     )
     config.write_text(config.read_text() + lacks)
     assert stack_configs(load(vllm), [stack]).problems == []
+    sample = 'inputs { key: "text_input" value { data_type: TYPE_STRING dims: [ 1 ] zero_data: true } }'
+    config.write_text(f'{config.read_text()} model_warmup {{ name: "mine" {sample} }}')
+    (problem,) = stack_configs(load(vllm), [stack]).problems
+    assert problem.message == (
+        "models.serving.llm.llm: the front end of triton.openai reads config.pbtxt alone, and the stack's config differs; "
+        f"take this out of it: model_warmup [{config}]"
+    )
 
 
 @pytest.mark.parametrize(
