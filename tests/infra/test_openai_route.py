@@ -20,6 +20,7 @@ from tests.infra.access import access, stack
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
 from tests.spec.test_openai import GATEWAY, OPENAI, RELEASE, TOKENIZER
+from tests.spec.test_stack_mistakes_autoscaling import MONITORED, SCALED, scaling
 from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.program import run
 from twin.aws.base.clients import Clients
@@ -70,6 +71,17 @@ def test_clients_are_known_there_as_at_the_models() -> None:
     assert spec["authorization"]["defaultAction"] == "Deny"
     assert "apiKeyAuth" in spec
     assert len(objects["BackendTrafficPolicy"]["spec"]["rateLimit"]["local"]["rules"]) == 2
+
+
+def test_a_client_of_a_fleet_that_its_request_starts_is_told_when_to_ask_again() -> None:
+    to_zero = {**SCALED, **MONITORED, **OPENAI, "autoscaling": scaling(minReplicas=0)}
+    woken, awake = (
+        made(settings({**changes, "models.release": RELEASE, "gateway": GATEWAY})) for changes in (to_zero, OPENAI)
+    )
+    (override,) = woken["BackendTrafficPolicy"]["spec"]["responseOverride"]
+    assert override["response"]["header"] == {"set": [{"name": "Retry-After", "value": "15"}]}
+    assert crds.problems("gateway-helm", woken["BackendTrafficPolicy"]) == []
+    assert "responseOverride" not in awake["BackendTrafficPolicy"]["spec"]
 
 
 def test_the_definitions_know_every_field() -> None:
