@@ -285,12 +285,14 @@ def test_who_deploys_reads_the_releases_of_the_accounts_that_are_named_and_nothi
             "Action": ["s3:ListBucket"],
             "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*"],
             "Sid": "FindReleasesOfOthers",
+            "Condition": {"StringEquals": {"aws:ResourceAccount": ["222222222222"]}},
         },
         {
             "Effect": "Allow",
             "Action": ["s3:GetObject"],
             "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*/releases/*"],
             "Sid": "ReadReleasesOfOthers",
+            "Condition": {"StringEquals": {"aws:ResourceAccount": ["222222222222"]}},
         },
         {
             "Effect": "Allow",
