@@ -40,14 +40,21 @@ def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] 
 def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
     """Return the statements by which releases of stacks in other accounts are read, of all regions.
 
-    Their buckets and keys have to let this account in: `models.readerAccounts` of those stacks.
+    Their buckets and keys have to let this account in: `models.readerAccounts` of those stacks. Names of buckets are
+    everybody's, and a bucket that another account made under such a name is not read.
     """
+    theirs = {"StringEquals": {"aws:ResourceAccount": list(sources)}}
     buckets = [f"arn:{account.partition}:s3:::triton-models-*-{source}-*" for source in sources]
     through_s3 = {"StringLike": {"kms:ViaService": "s3.*"}}
     keys = [f"arn:{account.partition}:kms:*:{source}:key/*" for source in sources]
     return [
-        allow(["s3:ListBucket"], buckets, sid="FindReleasesOfOthers"),
-        allow(["s3:GetObject"], [f"{bucket}/{RELEASES_PREFIX}*" for bucket in buckets], sid="ReadReleasesOfOthers"),
+        allow(["s3:ListBucket"], buckets, sid="FindReleasesOfOthers", condition=theirs),
+        allow(
+            ["s3:GetObject"],
+            [f"{bucket}/{RELEASES_PREFIX}*" for bucket in buckets],
+            sid="ReadReleasesOfOthers",
+            condition=theirs,
+        ),
         allow(["kms:Decrypt"], keys, sid="DecryptReleasesOfOthers", condition=through_s3),
     ]
 

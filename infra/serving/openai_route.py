@@ -13,8 +13,12 @@ from spec.settings import Settings
 
 NAME = "openai.v1"
 """Of its objects; those of no model have a dot there."""
-_ASKED = {"POST": ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"), "GET": ("/v1/models",)}
-"""The requests of clients: none that loads models, none for health and metrics, which are on the same port."""
+_ASKED = (
+    {"method": "POST", "path": {"type": "RegularExpression", "value": "/v1/((chat/)?completions|embeddings)"}},
+    {"method": "GET", "path": {"type": "Exact", "value": "/v1/models"}},
+)
+"""The requests of clients: none that loads models, none for health and metrics, which are on the same port. Those that
+compute are one match, because Envoy counts a rate for each match by itself."""
 
 
 def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
@@ -24,17 +28,14 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
         return
     access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
     peak = sum(model.peak_rate for model in settings.models.serving.values())
-    every = RoutedModel(NAME, 1, None, None, peak, decoupled=True, access=access)
+    every = RoutedModel(NAME, 1, None, None, peak, decoupled=True, access=access, woken=settings.woken_at_gateway)
     target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": NAME}
     if access is not None:
         yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", NAME, access.http_spec([target]))
-    matches = [
-        {"method": method, "path": {"type": "Exact", "value": path}} for method, paths in _ASKED.items() for path in paths
-    ]
     # Which model it is, Envoy does not know, and no client shall say it to its logs.
     unnamed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [envoy.MODEL_HEADER]}}
     rule = {
-        "matches": matches,
+        "matches": list(_ASKED),
         "filters": [unnamed],
         "backendRefs": [{"name": TRITON_SERVICE, "port": TRITON_OPENAI_PORT}],
     }

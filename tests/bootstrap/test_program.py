@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -285,12 +286,14 @@ def test_who_deploys_reads_the_releases_of_the_accounts_that_are_named_and_nothi
             "Action": ["s3:ListBucket"],
             "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*"],
             "Sid": "FindReleasesOfOthers",
+            "Condition": {"StringEquals": {"aws:ResourceAccount": ["222222222222"]}},
         },
         {
             "Effect": "Allow",
             "Action": ["s3:GetObject"],
             "Resource": ["arn:aws:s3:::triton-models-*-222222222222-*/releases/*"],
             "Sid": "ReadReleasesOfOthers",
+            "Condition": {"StringEquals": {"aws:ResourceAccount": ["222222222222"]}},
         },
         {
             "Effect": "Allow",
@@ -352,3 +355,12 @@ def test_a_list_that_is_none_is_told(key: str, written: str, monkeypatch: pytest
     monkeypatch.setattr("pulumi.config.get_config", {f"bootstrap:{key}": written}.get)
     with pytest.raises(SettingsInvalid, match=rf"^{key}: .* is no list of names; give one like \[NAME\]$"):
         from_pulumi()
+
+
+def test_elements_of_lists_are_set_as_text_by_the_commands_that_docs_give() -> None:
+    """With --path Pulumi makes a number of digits, and keeps quotes that are inside of a value."""
+    text = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line) for line in re.findall(r"pulumi config set [^`\n]*--path [^`\n]*", text)]
+    assert {words[-2] for words in commands} == {"clusters[0]", "hostedZones[0]", "regions[0]", "releaseAccounts[0]"}
+    assert [words for words in commands if re.search("[\"']", words[-1])] == []
+    assert [words for words in commands if words[-1].isdigit() and "string" not in words] == []

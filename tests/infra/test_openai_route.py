@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pulumi_kubernetes as k8s
@@ -19,6 +20,7 @@ from tests.infra.access import access, stack
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
 from tests.spec.test_openai import GATEWAY, OPENAI, RELEASE, TOKENIZER
+from tests.spec.test_stack_mistakes_autoscaling import MONITORED, SCALED, scaling
 from tests.system.component.engine.account import fresh_account
 from tests.system.component.engine.program import run
 from twin.aws.base.clients import Clients
@@ -46,12 +48,12 @@ def test_what_clients_ask_is_routed_and_nothing_else() -> None:
     objects = made(stack_with())
     assert list(objects) == ["HTTPRoute", "BackendTrafficPolicy"]
     (rule,) = objects["HTTPRoute"]["spec"]["rules"]
-    assert [(match["method"], match["path"]["type"], match["path"]["value"]) for match in rule["matches"]] == [
-        ("POST", "Exact", "/v1/chat/completions"),
-        ("POST", "Exact", "/v1/completions"),
-        ("POST", "Exact", "/v1/embeddings"),
-        ("GET", "Exact", "/v1/models"),
-    ]
+    compute, models = ((match["method"], match["path"]["type"], match["path"]["value"]) for match in rule["matches"])
+    assert models == ("GET", "Exact", "/v1/models")
+    assert compute[:2] == ("POST", "RegularExpression"), "one match has one limit in each Envoy"
+    tasks = ("chat/completions", "completions", "embeddings")
+    others = ("models", "chat", "chat/embeddings", "completions/1", "models/chat/load", "")
+    assert [task for task in (*tasks, *others) if re.fullmatch(compute[2], f"/v1/{task}")] == [*tasks]
     assert rule["backendRefs"] == [{"name": "triton", "port": 9000}]
     service = rendering.only(rendering.render({"server": {"openai": {"tokenizer": TOKENIZER}}}), "Service", "triton")
     assert 9000 in [port["port"] for port in service["spec"]["ports"]]
@@ -69,6 +71,17 @@ def test_clients_are_known_there_as_at_the_models() -> None:
     assert spec["authorization"]["defaultAction"] == "Deny"
     assert "apiKeyAuth" in spec
     assert len(objects["BackendTrafficPolicy"]["spec"]["rateLimit"]["local"]["rules"]) == 2
+
+
+def test_a_client_of_a_fleet_that_its_request_starts_is_told_when_to_ask_again() -> None:
+    to_zero = {**SCALED, **MONITORED, **OPENAI, "autoscaling": scaling(minReplicas=0)}
+    woken, awake = (
+        made(settings({**changes, "models.release": RELEASE, "gateway": GATEWAY})) for changes in (to_zero, OPENAI)
+    )
+    (override,) = woken["BackendTrafficPolicy"]["spec"]["responseOverride"]
+    assert override["response"]["header"] == {"set": [{"name": "Retry-After", "value": "15"}]}
+    assert crds.problems("gateway-helm", woken["BackendTrafficPolicy"]) == []
+    assert "responseOverride" not in awake["BackendTrafficPolicy"]["spec"]
 
 
 def test_the_definitions_know_every_field() -> None:
