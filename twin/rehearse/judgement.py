@@ -292,8 +292,8 @@ def _rollout(strategy: Mapping[str, Any], pods: int) -> tuple[Effect, str | None
     rolling = strategy.get("rollingUpdate") or {}
     surge = _of(rolling.get("maxSurge", "25%"), pods, math.ceil)
     away = _of(rolling.get("maxUnavailable", "25%"), pods, math.floor)
-    if surge == 0 and max(away, 1) >= pods:
-        return "interrupted", "with one pod, that one ends before a new one starts (maxSurge 0)"
+    if (away if surge else max(away, 1)) >= pods:
+        return "interrupted", "all of its pods may end before a new one is ready (maxUnavailable)"
     return "rolled", "its pods are replaced, a few at a time"
 
 

@@ -72,6 +72,8 @@ def test_an_engine_that_would_not_go_on_is_bad_and_creations_are_not() -> None:
         ({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "interrupted"),
         ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": "100%"}}}, "interrupted"),
         ({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}}}, "rolled"),
+        ({"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "interrupted"),
+        ({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}, "rolled"),
     ],
 )
 def test_a_rollout_is_judged_by_its_strategy(spec: Mapping[str, Any], effect: str) -> None:
