@@ -231,7 +231,7 @@ def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     """Return our rule with other limits of how many pods may come and go, at bounds far from what is needed."""
     plain = ours(model, start_seconds, most=FAR_MORE)
     window = max(2 * start_seconds, 600)
-    slowly = {**_limits(window, 1, 0, max(start_seconds, 180))}
+    slowly = _limits(window, 1, 0, max(start_seconds, 180))
     return {
         "2, or 50 %; one goes": _with_pace(plain, {"scaleUp": _limits(30, 2, 50, start_seconds), "scaleDown": slowly}),
         "ours: 4, or 300 %; half go": plain,
