@@ -169,16 +169,16 @@ def _finding(
     scaled: Mapping[str, int],
 ) -> Finding:
     paths = step.replace_reasons or tuple(change.path for change in step.changed)
+    effect: Effect = "none"
+    says: str | None = None
     if paths and all(_is_hidden(path, hidden) for path in paths):
-        effect, says = _worst([("not known", f"it would be {step.action}d if its secret is another one")])
+        effect, says = "not known", f"it would be {step.action}d if its secret is another one"
     elif step.action == "replace":
         effect, says = _gone(step, "replace")
     elif step.action == "delete":
         effect, says = _gone(step, "delete")
     elif step.action == "update":
         effect, says = _updated(step, replaced, *inputs, scaled)
-    else:
-        effect, says = "none", None
     if effect == "interrupted" and step.type == _DEPLOYMENT and _is_spare(inputs):
         effect, says = "weakened", "the warm pods, which only hold a node ready, are away for a moment"
     return Finding(effect, step.action, step.type, step.name, paths, says, step.caused_by)
