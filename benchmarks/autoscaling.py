@@ -249,6 +249,9 @@ def main(
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
+    for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
+        if given is not None and given not in known:
+            raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
         for seconds in (start,) if start is not None else STARTS:
