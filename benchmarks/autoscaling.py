@@ -231,7 +231,7 @@ def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     """Return our rule with other limits of how many pods may come and go, at bounds far from what is needed."""
     plain = ours(model, start_seconds, most=FAR_MORE)
     window = max(2 * start_seconds, 600)
-    slowly = {**_limits(window, 1, 0, max(start_seconds, 180))}
+    slowly = _limits(window, 1, 0, max(start_seconds, 180))
     return {
         "2, or 50 %; one goes": _with_pace(plain, {"scaleUp": _limits(30, 2, 50, start_seconds), "scaleDown": slowly}),
         "ours: 4, or 300 %; half go": plain,
@@ -249,6 +249,9 @@ def main(
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
+    for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
+        if given is not None and given not in known:
+            raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
         for seconds in (start,) if start is not None else STARTS:

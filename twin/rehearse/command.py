@@ -13,10 +13,9 @@ from pathlib import Path
 from rich.console import Console
 
 from console import terminal
-from spec import stack_names
+from spec import stack_file, stack_names
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.files import write_whole
-from spec.stack_file import read as read_stack_file
 from stackctl.review import preview as preview_of_the_engine
 from twin.commands.preview import STREAM
 from twin.engine import layout, stack_files
@@ -54,7 +53,7 @@ def rehearse(home: TwinHome, file: Path, *, as_json: bool, progress: Console, ou
     with scratch.account(home, found.account, progress) as servers:
         progress.print(f"previewing {found.stack} on {len(found.resources)} resources of its state ...", markup=False)
         made = judge(servers, found)
-    if made.moves_zones and isinstance((config.get(_NETWORK) or {}).get("zones"), int):
+    if made.moves_zones and isinstance((stack_file.decoded(config.get(_NETWORK)) or {}).get("zones"), int):
         made = dataclasses.replace(made, notes=(*made.notes, _ZONES_BY_NUMBER))
     if as_json:
         terminal.print_json({"stack": found.stack, "bad": made.bad, **dataclasses.asdict(made)})
@@ -75,7 +74,7 @@ def judge(servers: Servers, found: State) -> Rehearsal:
 def _import(engine: Engine, servers: Servers, found: State) -> None:
     engine.read(found.stack, ["stack", "ls", "--json"])  # makes the stack, and the salt of its file
     merged = engine.home.path / "project" / "stacks" / f"Pulumi.{found.stack}.yaml"
-    salt = read_stack_file(merged.read_bytes()).rest["encryptionsalt"]
+    salt = stack_file.read(merged.read_bytes()).rest["encryptionsalt"]
     providers = {name: importlib.metadata.version(package) for name, package in layout.PROVIDERS.items()}
     kubeconfig = json.dumps(parse_kubeconfig(str(servers.kubeconfig)), sort_keys=True)
     exported = engine.home.temporary / "state.json"

@@ -7,14 +7,14 @@ an update in place does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from spec import reading
 from spec.names import WARM_PODS_NAMESPACE
 from stackctl.review import consequences, refusals
-from stackctl.review.plan import ABSENT, Change, Plan, Step
+from stackctl.review.plan import Change, Plan, Step
 from twin.plugins import differences
 
 Effect = Literal["refused", "lost", "interrupted", "rolled", "weakened", "not known", "none"]
@@ -85,7 +85,7 @@ _FEWER: Mapping[tuple[str, str], str] = {
     (_LIFECYCLE, "days"): "objects that are older than the new limit are deleted",
     (_LIFECYCLE, "noncurrentDays"): "earlier versions of objects that are older than the new limit are deleted",
 }
-"""Limits of age, by type and the end of a path: what is older than a smaller one goes."""
+"""Limits of age, by type and key: what is older than a smaller one goes, and than the first one where there was none."""
 
 
 @dataclass(frozen=True)
@@ -169,16 +169,16 @@ def _finding(
     scaled: Mapping[str, int],
 ) -> Finding:
     paths = step.replace_reasons or tuple(change.path for change in step.changed)
+    effect: Effect = "none"
+    says: str | None = None
     if paths and all(_is_hidden(path, hidden) for path in paths):
-        effect, says = _worst([("not known", f"it would be {step.action}d if its secret is another one")])
+        effect, says = "not known", f"it would be {step.action}d if its secret is another one"
     elif step.action == "replace":
         effect, says = _gone(step, "replace")
     elif step.action == "delete":
         effect, says = _gone(step, "delete")
     elif step.action == "update":
         effect, says = _updated(step, replaced, *inputs, scaled)
-    else:
-        effect, says = "none", None
     if effect == "interrupted" and step.type == _DEPLOYMENT and _is_spare(inputs):
         effect, says = "weakened", "the warm pods, which only hold a node ready, are away for a moment"
     return Finding(effect, step.action, step.type, step.name, paths, says, step.caused_by)
@@ -229,9 +229,10 @@ def _updated(
     for rule in _IN_PLACE:
         if rule.type == step.type and any(_below(change.path, rule.properties) for change in step.changed):
             found.append((rule.effect, rule.says))
-    for change in step.changed:
-        says = _FEWER.get((step.type, change.path.rpartition(".")[2]))
-        if says is not None and _is_less(change):
+    before = dict(_whole_numbers(old))
+    for place, after in _whole_numbers(new):
+        says = _FEWER.get((step.type, str(place[-1])))
+        if says is not None and 0 < after < (before.get(place) or math.inf):  # 0 is no limit
             found.append(("lost", says))
     return _worst(found)
 
@@ -244,10 +245,17 @@ def _below(path: str, properties: Sequence[str]) -> bool:
     return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in properties)
 
 
-def _is_less(change: Change) -> bool:
-    """Return whether a limit becomes smaller; none, and 0, are the largest."""
-    before, after = (int(value) if value.isdigit() else 0 for value in (change.before, change.after))
-    return change.after != ABSENT and after > 0 and (after < before or before == 0)
+def _whole_numbers(value: Any, place: differences.Path = ()) -> Iterator[tuple[differences.Path, int]]:
+    """Yield each whole number with its place. In a list, what has an `id` is at that, so that it may stand elsewhere."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _whole_numbers(member, (*place, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            named = member.get("id") if isinstance(member, Mapping) else None
+            yield from _whole_numbers(member, (*place, named if isinstance(named, str) else index))
 
 
 def _least_pods(inputs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, int]:
@@ -292,8 +300,8 @@ def _rollout(strategy: Mapping[str, Any], pods: int) -> tuple[Effect, str | None
     rolling = strategy.get("rollingUpdate") or {}
     surge = _of(rolling.get("maxSurge", "25%"), pods, math.ceil)
     away = _of(rolling.get("maxUnavailable", "25%"), pods, math.floor)
-    if surge == 0 and max(away, 1) >= pods:
-        return "interrupted", "with one pod, that one ends before a new one starts (maxSurge 0)"
+    if (away if surge else max(away, 1)) >= pods:
+        return "interrupted", "all of its pods may end before a new one is ready (maxUnavailable)"
     return "rolled", "its pods are replaced, a few at a time"
 
 

@@ -179,7 +179,7 @@ def _of_the_twin(resource: Mapping[str, Any], providers: Mapping[str, str], kube
             kept = {key: value for key, value in given.items() if key not in _ABOUT_THE_PLUGIN}
             made[part] = {**kept, **{key: value for key, value in own.items() if key in given or key == "version"}}
     elif _is_aws(made):
-        made["inputs"] = {key: value for key, value in made.get("inputs", {}).items() if key not in _OF_THE_PROVIDER}
+        made["inputs"] = {key: value for key, value in (made.get("inputs") or {}).items() if key not in _OF_THE_PROVIDER}
     elif type_ == releases.TOKEN:
         made["inputs"] = _without_zeros(made.get("inputs") or {})
     return made

@@ -84,7 +84,8 @@ def advise(stack: str, trace: str, batch_ms: Sequence[str], *, as_json: bool) ->
         console.print(f"\nNeither fewer misses nor fewer GPU-hours: {'; '.join(map(pasted, found.no_better))}")
     for keys, why in found.refused:
         console.print(f"\nNot tried, because the stack would be refused: {pasted(keys)}\n  {why}")
-    console.print("\nPaste one, and ask again: two changes together do not come to the sum of both.")
+    if found.better:
+        console.print("\nPaste one, and ask again: two changes together do not come to the sum of both.")
     for note in found.notes:
         console.print(note)
     console.print(page.SERVERS_ARE_A_MODEL)

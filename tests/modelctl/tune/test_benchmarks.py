@@ -4,8 +4,9 @@ from math import log
 from pathlib import Path
 
 import pytest
+import typer
 
-from benchmarks import measurement, results_page
+from benchmarks import autoscaling, measurement, results_page
 from benchmarks.batching import ARTICLES_DELAYS_US, TUNED, _variants, times
 from benchmarks.gateway import Protocol, Run, Way, added
 from modelctl.repository.load import load
@@ -39,6 +40,15 @@ def test_only_batching_differs_between_the_configurations() -> None:
         "Triton's defaults": (model.config.max_batch_size, 1, True, [], 0, False),
         **{f"articles, {delay} µs": (32, 2, True, [8, 16, 32], delay, False) for delay in ARTICLES_DELAYS_US},
     }
+
+
+@pytest.mark.parametrize(
+    ("model", "trace", "said"),
+    [("resnet", None, "there is no resnet; give one of batching, single"), ("single", "waves", "there is no waves")],
+)
+def test_an_unknown_model_or_trace_is_told(model: str, trace: str | None, said: str) -> None:
+    with pytest.raises(typer.BadParameter, match=said):
+        autoscaling.main(model, trace, start=30)
 
 
 def test_what_the_gateway_adds_is_the_difference_of_each_round() -> None:

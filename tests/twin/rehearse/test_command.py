@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -76,3 +78,21 @@ def test_a_state_that_the_checkout_has_no_file_for_is_refused(tmp_path: Path, ol
     assert str(caught.value).endswith(said)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "is_told"),
+    [({"zones": 3}, True), ('{"zones": 3}', True), ({"zones": ["us-west-2a"]}, False), (None, False)],
+)
+def test_subnets_that_would_move_are_explained_where_the_zones_are_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any, is_told: bool
+) -> None:
+    state_of_prod = json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})
+    moved = Finding("interrupted", "replace", SUBNET, "a", ("availabilityZone",), "nodes in it go", None)
+    monkeypatch.setattr(command.scratch, "account", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(command, "judge", lambda *_: Rehearsal((moved,), (), ()))
+    monkeypatch.setattr(command.stack_files, "read", lambda _: {"triton-eks:network": network})
+    shown, quiet = io.StringIO(), Console(file=io.StringIO())
+    file, output = written(tmp_path, state_of_prod), Console(file=shown, width=400)
+    assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=False, progress=quiet, output=output) == 1
+    assert ("the stack file has network.zones as a number" in shown.getvalue()) is is_told

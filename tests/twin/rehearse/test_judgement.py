@@ -72,6 +72,8 @@ def test_an_engine_that_would_not_go_on_is_bad_and_creations_are_not() -> None:
         ({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "interrupted"),
         ({"replicas": 2, "strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": "100%"}}}, "interrupted"),
         ({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}}}, "rolled"),
+        ({"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "interrupted"),
+        ({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}, "rolled"),
     ],
 )
 def test_a_rollout_is_judged_by_its_strategy(spec: Mapping[str, Any], effect: str) -> None:
@@ -93,4 +95,28 @@ def test_fewer_pods_are_told(after: int, effect: str) -> None:
 )
 def test_a_shorter_time_for_logs_loses_some(before: str, after: str, effect: str) -> None:
     step = Step("update", "aws:cloudwatch/logGroup:LogGroup", "logs", (Change("retentionInDays", before, after),))
-    assert one(step).effect == effect
+    inputs = [{"retentionInDays": int(days)} if days != "(none)" else {} for days in (before, after)]
+    assert one(step, inputs={step.key: inputs}).effect == effect
+
+
+def expiring(rule: str, days: int) -> dict[str, Any]:
+    return {"id": rule, "expiration": {"days": days}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        ([], [expiring("results", 30)], "lost"),
+        ([{"id": "results"}], [expiring("results", 30)], "lost"),
+        ([expiring("results", 30)], [expiring("results", 7)], "lost"),
+        ([expiring("results", 30)], [], "none"),
+        ([expiring("results", 30), expiring("old", 7)], [expiring("old", 7), expiring("results", 30)], "none"),
+        ([expiring("results", 30)], [{"id": "uploads", "daysAfterInitiation": 1}, expiring("results", 30)], "none"),
+    ],
+)
+def test_objects_are_lost_by_a_rule_that_is_new_or_shorter_wherever_it_stands(
+    before: list[Any], after: list[Any], effect: str
+) -> None:
+    lifecycle = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+    step = Step("update", lifecycle, "models", (Change("rules[0]", "(none)", "{…}"),))
+    assert one(step, inputs={step.key: ({"rules": before}, {"rules": after})}).effect == effect

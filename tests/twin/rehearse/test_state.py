@@ -129,6 +129,10 @@ def test_inputs_of_the_official_providers_alone_are_left_out(tmp_path: Path) -> 
     }
 
 
+def test_inputs_that_are_null_are_none(tmp_path: Path) -> None:
+    assert imported(tmp_path, {**NETWORK, "inputs": None})[0]["inputs"] == {}
+
+
 def test_providers_are_the_twins_and_reach_nothing_else(tmp_path: Path) -> None:
     real = {
         "kubeconfig": ENCRYPTED,

@@ -15,6 +15,7 @@ from twin.replay import advice, command, simulation
 
 SLOW = ["filetype=20:80"]
 """100 requests/s a pod: three pods are too few for the trace."""
+NOW = advice.Total(missed_share=0.1, gpu_hours=2.0, usd=None)
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,17 @@ def test_a_line_is_yaml_of_the_section(capsys: pytest.CaptureFixture[str]) -> No
     line = advice.pasted({"targets": {"a": {"pending": 1, "busy": 0.5}}})
     assert YAML(typ="safe").load(line) == {"targets": {"a": {"pending": 1, "busy": 0.5}}}
     assert advice.pasted({"startSeconds": 300}) == "startSeconds: 300  # only where starts are as fast"
+
+
+@pytest.mark.parametrize(("better", "is_asked_to_paste"), [((), False), ((({"minReplicas": 4}, NOW),), True)])
+def test_one_is_to_be_pasted_where_one_is_better(
+    better: tuple[Any, ...], is_asked_to_paste: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = advice.Advice(NOW, better, ({"minReplicas": 2},), (), ())
+    monkeypatch.setattr(advice, "_advice", lambda *_: (found, "steps"))
+    advice.advise("prod", "steps", [], as_json=False)
+    printed = capsys.readouterr().out
+    assert ("Paste one" in printed, "None of them is better." in printed) == (is_asked_to_paste, not is_asked_to_paste)
 
 
 @pytest.mark.parametrize(
