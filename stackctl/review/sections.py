@@ -131,7 +131,7 @@ def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator
         text = _replaced(step)
         yield f"{text}\n  - **{len(followers)} more because of that**, by type:" if followers else text
         yield from _brought(followers)
-        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.of(other, [step])))
+        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.beside(other, [step])))
 
 
 def _brought(steps: Sequence[Step]) -> Iterator[str]:
