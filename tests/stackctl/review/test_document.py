@@ -168,8 +168,8 @@ def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:
     assert (
         "#### The preview failed\n\nThe runner could not load charts from `https://kedacore.github.io/charts`, "
         "`oci://public.ecr.aws/karpenter/karpenter`, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; without a "
-        "way out, `charts.registry` names a registry of yours (docs/chart-registry.md). `python3 -m stackctl preflight` "
-        "says why each source is silent.\n\n```text\nlooks like"
+        "way out, `charts.registry` names a registry of yours (docs/chart-registry.md). `python3 -m stackctl preflight`, "
+        "run there, says why a repository or registry is silent.\n\n```text\nlooks like"
     ) in text
 
 
