@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
+from console.proxied import client
 from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.importer.mlflow_model import NotImported
@@ -131,6 +132,11 @@ class _Server:
     """The HTTP API of MLflow. Who asks is said by the variables that MLflow's own client reads."""
 
     def __init__(self, url: str) -> None:
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            raise NotImported(
+                "the address of the MLflow server: has a user or a password in it, which would be printed; take them out, and "
+                "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            )
         if re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", url) is None:
             raise NotImported(
                 f"{printable(url)}: not the address of an MLflow server; give one like https://mlflow.example.com"
@@ -145,7 +151,7 @@ class _Server:
             )
         auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
         headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
-        self._http = httpx.Client(timeout=_SECONDS, auth=auth, headers=headers)
+        self._http = client(timeout=_SECONDS, auth=auth, headers=headers)
 
     def __enter__(self) -> _Server:
         return self

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Build one plan: build_plan.sh <compute capability> <ONNX file> <plan> [arguments of trtexec]
 # On another GPU than the one that is asked for it would be a plan that nobody loads.
 set -euo pipefail

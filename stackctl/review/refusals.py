@@ -1,4 +1,4 @@
-"""Changes that the engine means to make in place, and that AWS refuses because of what else the plan does."""
+"""Changes that the engine means to make in place, and that cannot be made so: by themselves, or beside a replacement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,25 @@ _KEY = "encryptionConfig.provider.keyArn"
 
 
 def of(step: Step, replaced: Sequence[Step]) -> str | None:
-    """Why AWS refuses the update `step` beside these replacements, as a clause; None where nothing is known against it.
+    """Return why the update `step` is not carried out beside these replacements, as a clause; None where it is."""
+    return _by_itself(step) or beside(step, replaced)
 
-    EKS changes the subnets of a cluster in place, but only to subnets of the VPC that the cluster was made in. The
-    provider gives a key for its secrets only to a cluster that has none, and does nothing otherwise:
+
+def beside(step: Step, replaced: Sequence[Step]) -> str | None:
+    """Return why these replacements make AWS refuse the update `step`, as a clause; None where they do not.
+
+    EKS changes the subnets of a cluster in place, but only to subnets of the VPC that the cluster was made in.
+    """
+    moves = step.type == _CLUSTER and any(change.path.startswith(_SUBNETS) for change in step.changed)
+    if moves and any(other.type == _VPC for other in replaced):
+        return "EKS refuses this update, as a cluster stays in the VPC that it was made in: plan a new stack instead"
+    return None
+
+
+def _by_itself(step: Step) -> str | None:
+    """Return why the update `step` is never carried out.
+
+    The provider gives a key for its secrets only to a cluster that has none, and does nothing otherwise:
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/cluster.go (resourceClusterUpdate).
     """
     keys = step.action == "update" and step.type == _CLUSTER
@@ -24,7 +39,4 @@ def of(step: Step, replaced: Sequence[Step]) -> str | None:
             "the provider does nothing here: a cluster keeps the key of its secrets, and they cannot be read without it; "
             "keep that key, or plan a new stack"
         )
-    moves = step.type == _CLUSTER and any(change.path.startswith(_SUBNETS) for change in step.changed)
-    if moves and any(other.type == _VPC for other in replaced):
-        return "EKS refuses this update, as a cluster stays in the VPC that it was made in: plan a new stack instead"
     return None

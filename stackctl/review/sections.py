@@ -86,7 +86,7 @@ def _chart_advice(errors: Sequence[str]) -> str:
     return (
         f"The runner could not load charts from {named}, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; "
         "without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
-        "`python3 -m stackctl preflight` says why each source is silent.\n"
+        "`python3 -m stackctl preflight`, run there, says why a repository or registry is silent.\n"
     )
 
 
@@ -131,7 +131,7 @@ def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator
         text = _replaced(step)
         yield f"{text}\n  - **{len(followers)} more because of that**, by type:" if followers else text
         yield from _brought(followers)
-        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.of(other, [step])))
+        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.beside(other, [step])))
 
 
 def _brought(steps: Sequence[Step]) -> Iterator[str]:

@@ -211,6 +211,12 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(
     assert said.endswith("is no name of a file in a directory")
 
 
+def test_a_password_in_the_address_is_refused_and_not_printed(tmp_path: Path) -> None:
+    said = refusal("models:/scores/1", "https://someone:hunter2@mlflow.example.com/path", tmp_path / "models")
+    assert "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in said
+    assert "hunter2" not in said
+
+
 def test_a_directory_of_too_many_files_is_refused_by_its_first_listing(
     server: tuple[MlflowServer, str], tmp_path: Path
 ) -> None:

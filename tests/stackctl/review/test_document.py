@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stackctl.review import document, markdown
-from stackctl.review.plan import WAITING_POLICY, Plan, Step, Violation
+from stackctl.review import document, markdown, refusals
+from stackctl.review.plan import ABSENT, WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Report
 from tests.golden import Golden
 from tests.stackctl.review import scenarios
@@ -168,9 +168,26 @@ def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:
     assert (
         "#### The preview failed\n\nThe runner could not load charts from `https://kedacore.github.io/charts`, "
         "`oci://public.ecr.aws/karpenter/karpenter`, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; without a "
-        "way out, `charts.registry` names a registry of yours (docs/chart-registry.md). `python3 -m stackctl preflight` "
-        "says why each source is silent.\n\n```text\nlooks like"
+        "way out, `charts.registry` names a registry of yours (docs/chart-registry.md). `python3 -m stackctl preflight`, "
+        "run there, says why a repository or registry is silent.\n\n```text\nlooks like"
     ) in text
+
+
+def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement() -> None:
+    keys = Change("encryptionConfig.provider.keyArn", "arn:old", "arn:new")
+    subnets = Change("vpcConfig.subnetIds[0]", "subnet-1", "subnet-2")
+    cluster = Step("update", "aws:eks/cluster:Cluster", "control-plane", changed=(keys, subnets))
+    replaced = [Step("replace", type_, "other") for type_ in ("aws:ec2/vpc:Vpc", "kubernetes:core/v1:ConfigMap")]
+    text = document.render([Report("prod", Plan((cluster, *replaced)))], title="t", name="n")
+    above, _, below = text.partition("#### Changed in place\n")
+    assert above.count("the provider does nothing here") == 0
+    assert below.count("the provider does nothing here: a cluster keeps the key of its secrets") == 1
+    assert above.count("EKS refuses this update, as a cluster stays in the VPC that it was made in") == 1
+
+
+def test_a_first_key_of_a_cluster_is_carried_out() -> None:
+    keys = Change("encryptionConfig.provider.keyArn", ABSENT, "arn:new")
+    assert refusals.of(Step("update", "aws:eks/cluster:Cluster", "control-plane", changed=(keys,)), ()) is None
 
 
 def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:

@@ -40,7 +40,10 @@ class Site:
     gateway: Gateway
     stacks: Path
     directory: Path
-    said: str = ""
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "said"
 
     @property
     def file(self) -> Path:
@@ -70,22 +73,28 @@ class Site:
         """Have `modelctl rollout <arguments>` run while the block lasts, at most until it has ended."""
         words = " ".join(arguments)
         limits = "--canary-least-seconds 5 --watch-seconds 5 --canary-seconds 300"
-        log = self.directory / "said"
-        command = f"python -m modelctl rollout {words} --stack {STACK} {limits} {self.options} >{log} 2>&1"
+        command = f"python -m modelctl rollout {words} --stack {STACK} {limits} {self.options}"
         script = f'eval "$(python3 -m twin env)" && exec {command}'
         twin = self.gateway.twin
-        process = subprocess.Popen(["bash", "-c", script], cwd=twin.checkout, env=twin.environment())
+        # Made anew here: what the rollout before has said is not taken for what this one has not said yet.
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", script], cwd=twin.checkout, env=twin.environment(), stdout=log, stderr=subprocess.STDOUT
+            )
         try:
             yield process
             processes.wait_until(lambda: process.poll() is not None, f"modelctl rollout {words}", ROLLOUT_SECONDS)
         finally:
             process.terminate()
             process.wait()
-            self.said = log.read_text()
+
+    @property
+    def said(self) -> str:
+        """What the newest rollout has said until now."""
+        return self.log.read_text()
 
     def until_said(self, what: str) -> None:
-        log = self.directory / "said"
-        until(lambda: log.exists() and what in log.read_text(), f"{what!r} to be said", ROLLOUT_SECONDS)
+        until(lambda: what in self.said, f"{what!r} to be said", ROLLOUT_SECONDS)
 
     def clients(self) -> list[Ask]:
         """Four of each protocol, that tell versions apart."""
@@ -112,6 +121,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         pins = stack_files.pins_file(gateway.twin.home, STACK)
         pins.write_bytes(stack_files.write_merged(gateway.twin.home, STACK).read_bytes())
         yield Site(gateway, pins.parent, home)
+
+
+class _NoTwin:
+    """In the place of a twin: nothing runs, and no command works."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout = folder
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin"}
+
+
+def test_what_the_rollout_before_has_said_is_not_taken_for_what_this_one_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Site, "options", "")
+    none = Gateway(_NoTwin(tmp_path), None, "")  # type: ignore[arg-type]
+    site = Site(none, tmp_path, tmp_path)
+    site.log.write_text("the candidate gets 50 % of the requests")
+    with site.rollout("3f2a9c1b7d04"):
+        assert "gets 50 %" not in site.said
+    assert "python3: " in site.said
 
 
 def _accounted(account: Account, *failures: str) -> None:
