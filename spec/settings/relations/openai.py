@@ -56,6 +56,14 @@ def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
         )
     if document.tracing is not None:
         yield Problem("tracing", f"the server of triton.openai sends no spans; remove the section, {_OTHERWISE}")
+    if triton.response_cache_mib is not None:
+        yield Problem(
+            "triton.responseCacheMiB", f"the server of triton.openai has no response cache; remove it, {_OTHERWISE}"
+        )
+    if triton.rate_limiter_resources:
+        yield Problem(
+            "triton.rateLimiterResources", f"the server of triton.openai has no rate limiter; remove it, {_OTHERWISE}"
+        )
     flags = values_of(document).extra_args
     if flags:
         yield Problem(
