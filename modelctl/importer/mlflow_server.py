@@ -134,8 +134,8 @@ class _Server:
     def __init__(self, url: str) -> None:
         if "@" in url.partition("://")[2].partition("/")[0]:
             raise NotImported(
-                "the address of the MLflow server: has a user or a password in it, which would be printed; take them out, and "
-                "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+                "the address of the MLflow server: has a user or a password in it, which would be printed; take them out, "
+                "and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
             )
         if re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", url) is None:
             raise NotImported(
