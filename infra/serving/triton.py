@@ -64,7 +64,8 @@ class FleetArgs:
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
         part = fleet.keys is not None
-        lone = stack.fewest_pods <= 1
+        # What a candidate raises for a while is no reason to replace the pods of either release.
+        lone = (fleet.file or stack).fewest_pods <= 1
         return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part, lone)
 
     @property

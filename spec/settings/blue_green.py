@@ -42,12 +42,18 @@ def slots(document: S) -> tuple[Fleet[S], ...]:
         return (Fleet(document, slot),)
     percent = candidate.percent
     return (
-        Fleet(_view(document, models, models.__dict__.get("release"), candidate.pods), slot, percent=100 - percent),
+        Fleet(
+            _view(document, models, models.__dict__.get("release"), candidate.pods),
+            slot,
+            percent=100 - percent,
+            file=document,
+        ),
         Fleet(
             _view(document, models, candidate.release, candidate.pods),
             other_slot(slot),
             percent=percent,
             candidate=True,
+            file=document,
         ),
     )
 

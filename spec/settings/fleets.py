@@ -115,7 +115,8 @@ class Fleet(Generic[S]):
 
     `name`, `keys` and `index` are None where the stack file has no `fleets`: then Triton is one fleet, without a name. With
     `rollout: blue-green` its one or two fleets have names and no keys (`spec.settings.blue_green`): `percent` is the part of
-    the requests where there are two, and `candidate` says of the one whether it is that of models.candidate.
+    the requests where there are two, and `candidate` says of the one whether it is that of models.candidate. `file` is then
+    the stack file, whose bounds the candidate may have raised in `stack`.
     """
 
     stack: S
@@ -124,6 +125,7 @@ class Fleet(Generic[S]):
     index: int | None = None
     percent: int | None = None
     candidate: bool = False
+    file: S | None = None
 
     @property
     def release(self) -> str:

@@ -8,11 +8,13 @@ from infra.serving import routes
 from infra.serving.triton import FleetArgs, reader_accounts, values
 from infra.serving.triton_values import Drain
 from infra.serving.worker import asked_of
+from spec.settings import serving_digest
 from tests import crds
 from tests.charts import rendering
 from tests.infra.access import stack
-from tests.spec.stack_config import settings
+from tests.spec.stack_config import REMOVED, settings
 from tests.spec.test_blue_green import BLUE_GREEN, NEXT, WITH_CANDIDATE
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
 
 BOTH = ["triton-blue", "triton-green"]
 
@@ -78,6 +80,25 @@ def test_the_pods_of_a_slot_serve_their_release_with_all_its_models(slot: str) -
     pod = deployment["spec"]["template"]
     assert pod["metadata"]["labels"]["triton-eks/release"] == NEXT["id"]
     assert not any("--load-model" in arg for arg in pod["spec"]["containers"][0]["args"])
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+def test_a_candidate_changes_no_value_of_the_pods_that_serve_on_nodes_without_gpus(pods: int) -> None:
+    """A value that changes replaces them, while they are compared with the candidate's."""
+    serving = {"classify": {key: value for key, value in CLASSIFY.items() if key != "gpuMemoryMiB"} | {"device": "cpu"}}
+    scaled = {**SCALED, "autoscaling": scaling(minReplicas=1, maxReplicas=4), "models.serving": serving}
+    on_cpus = {"instanceTypes": ["m7i.2xlarge"], "max": 20, "diskGiB": 100}
+    cpu = {"triton.pool": "cpu", "triton.gpus": 0, "nodes.cpu": on_cpus}
+    changes = {**scaled, **cpu, "triton.rollout": "blue-green", "gateway": BLUE_GREEN["gateway"], "gpu": REMOVED}
+    changes["nodes.autoscaler"] = "karpenter"
+    digest = serving_digest(settings(changes))
+    changes["models.release"] = {**BLUE_GREEN["models.release"], "serving": digest}
+    candidate = {"release": {**NEXT, "serving": digest}, "pods": pods}
+    before, after = (
+        values(stack(), FleetArgs.of(settings(each).each_fleet[0]))
+        for each in (changes, {**changes, "models.candidate": candidate})
+    )
+    assert before == after
 
 
 @pytest.mark.parametrize(
