@@ -44,6 +44,21 @@ def test_what_pulumi_leaves_in_aws_is_not_lost() -> None:
     assert (one(gone, retained=kept).effect, one(replaced, retained=kept).effect) == ("none", "interrupted")
 
 
+@pytest.mark.parametrize(
+    ("type_", "effect"),
+    [
+        (VPC, "interrupted"),
+        ("aws:iam/role:Role", "interrupted"),
+        ("aws:eks/addon:Addon", "interrupted"),
+        ("kubernetes:apps/v1:DaemonSet", "interrupted"),
+        ("aws:eks/accessEntry:AccessEntry", "weakened"),
+        ("aws:eks/podIdentityAssociation:PodIdentityAssociation", "weakened"),
+    ],
+)
+def test_to_delete_is_judged_where_to_replace_is(type_: str, effect: str) -> None:
+    assert [one(Step(action, type_, "x")).effect for action in ("delete", "replace")] == [effect, effect]
+
+
 def test_the_worst_comes_first_and_causes_before_what_follows_from_them() -> None:
     steps = (
         Step("create", VPC, "other"),
