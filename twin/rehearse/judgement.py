@@ -42,7 +42,9 @@ _WEAKENED = frozenset(
         *("aws:eks/accessEntry:AccessEntry", "aws:eks/podIdentityAssociation:PodIdentityAssociation"),
         *("aws:cloudwatch/metricAlarm:MetricAlarm", "aws:budgets/budget:Budget"),
         *("kubernetes:policy/v1:PodDisruptionBudget", "kubernetes:networking.k8s.io/v1:NetworkPolicy"),
-        *("kubernetes:keda.sh/v1alpha1:ScaledObject", "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"),
+        *("kubernetes:keda.sh/v1alpha1:ScaledObject", "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"),
+        "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+        "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy",
     }
 )
 _ROLLED = frozenset({"aws:ec2/launchTemplate:LaunchTemplate"})

@@ -44,6 +44,14 @@ def test_what_pulumi_leaves_in_aws_is_not_lost() -> None:
     assert (one(gone, retained=kept).effect, one(replaced, retained=kept).effect) == ("none", "interrupted")
 
 
+def test_a_guard_that_is_deleted_stops_nothing() -> None:
+    guards = (
+        "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy",
+        "kubernetes:autoscaling/v2:HorizontalPodAutoscaler",
+    )
+    assert [one(Step("delete", guard, "x")).effect for guard in guards] == ["weakened", "weakened"]
+
+
 @pytest.mark.parametrize(
     ("type_", "effect"),
     [
@@ -51,6 +59,7 @@ def test_what_pulumi_leaves_in_aws_is_not_lost() -> None:
         ("aws:iam/role:Role", "interrupted"),
         ("aws:eks/addon:Addon", "interrupted"),
         ("kubernetes:apps/v1:DaemonSet", "interrupted"),
+        ("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "interrupted"),
         ("aws:eks/accessEntry:AccessEntry", "weakened"),
         ("aws:eks/podIdentityAssociation:PodIdentityAssociation", "weakened"),
     ],
