@@ -8,8 +8,10 @@ import pytest
 from rich.console import Console
 
 from tests.system.e2e.conftest import Twin, change, clone
+from tests.twin.rehearse.official_state import as_official
 from twin.commands import up
 from twin.host import processes, tools
+from twin.services import scratch
 from twin.services.servers import Servers
 
 DEV = Path("stacks", "Pulumi.dev.yaml")
@@ -94,3 +96,28 @@ def test_a_typing_error_in_the_name_of_a_section_is_told_with_every_other_mistak
     assert "stacks/Pulumi.dev.yaml: network.cird: unknown key; did you mean 'cidr'? " in done.stdout
     assert "missing configuration value" not in done.stdout
     assert done.stdout.rstrip().endswith("The policies have judged nothing, whatever else is said")
+
+
+def test_a_change_is_rehearsed_on_the_exported_state_of_a_stack(twin: Twin, tmp_path: Path) -> None:
+    exported = tmp_path / "local.json"
+    export = twin.shell("pulumi stack export --stack local")
+    assert export.returncode == 0, export.stderr
+    exported.write_text(json.dumps(as_official(json.loads(export.stdout))))
+    checkout = clone(tmp_path)
+    tracked = checkout / "stacks" / "Pulumi.local.yaml"
+    tracked.write_text((twin.home.path / "project" / "stacks" / "Pulumi.local.yaml").read_text())
+
+    def rehearsed() -> tuple[int, list[tuple[str, str, str]]]:
+        done = Twin(twin.home, checkout).run("rehearse", "--state", str(exported), "--json")
+        document = json.loads(done.stdout)
+        assert (document["stack"], document["errors"]) == ("local", [])
+        return done.returncode, [
+            (found["effect"], found["action"], found["name"]) for found in document["findings"] if found["effect"] != "none"
+        ]
+
+    assert rehearsed() == (0, [])
+    change(tracked, "g5.xlarge", "g5.2xlarge")
+    code, found = rehearsed()
+    assert code == 1
+    assert ("interrupted", "replace", "nodes-pool-g5-group") in found
+    assert scratch.leftovers(twin.home) == []
