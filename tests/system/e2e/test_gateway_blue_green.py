@@ -90,7 +90,7 @@ class Site:
 
     @property
     def said(self) -> str:
-        """What the newest rollout has said until now."""
+        """Return what the newest rollout has said until now."""
         return self.log.read_text()
 
     def until_said(self, what: str) -> None:
@@ -162,7 +162,7 @@ def _accounted(account: Account, *failures: str) -> None:
             "if self.asked > 20 and self.asked % 5 == 0: raise pb_utils.TritonModelException('one in five')\n",
             "--canary 50%,100%",
             "requests failed, 0.1% may (release ",
-            ("one in five",),
+            ("TritonModelException",),
         ),
     ],
     ids=["copies are slower", "requests fail"],
