@@ -13,8 +13,7 @@ from onnx import ModelProto
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from tests import onnx_models
-from tests.modelctl.servers import loopback_address, process, wait_until
-from twin.triton.tritonserver import tritonserver_command
+from tests.twin.triton.running import ready_server
 
 SUMS = """
 backend: "onnxruntime" max_batch_size: 8
@@ -101,25 +100,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     (folder / "models" / "cut_off" / "config.pbtxt").write_text(sums())
     (folder / "models" / "cut_off" / "1").mkdir()
     (folder / "models" / "cut_off" / "1" / "model.onnx").write_bytes(onnx_models.sums().SerializeToString()[:60])
-    address, log = loopback_address(), folder / "log"
-    arguments = [
-        f"--model-repository={folder / 'models'}",
-        "--model-control-mode=explicit",
-        "--disable-auto-complete-config",
-    ]
-    arguments += [f"--load-model={name}" for name in GOOD]
-    command = tritonserver_command(arguments, address, folder / "cache", {})
-    with process(command.argv, command.env, log) as child:
-
-        def ready() -> bool:
-            assert child.poll() is None, log.read_text(errors="replace")
-            try:
-                return httpx.get(f"http://{address}:8000/v2/health/ready", trust_env=False).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        wait_until(ready, "the server to be ready", 60, log)
-        yield address, log
+    options = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in GOOD)]
+    with ready_server(folder, options) as running:
+        yield running
 
 
 @pytest.fixture

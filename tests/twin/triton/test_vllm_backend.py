@@ -19,9 +19,8 @@ from modelctl.repository.load import load
 from spec.prometheus.language_models import language_model_groups
 from spec.settings import load_stack_file
 from tests.modelctl.repository.test_engines import VLLM
-from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import wants, write_stack
-from twin.triton.tritonserver import tritonserver_command
+from tests.twin.triton.running import ready_server
 
 LLM = {
     "concurrentStreams": 2,
@@ -54,19 +53,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, stack: Path) -> Iterator[str]:
     assert made.problems == []
     (config,) = made.texts.values()
     (model / "config.pbtxt").write_text(config)
-    address, log = loopback_address(), folder / "log"
-    arguments = [f"--model-repository={folder / 'models'}", "--disable-auto-complete-config"]
-    command = tritonserver_command(arguments, address, folder / "cache", {})
-    with process(command.argv, command.env, log) as child:
-
-        def ready() -> bool:
-            assert child.poll() is None, log.read_text(errors="replace")
-            try:
-                return httpx.get(f"http://{address}:8000/v2/health/ready", trust_env=False).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        wait_until(ready, "the server to be ready", 60, log)
+    with ready_server(folder) as (address, log):
         assert "chat: this is the twin's stand-in for the vllm backend" in log.read_text()
         yield f"http://{address}"
 
