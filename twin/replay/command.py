@@ -51,15 +51,16 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
     before = None
     if against is not None:
         then = _settings_against(against, stack)
-        of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
-        common = _without_unknown(sent, of_then)
         if then == settings:
             before = after  # the change is of something else, as most are
-        elif common.rates:
-            before = simulated(of_then, common)
         else:
-            note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
-            after = dataclasses.replace(after, notes=(*after.notes, note))
+            of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
+            common = _without_unknown(sent, of_then)
+            if common.rates:
+                before = simulated(of_then, common)
+            else:
+                note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
+                after = dataclasses.replace(after, notes=(*after.notes, note))
     if as_json:
         _print_document(stack, sent, after, before)
         return
