@@ -33,14 +33,14 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
 
 
 @contextlib.contextmanager
-def account(home: TwinHome, account: str, console: Console) -> Iterator[Servers]:
-    """Make such a twin of the AWS account `account`, without a cluster: for previews, which ask none. Raises NotATwin."""
+def account(home: TwinHome, account_id: str, console: Console) -> Iterator[Servers]:
+    """Make such a twin of the AWS account `account_id`, without a cluster: for previews, which ask none. Raises NotATwin."""
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
 
     with _home(home) as own:
-        yield Servers.without_cluster(own, tools.ensure(PROGRAMS[:1], console), say, account)
+        yield Servers.without_cluster(own, tools.ensure(PROGRAMS[:1], console), say, account_id)
 
 
 @contextlib.contextmanager
