@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from spec import versions
 from stackctl.review import consequences, refusals
 from stackctl.review.markdown import block, code, prose, shortened
 from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
@@ -39,6 +40,8 @@ _CHART_NOT_LOADED = re.compile(
 )
 """How the provider tells of a chart: of a registry, and of an archive, without a reason
 (https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`)."""
+_PUBLIC_REGISTRIES = tuple({f"{pin.repository}/" for pin in vars(versions).values() if isinstance(pin, versions.ChartPin)})
+"""Where charts come from in a stack without `charts.registry`."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +81,28 @@ def of(report: Report) -> list[Section]:
 
 
 def _chart_advice(errors: Sequence[str]) -> str:
-    """Return what to do where the runner did not reach the sources of charts; empty where it did."""
+    """Return what to do where the runner did not get charts from their sources; empty where it did."""
     sources = sorted({found[1] or found[2] for error in errors for found in _CHART_NOT_LOADED.finditer(error)})
-    if not sources:
-        return ""
-    named = ", ".join(map(code, sources[:MOST_NAMES]))
-    return (
-        f"The runner could not load charts from {named}, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; "
-        "without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
-        "`python3 -m stackctl preflight`, run there, says why a repository or registry is silent.\n"
-    )
+    own = [source for source in sources if source.startswith("oci://") and not source.startswith(_PUBLIC_REGISTRIES)]
+    others = [source for source in sources if source not in own]
+    advice = ""
+    if others:
+        advice += (
+            f"The runner could not load charts from {_first(others)}, which a preview does. Behind a proxy it needs "
+            "`HTTPS_PROXY`; without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
+            "`python3 -m stackctl preflight`, run there, says why a repository or registry is silent.\n"
+        )
+    if own:
+        advice += (
+            f"Your own registry (`charts.registry`) did not give {_first(own)}: it lacks the chart in that version "
+            "(docs/chart-registry.md fills it), or the runner is not logged in to it, or does not reach it. "
+            f"`helm pull {own[0]} --version VERSION`, run there, says which.\n"
+        )
+    return advice
+
+
+def _first(sources: Sequence[str]) -> str:
+    return ", ".join(map(code, sources[:MOST_NAMES]))
 
 
 def summary_row(report: Report) -> str:

@@ -173,6 +173,18 @@ def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:
     ) in text
 
 
+def test_a_chart_that_ones_own_registry_did_not_give_is_told_apart_from_the_network() -> None:
+    own = "oci://123456789012.dkr.ecr.us-west-2.amazonaws.com/charts/keda"
+    errors = (f'failed to download "{own}" at version "2.20.1"',)
+    text = document.render([replace(scenarios.nothing(), plan=Plan((), errors=errors))], title="t", name="n")
+    assert (
+        f"#### The preview failed\n\nYour own registry (`charts.registry`) did not give `{own}`: it lacks the chart in that "
+        "version (docs/chart-registry.md fills it), or the runner is not logged in to it, or does not reach it. "
+        f"`helm pull {own} --version VERSION`, run there, says which.\n\n```text\nfailed to download"
+    ) in text
+    assert "HTTPS_PROXY" not in text
+
+
 def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement() -> None:
     keys = Change("encryptionConfig.provider.keyArn", "arn:old", "arn:new")
     subnets = Change("vpcConfig.subnetIds[0]", "subnet-1", "subnet-2")
