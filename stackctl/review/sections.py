@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from spec import versions
 from stackctl.review import consequences, refusals
 from stackctl.review.markdown import block, code, prose, shortened
 from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
@@ -35,13 +34,15 @@ _LONGEST_NAME = 160
 _WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
 _WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 _CENTS_BELOW = 100
+_ROLLED = "its pods are replaced, as what they are made from (`spec.template`) changes"
 _CHART_NOT_LOADED = re.compile(
     r'looks like "([^"\s]{1,160})" is not a valid chart repository|failed to download "([^"\s]{1,160})"'
 )
 """How the provider tells of a chart: of a registry, and of an archive, without a reason
 (https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`)."""
-_PUBLIC_REGISTRIES = tuple({f"{pin.repository}/" for pin in vars(versions).values() if isinstance(pin, versions.ChartPin)})
-"""Where charts come from in a stack without `charts.registry`."""
+PUBLIC_REGISTRIES = ("oci://docker.io/envoyproxy/", "oci://public.ecr.aws/karpenter/")
+"""Where charts come from in a stack without `charts.registry`. The pins are not imported: a comment is rendered without
+packages."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def of(report: Report) -> list[Section]:
 def _chart_advice(errors: Sequence[str]) -> str:
     """Return what to do where the runner did not get charts from their sources; empty where it did."""
     sources = sorted({found[1] or found[2] for error in errors for found in _CHART_NOT_LOADED.finditer(error)})
-    own = [source for source in sources if source.startswith("oci://") and not source.startswith(_PUBLIC_REGISTRIES)]
+    own = [source for source in sources if source.startswith("oci://") and not source.startswith(PUBLIC_REGISTRIES)]
     others = [source for source in sources if source not in own]
     advice = ""
     if others:
@@ -189,7 +190,8 @@ def _deleted(step: Step) -> str:
 
 def _updated(step: Step, replaced: Sequence[Step]) -> str:
     why = refusals.of(step, replaced)
-    return "\n".join([f"- {_resource(step)}" + (f": **{why}**" if why else ""), *_changes(step.changed)])
+    said = f": **{why}**" if why else f": {_ROLLED}" if consequences.replaces_pods(step) else ""
+    return "\n".join([f"- {_resource(step)}{said}", *_changes(step.changed)])
 
 
 def _changes(changed: Sequence[Change]) -> list[str]:
