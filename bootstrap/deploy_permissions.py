@@ -20,11 +20,10 @@ from spec.names import RELEASES_PREFIX
 from spec.versions import PROJECT
 
 
-def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] = ()) -> dict[str, list[Statement]]:
+def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
     """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
 
-    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`). `zones`: ids of the
-    hosted zones that gateways have names in (`gateway.domain`).
+    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`).
     """
     return {
         "network": network(account, clusters),
@@ -33,7 +32,6 @@ def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] 
         "data": _data(account),
         "file-systems": _file_systems(account),
         "watching": _watching(account),
-        **({"domains": [*read_domains(account, zones), *_domains(account, zones)]} if zones else {}),
     }
 
 
@@ -56,6 +54,32 @@ def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
             condition=theirs,
         ),
         allow(["kms:Decrypt"], keys, sid="DecryptReleasesOfOthers", condition=through_s3),
+    ]
+
+
+def domains(account: Account, zones: Sequence[str]) -> list[Statement]:
+    """Return the statements by which gateways get names: certificates of ours, and addresses and aliases in the zones.
+
+    Not the zones' other records, such as those of mail. `zones`: ids of the hosted zones (`gateway.domain`).
+    """
+    certificates = account.arn("acm", "certificate/*")
+    return [
+        *read_domains(account, zones),
+        # It takes no resource: with an ARN it is allowed nothing.
+        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
+        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
+        allow(
+            ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
+            [certificates],
+            sid="OurCertificates",
+            condition=OURS,
+        ),
+        allow(
+            ["route53:ChangeResourceRecordSets"],
+            [f"arn:{account.partition}:route53:::hostedzone/{zone}" for zone in zones],
+            sid="LeadToGateways",
+            condition={"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "CNAME"]}},
+        ),
     ]
 
 
@@ -272,28 +296,6 @@ def _file_systems(account: Account) -> list[Statement]:
             [systems, links],
             sid="OurFileSystems",
             condition=OURS,
-        ),
-    ]
-
-
-def _domains(account: Account, zones: Sequence[str]) -> list[Statement]:
-    """Allow certificates of ours, and addresses and aliases in the zones; not their other records, such as those of mail."""
-    certificates = account.arn("acm", "certificate/*")
-    return [
-        # It takes no resource: with an ARN it is allowed nothing.
-        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
-        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
-        allow(
-            ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
-            [certificates],
-            sid="OurCertificates",
-            condition=OURS,
-        ),
-        allow(
-            ["route53:ChangeResourceRecordSets"],
-            [f"arn:{account.partition}:route53:::hostedzone/{zone}" for zone in zones],
-            sid="LeadToGateways",
-            condition={"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "CNAME"]}},
         ),
     ]
 

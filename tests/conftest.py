@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     may_update(config.getoption(OPTION), os.environ)
     os.environ.update(loopback.direct(os.environ))  # a proxy is for the world outside, never for servers of tests
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    # As Ctrl-C does: fixtures end what they began, a twin that is up among it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -202,8 +202,8 @@ class Autoscaling(Section):
     )
     scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,
-        description="for how many seconds fewer pods have to be enough before one goes; without it: two starts, and 600 at "
-        "least",
+        description="for how many seconds fewer pods have to be enough before one goes, and 105 at least before the last "
+        "one does (minReplicas: 0); without it: two starts, and 600 at least",
     )
     prometheus_url: _PrometheusUrl | None = Field(
         default=None, description="a Prometheus of your own; without it: that of the section monitoring"

@@ -131,6 +131,15 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- include "triton.ceilDiv" (list (include "triton.startupSeconds" .) .Values.startup.periodSeconds) -}}
 {{- end }}
 
+{{/*
+Time until SIGTERM, in seconds. The server of the OpenAI-compatible front end has an exit timeout of 30 s, and no flag for
+another one: what takes longer has to end before.
+*/}}
+{{- define "triton.preStopSeconds" -}}
+{{- $beyond := ternary (max 0 (sub (int64 .Values.drain.longestRequestSeconds) 30)) 0 (eq (include "triton.openai" .) "true") -}}
+{{- add (int64 .Values.drain.preStopSeconds) $beyond -}}
+{{- end }}
+
 {{/* Exit timeout, in seconds: the models are unloaded inside it, after the last request, and take 3 to 5 s (docs/drain.md). */}}
 {{- define "triton.exitTimeoutSeconds" -}}
 {{- add (int64 .Values.drain.longestRequestSeconds) 5 -}}
