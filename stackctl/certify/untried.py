@@ -47,8 +47,9 @@ UNTRIED: Mapping[str, str] = {
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,
     "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
-    "a fleet without pods gets its first by a message of the queue, and loses the last when all is answered, not in an "
-    "outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has lost the last",
+    "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "
+    "all is answered, not in an outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has "
+    "lost the last",
     "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": _OFFLINE,
     "nodes are started by cluster-autoscaler": "no node says which of them it has started",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",

@@ -82,15 +82,7 @@ def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
 def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
     """Warn of a gateway whose requests find no pod, and start none."""
     document, bounds = subject.document, subject.document.autoscaling
-    if bounds is None or bounds.min_replicas > 0 or document.gateway is None:
-        return
-    if document.woken_at_gateway:
-        yield Problem(
-            "autoscaling.minReplicas",
-            "is 0: a request at the gateway is to start the first pod, and tried from end to end it did not "
-            "(docs/proven.md); give 1 or more where clients ask through the gateway",
-        )
-    else:
+    if bounds is not None and bounds.min_replicas == 0 and document.gateway is not None and not document.woken_at_gateway:
         yield Problem(
             "autoscaling.minReplicas",
             "is 0: while there is no pod the gateway answers 503, and without the section monitoring its requests start "
