@@ -12,7 +12,7 @@ from typing import Any
 
 from twin.cluster.kube_api import ApiResource, KubeClient, Object
 from twin.cluster.kube_errors import ApiError, Unreachable
-from twin.plugins import awaiting, differences, field_owners, kube_rules
+from twin.plugins import awaiting, differences, field_owners, kube_normal, kube_rules
 from twin.plugins.errors import Failure, PluginError, Unfinished
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
@@ -63,12 +63,12 @@ class KubeObjects:
         failures = [*kube_rules.problems(resource.type, new), *awaiting.mistakes(new)]
         if failures:
             return new, failures
-        named = kube_rules.with_name(new, old, resource.name, seed)
+        named = kube_rules.with_name(kube_normal.normalized(new), old, resource.name, seed)
         return kube_rules.with_namespace(named, self._namespaced(new, old), self._namespace), []
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
         return Plan(
-            differences.changes(old, new),
+            differences.changes(kube_normal.normalized(old), kube_normal.normalized(new)),
             replace=kube_rules.replacing(old, new, self._mutable),
             delete_first=kube_rules.must_go_first(old, new),
         )

@@ -45,7 +45,7 @@ class Releases:
         self._namespace = namespace
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
-        inputs = dict(new)
+        inputs = _without_marks(new)
         if not inputs.get("name"):
             kept = old.get("name") if kube_rules.AUTONAMED in old.get("__defaults", ()) else None
             inputs["name"] = kept or autoname(resource.name, seed, kube_rules.NAME_DIGITS)
@@ -55,7 +55,7 @@ class Releases:
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
         return Plan(
-            differences.changes(old, new),
+            differences.changes(_without_marks(old), _without_marks(new)),
             replace=[("name",), ("namespace",)],
         )
 
@@ -169,6 +169,11 @@ def _chart(inputs: Mapping[str, Any]) -> Chart:
 def chart_name(chart: str) -> str:
     """Return the chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
     return chart.rstrip("/").rpartition("/")[2]
+
+
+def _without_marks(inputs: Mapping[str, Any]) -> Values:
+    """Return a release's inputs without the SDK's note to old providers: the official provider's own structure has none."""
+    return {key: value for key, value in inputs.items() if key != "compat"}
 
 
 def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
