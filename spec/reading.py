@@ -150,7 +150,7 @@ def json_value(content: bytes | str, deepest: int = DEEPEST) -> Any:
         raise Unreadable(f"not valid JSON: {error.msg}", error.lineno, error.colno) from None
     except RecursionError:
         raise Unreadable(f"nested deeper than {deepest} times") from None
-    _check(value, deepest)
+    usable(value, deepest)
     return value
 
 
@@ -253,8 +253,8 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise Unreadable(f"{constant} is no number of JSON; write a number")
 
 
-def _check(value: Any, deepest: int) -> None:
-    """Refuse what lies too deep, and text that cannot be written again. Raises Unreadable."""
+def usable(value: Any, deepest: int = DEEPEST) -> None:
+    """Refuse in a value of JSON what lies too deep, and text that cannot be written again. Raises Unreadable."""
     _check_text(value)
     level, depth = [value], 0
     while level:
