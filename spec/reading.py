@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -80,17 +81,24 @@ class Unreadable(Failure):
 
 def file(path: Path, most: int = LARGEST_FILE) -> bytes:
     """Return the bytes of a file. Raises Unreadable, with the path."""
+    with opened(path) as stream_of_file:
+        return stream(stream_of_file, path, most)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it; no pipe, device or socket is one. Raises Unreadable, with the path, also while it is read."""
     try:
         # Without waiting: the opening of a pipe waits for somebody who writes into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
+        with os.fdopen(descriptor, "rb") as found:
             mode = os.fstat(descriptor).st_mode
             if not _OPEN_ALREADY.fullmatch(str(path)):
                 for is_kind, problem in _KINDS:
                     if is_kind(mode):
                         raise Unreadable(problem, source=path)
             os.set_blocking(descriptor, True)
-            return stream(opened, path, most)
+            yield found
     except OSError as error:
         raise Unreadable(_reason(error, path), source=path) from None
     except ValueError:  # a NUL in the path

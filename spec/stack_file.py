@@ -80,8 +80,8 @@ def full_name(key: str) -> str:
 def decoded(value: Any) -> Any:
     """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
 
-    Raises Unreadable for JSON with a key that is there twice: the last one would silently win; for half of a character, and for what
-    lies too deep.
+    Raises Unreadable for JSON with a key that is there twice (the last one would silently win), with half of a character,
+    and with what lies too deep.
     """
     if value is None or value == "":  # which the engine makes of a key without a value
         return None

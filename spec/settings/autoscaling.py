@@ -165,7 +165,6 @@ class CronFloor(Section):
                     )
                     break
 
-
     def _they_take_turns(self, at: Place) -> Iterator[Problem]:
         """Refuse, of two that come on other days, one that comes twice with none of the other between.
 
@@ -174,12 +173,12 @@ class CronFloor(Section):
         """
         for (first, before), (second, key) in pairwise(_turns(self.start, self.end)):
             if before == key:
-                starts = key == "start"
+                does, other, holds = ("begins", "end", "would not") if key == "start" else ("ends", "start", "would")
                 yield at.problem(
                     key,
-                    f"'{getattr(self, key)}' {'begins' if starts else 'ends'} twice, at {first} and {second} for example, with "
-                    f"no {'end' if starts else 'start'} between, and KEDA would {'not ' if starts else ''}hold the pods from "
-                    f"one to the other; let it come on the days of the {'end' if starts else 'start'} alone, or the days after",
+                    f"'{getattr(self, key)}' {does} twice, at {first} and {second} for example, with no {other} "
+                    f"between, and KEDA {holds} hold the pods from one to the other; let it come on the days of the {other} "
+                    "alone, or on the days after",
                 )
                 return
 

@@ -48,8 +48,8 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
         *(
             (
                 {"gateway": {**PLAIN, "domain": {**DOMAIN, "name": f"inference.{ending}"}}},
-                f"domain.name: 'inference.{ending}' ends in .{ending}, for which ACM gives nobody a certificate; give a name "
-                "below a domain of yours, or a certificateArn of a private certificate",
+                f"domain.name: 'inference.{ending}' ends in .{ending}, for which ACM gives nobody a certificate; give a "
+                "name below a domain of yours, or a certificateArn of a private certificate",
             )
             for ending in ("amazonaws.com", "cloudfront.net", "local", "internal", "home.arpa", "corp")
         ),

@@ -324,7 +324,11 @@ def test_a_floor_may_hold_over_night_and_several_times_a_day(start: str, end: st
         ("* * * * *", "0 19 * * 1-5", "start: '* * * * *' begins twice, at Sat 2028-01-01 00:00 and Sat 2028-01-01 00:01"),
         ("0 7 * * 1-5", "0 19 * * 5", "start: '0 7 * * 1-5' begins twice, at Mon 2028-01-03 07:00 and Tue 2028-01-04 07:00"),
         ("0 7 * * 1-5", "0 19 * * *", "end: '0 19 * * *' ends twice, at Sat 2028-01-01 19:00 and Sun 2028-01-02 19:00"),
-        ("0 7 1,15 * *", "0 19 28 * *", "start: '0 7 1,15 * *' begins twice, at Sat 2028-01-01 07:00 and Sat 2028-01-15 07:00"),
+        (
+            "0 7 1,15 * *",
+            "0 19 28 * *",
+            "start: '0 7 1,15 * *' begins twice, at Sat 2028-01-01 07:00 and Sat 2028-01-15 07:00",
+        ),
     ],
 )
 def test_a_start_and_an_end_on_other_days_take_turns(start: str, end: str, said: str) -> None:

@@ -21,12 +21,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             f"{EXISTING}.intraSubnetIds": {**PRIVATE, "us-west-2c": PRIVATE["us-west-2b"]},
         },
         [
-            f"{EXISTING}.privateSubnetIds.us-west-2b: subnet-0123456789abcdea0 is said to be in us-west-2a too, and a subnet is "
-            "in one zone; give another",
-            f"{EXISTING}.publicSubnetIds.us-west-2c: subnet-0123456789abcdec0 is one of privateSubnetIds, and its routes lead "
-            "to the internet or do not; give another",
-            f"{EXISTING}.intraSubnetIds.us-west-2c: subnet-0123456789abcdeb0 is said to be in us-west-2b too, and a subnet is "
-            "in one zone; give another",
+            f"{EXISTING}.privateSubnetIds.us-west-2b: subnet-0123456789abcdea0 is said to be in us-west-2a too, and a "
+            "subnet is in one zone; give another",
+            f"{EXISTING}.publicSubnetIds.us-west-2c: subnet-0123456789abcdec0 is one of privateSubnetIds, and its routes "
+            "lead to the internet or do not; give another",
+            f"{EXISTING}.intraSubnetIds.us-west-2c: subnet-0123456789abcdeb0 is said to be in us-west-2b too, and a subnet "
+            "is in one zone; give another",
         ],
     ),
     (

@@ -63,6 +63,8 @@ def test_as_many_as_it_has_are_taken_without_a_word(changes: dict[str, Any]) -> 
 
 def test_more_than_any_quota_are_refused() -> None:
     (told,) = complaints({"cluster.apiAccess": {"cidrs": ranges(1001)}})
-    assert told.startswith("cluster.apiAccess: its ranges and groups are 1001 rules of a security group, which never has more")
+    assert told.startswith(
+        "cluster.apiAccess: its ranges and groups are 1001 rules of a security group, which never has more"
+    )
     (told,) = complaints(gateway(allowedCidrs=ranges(501)))
     assert told.startswith("gateway.allowedCidrs: its ranges, for each of two ports, are 1002 rules of a security group")

@@ -63,7 +63,8 @@ def _no_quota_has_as_many_rules(subject: Subject) -> Iterator[Problem]:
     for path, rules, what in _security_groups(subject):
         if rules > MOST_RULES:
             yield Problem(
-                path, f"{what} are {rules} rules of a security group, which never has more than {MOST_RULES}; give wider ranges"
+                path,
+                f"{what} are {rules} rules of a security group, which never has more than {MOST_RULES}; give wider ranges",
             )
 
 

@@ -68,7 +68,10 @@ def series(values: str, metric: str = "{}") -> str:
         ('{"data": {"resultType": "vector"}}', "is no answer to a range query"),
         (HEADER + "0,1_000\n", "line 2: '1_000' is no rate"),
         (HEADER + "\u0661,1\n", "line 2: '\u0661' is no number of seconds"),
-        (HEADER + "1767571200,1\n", "line 2: '1767571200' is a moment since 1970; give seconds from the beginning of the trace"),
+        (
+            HEADER + "1767571200,1\n",
+            "line 2: '1767571200' is a moment since 1970; give seconds from the beginning of the trace",
+        ),
         ("seconds,requests_per_second,model\n0,1, \n", "line 2: names no model"),
         (HEADER + "0,1\0\n", r":2:4: a NUL character"),
         ('{"data": {"resultType": "matrix", "result": [{}]}}', r"data\.result\[0\]: has no values of a time and a number"),
@@ -80,7 +83,7 @@ def series(values: str, metric: str = "{}") -> str:
         (series("[]", '{"model": ["a"]}'), r"data\.result\[0\]\.metric\.model is a list, where text is expected"),
         (series("5"), r"data\.result\[0\]\.values is a number, where a list is expected"),
         (
-            '{"data": {"resultType": "matrix", "result": [%s]}}' % ", ".join(['{"values": [[0, "600000"]]}'] * 2),
+            json.dumps({"data": {"resultType": "matrix", "result": [{"values": [[0, "600000"]]}] * 2}}),
             "all series together are more than 1,000,000 requests per second",
         ),
         ('{"data": {"resultType": "matrix", "result": []}}', "it has no rates"),
@@ -123,7 +126,9 @@ def test_whatever_a_row_has_is_read_as_every_program_reads_it_or_refused(seconds
 
 
 def _answers() -> st.SearchStrategy[object]:
-    values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    values = (
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    )
     return st.recursive(values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
 
 
@@ -135,4 +140,6 @@ def test_whatever_a_series_is_there_is_a_trace_or_a_sentence(one: dict[str, obje
         try:
             traces.read(path)
         except TraceUnusable as refused:
-            assert "data.result[0]" in str(refused) or "half of a character" in str(refused) or "has no rates" in str(refused)
+            assert (
+                "data.result[0]" in str(refused) or "half of a character" in str(refused) or "has no rates" in str(refused)
+            )
