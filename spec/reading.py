@@ -48,7 +48,8 @@ _REASONS = {
     errno.ENAMETOOLONG: "the path is too long; use a shorter one",
 }
 _PAGE = "is a page of HTML or XML, where JSON is expected"
-_IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
+IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
+"""What may be the cause of an answer that no such server gives."""
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
 
 
@@ -196,7 +197,7 @@ def answer(content: bytes, server: str) -> Any:
     try:
         return json_value(content)
     except Unreadable as error:
-        advice = f"; {_IN_BETWEEN}" if error.problem == _PAGE else ""
+        advice = f"; {IN_BETWEEN}" if error.problem == _PAGE else ""
         raise Unreadable(f"the answer cannot be read: {error}{advice}", source=server) from None
 
 

@@ -163,7 +163,10 @@ class KubernetesFleet:
         """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():
             try:
-                return read(name, self._namespace, _request_timeout=_TIMEOUT)
+                found = read(name, self._namespace, _request_timeout=_TIMEOUT)
+                if getattr(found, "metadata", None) is None:
+                    raise ValueError("no object of Kubernetes")
+                return found
             except ApiException as error:
                 if error.status == 404:
                     return None
@@ -183,6 +186,10 @@ class KubernetesFleet:
             raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
+        except (ValueError, AttributeError, TypeError) as error:  # the library makes its objects of whatever comes
+            raise FleetError(
+                f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
+            ) from error
 
 
 def _configure() -> None:

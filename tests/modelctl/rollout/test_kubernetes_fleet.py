@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
 RELEASE = "0123456789ab"
@@ -106,3 +106,24 @@ def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: Kuber
         [("a", "uid-a", "http://10.0.0.1:8000")],
         [("b", "uid-b", "http://10.0.0.1:8000")],
     ]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"<html>log in</html>", b"[]", b"null", b'"x"', b"{}", b'{"items": [', b'{"items": 5}'], ids=repr
+)
+def test_what_is_no_answer_of_kubernetes_is_told(
+    fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    def say(self: _Api) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    monkeypatch.setattr(_Api, "do_GET", say)
+    said = r"the cluster at http://127\.0\.0\.1:\d+ answers with something else than Kubernetes does; a proxy or a network"
+    with pytest.raises(FleetError, match=said):
+        fleet.all_fleets()
+    with pytest.raises(FleetError, match=said):
+        fleet.release(Pod("rolling", "uid-rolling", http="", metrics="", admin_key=""))
