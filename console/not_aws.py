@@ -53,7 +53,7 @@ def refuse_others_answers(client: Any) -> None:
         status, headers = response_dict["status_code"], response_dict["headers"]
         if status in _REDIRECTS and not any(name.lower().startswith(_OF_AWS) for name in headers):
             raise NotAws(endpoint=endpoint, operation=operation_model.name, answer="a redirect")
-        if status == HTTPStatus.OK and not body and _is_answered_in_xml(operation_model):
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES and not body and _is_answered_in_xml(operation_model):
             raise NotAws(endpoint=endpoint, operation=operation_model.name, answer="nothing")
 
     def not_parsed(exception: Exception, event_name: str, **_: Any) -> None:

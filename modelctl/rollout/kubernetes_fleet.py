@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 from yaml import YAMLError
 
 from modelctl.rollout import key_files
@@ -61,7 +62,10 @@ class KubernetesFleet:
             raise FleetError(
                 f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
             ) from None
-        api = client.ApiClient()
+        configuration = client.Configuration.get_default_copy()
+        # urllib3's own would wait as long as the answer says, be it a day.
+        configuration.retries = Retry(3, respect_retry_after_header=False)
+        api = client.ApiClient(configuration)
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
@@ -186,7 +190,8 @@ class KubernetesFleet:
             raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
-        except (ValueError, AttributeError, TypeError) as error:  # the library makes its objects of whatever comes
+        # The library makes its objects of whatever comes.
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise FleetError(
                 f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
             ) from error

@@ -149,6 +149,7 @@ def test_the_bucket_of_models_is_told_from_a_page(instead_of_aws: Callable[[int,
         (301, {"Location": "/"}, "a redirect"),
         (307, {"Location": "https://127.0.0.1:1/"}, "a redirect"),
         (200, {}, "nothing"),
+        (204, {}, "nothing"),
     ],
 )
 @pytest.mark.parametrize(("command", "operation"), [("list", "ListObjectsV2"), ("show 0123456789ab", "GetObject")])

@@ -109,7 +109,9 @@ def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: Kuber
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"<html>log in</html>", b"[]", b"null", b'"x"', b"{}", b'{"items": [', b'{"items": 5}'], ids=repr
+    "answer",
+    [b"", b"<html>log in</html>", b"[]", b"null", b'"x"', b"{}", b'{"items": [', b'{"items": 5}', b"[" * 9999],
+    ids=lambda answer: answer.decode()[:12] or "nothing",
 )
 def test_what_is_no_answer_of_kubernetes_is_told(
     fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch, answer: bytes
@@ -127,3 +129,15 @@ def test_what_is_no_answer_of_kubernetes_is_told(
         fleet.all_fleets()
     with pytest.raises(FleetError, match=said):
         fleet.release(Pod("rolling", "uid-rolling", http="", metrics="", admin_key=""))
+
+
+def test_nobody_waits_as_long_as_an_answer_says(fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(self: _Api) -> None:
+        self.send_response(429)
+        self.send_header("retry-after", "99999")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    monkeypatch.setattr(_Api, "do_GET", say)
+    with pytest.raises(FleetError, match="answers 429"):
+        fleet.all_fleets()
