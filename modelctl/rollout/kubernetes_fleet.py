@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 from yaml import YAMLError
 
 from modelctl.rollout import key_files
@@ -61,7 +62,10 @@ class KubernetesFleet:
             raise FleetError(
                 f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
             ) from None
-        api = client.ApiClient()
+        configuration = client.Configuration.get_default_copy()
+        # urllib3's own would wait as long as the answer says, be it a day.
+        configuration.retries = Retry(3, respect_retry_after_header=False)
+        api = client.ApiClient(configuration)
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
@@ -163,7 +167,10 @@ class KubernetesFleet:
         """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():
             try:
-                return read(name, self._namespace, _request_timeout=_TIMEOUT)
+                found = read(name, self._namespace, _request_timeout=_TIMEOUT)
+                if getattr(found, "metadata", None) is None:
+                    raise ValueError("no object of Kubernetes")
+                return found
             except ApiException as error:
                 if error.status == 404:
                     return None
@@ -183,6 +190,11 @@ class KubernetesFleet:
             raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
+        # The library makes its objects of whatever comes.
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise FleetError(
+                f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
+            ) from error
 
 
 def _configure() -> None:

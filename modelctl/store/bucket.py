@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import boto3
 from boto3.s3.transfer import TransferConfig
@@ -20,6 +21,7 @@ from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
+from spec.settings.fields import is_host
 
 PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""
@@ -56,6 +58,8 @@ def open_store(
     Raises StoreError when there is no region or the AWS configuration cannot be read.
     """
     endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint_url and (wrong := _wrong_with(endpoint_url)):
+        raise StoreError(f"{wrong}; write for example http://127.0.0.1:9000")
     place = Place(bucket, endpoint_url)
     with sentences(place):
         region = region or os.environ.get("AWS_REGION") or boto3.Session().region_name
@@ -71,12 +75,27 @@ def open_store(
             # A bucket is no host name of another store.
             s3={"addressing_style": "path"} if endpoint_url else {},
         )
-        try:
-            client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
-        except ValueError as error:  # botocore's word for an endpoint that is no URL
-            raise StoreError(f"{endpoint_url!r} is no endpoint: {error}; write for example http://127.0.0.1:9000") from None
+        client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
     refuse_others_answers(client)
     return Store(client, place, part_bytes=part_bytes)
+
+
+def _wrong_with(endpoint_url: str) -> str | None:
+    """Return what keeps a text from being the address of a server; None where nothing does."""
+    if "@" in endpoint_url:
+        return "the endpoint has a name or a password in its address, which nothing sends; leave them out"
+    try:
+        parts = urlsplit(endpoint_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        return f"{endpoint_url!r} is no endpoint: {error}"
+    if parts.scheme not in ("http", "https"):
+        return f"{endpoint_url!r} is no endpoint: it does not begin with http:// or https://"
+    if not (is_host(host) or ":" in host) or port == 0:  # an address of IPv6 stands in brackets, which urlsplit has read
+        return f"{endpoint_url!r} is no endpoint: it has no name of a host, or no port from 1 to 65535"
+    if not endpoint_url.isprintable() or " " in endpoint_url or parts.query or parts.fragment:
+        return f"{endpoint_url!r} is no endpoint: it has more than host, port and path"
+    return None
 
 
 class Store:

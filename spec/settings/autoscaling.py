@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
@@ -53,6 +54,7 @@ def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> b
     return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 
+_A_LEAP_YEAR = date(2028, 1, 1)
 _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -139,6 +141,8 @@ class CronFloor(Section):
             yield at.problem("end", f"it begins and ends at '{self.start}'; give another end")
         elif moments(self.start)[2:] == moments(self.end)[2:]:
             yield from self._it_ends_on_its_day(at)
+        elif _comes(self.start) and _comes(self.end):
+            yield from self._they_take_turns(at)
 
     def _it_ends_on_its_day(self, at: Place) -> Iterator[Problem]:
         """Refuse, of two that come on the same days, an end before the start, and a start while it holds already."""
@@ -160,6 +164,41 @@ class CronFloor(Section):
                         f"{'end' if key == 'start' else 'start'} between; leave one of them out",
                     )
                     break
+
+    def _they_take_turns(self, at: Place) -> Iterator[Problem]:
+        """Refuse, of two that come on other days, one that comes twice with none of the other between.
+
+        KEDA looks at which of them comes next, and holds the floor where that is an end
+        (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/cron_scaler.go).
+        """
+        for (first, before), (second, key) in pairwise(_turns(self.start, self.end)):
+            if before == key:
+                does, other, holds = ("begins", "end", "would not") if key == "start" else ("ends", "start", "would")
+                yield at.problem(
+                    key,
+                    f"'{getattr(self, key)}' {does} twice, at {first} and {second} for example, with no {other} "
+                    f"between, and KEDA {holds} hold the pods from one to the other; let it come on the days of the {other} "
+                    "alone, or on the days after",
+                )
+                return
+
+
+def _turns(start: str, end: str) -> Iterator[tuple[str, str]]:
+    """Yield when each comes in a year and a month, in order: `Mon 2028-01-03 07:00`, and which of the two it is."""
+    both = [(key, moments(cron), _times(cron)) for key, cron in (("start", start), ("end", end))]
+    for offset in range(366 + 31):
+        day = _A_LEAP_YEAR + timedelta(days=offset)
+        today = [(minute, key) for key, found, minutes in both if _is_on(found, day) for minute in minutes]
+        for minute, key in sorted(today):
+            yield f"{day:%a %Y-%m-%d} {_clock(minute)}", key
+
+
+def _is_on(found: tuple[frozenset[int], ...], day: date) -> bool:
+    """Return whether it comes on a day. As cron has it, one of two kinds of day is enough."""
+    _, _, days, months, weekdays = found
+    kinds = (day.day in days, day.isoweekday() % 7 in weekdays)
+    either = len(days) < 31 and len(weekdays) < 7
+    return day.month in months and (any(kinds) if either else all(kinds))
 
 
 class Target(Section):
