@@ -22,6 +22,7 @@ from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
+from infra.platform.container_insights import install_container_insights
 from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
 from infra.platform.gateway import GRPC_LISTENER, HTTP_LISTENER, install_gateway
@@ -101,6 +102,7 @@ def deploy(settings: Settings) -> None:
     after_nodes = pulumi.ResourceOptions(depends_on=[nodes, *addons])
     plugin = [DevicePlugin("device-plugin", cluster, settings.gpu.pools, after_nodes)] if settings.gpu.pools else []
     install_container_logs(cluster, settings, logs, after=ready)
+    install_container_insights(cluster, settings, logs, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])

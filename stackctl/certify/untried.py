@@ -33,6 +33,9 @@ UNTRIED: Mapping[str, str] = {
     "a stack is judged by the policies of what it is, whatever its name": _OFFLINE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
     "what is deployed is what the approvers have read": _GITHUB,
+    "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
+        "it costs by the observation, and no stack of this repository has it"
+    ),
     "nodes pull images in parallel": "it needs two starts of the same node, with the setting and without",
     "a stack in [a VPC or a cluster that was there](existing.md) makes neither, and leaves both as they were when it goes": (
         "it needs a VPC or a cluster of somebody else's, held against what it was"

@@ -22,7 +22,7 @@ MADE_OF = {
     "network": ("cidr", "zones", "nat", "endpoints", "flowLogRetentionDays"),
     "cluster": ("endpoint", "deletionProtection", "logRetentionDays"),
 }
-"""What the tracked file says of a VPC and of a cluster that are made: refused beside `existing`."""
+"""The keys by which the tracked file describes a VPC and a cluster that are made: refused beside `existing`."""
 NETWORK_TYPES = (
     "aws:ec2/internetGateway:InternetGateway",
     "aws:ec2/natGateway:NatGateway",
