@@ -18,6 +18,7 @@ from infra.aws.keys import logs_key
 from infra.aws.lustre import model_cache
 from infra.aws.network import Network, NetworkArgs
 from infra.aws.nodes import Nodes
+from infra.aws.runner import GithubRunner
 from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
@@ -89,6 +90,10 @@ def deploy(settings: Settings) -> None:
         destroyable = settings.allow_destroy
         new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
         cluster = Cluster("cluster", new).access
+        inside = settings.cluster.api_access
+        if inside is not None and inside.runner is not None:
+            days = settings.cluster.log_retention_days
+            GithubRunner("runner", cluster, inside.runner, kms_key_arn=logs.arn, retention_days=days)
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
     nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.

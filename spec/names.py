@@ -156,6 +156,16 @@ def insights_log_group(cluster: str) -> str:
     return f"/aws/containerinsights/{cluster}/performance"
 
 
+def runner_project(cluster: str) -> str:
+    """Return the CodeBuild project whose name is in the label of a runner inside the VPC (.github/workflows)."""
+    return f"{cluster}-runner"
+
+
+def runner_log_group(cluster: str) -> str:
+    """Return the log group of the jobs of that runner."""
+    return f"/aws/codebuild/{cluster}/runner"
+
+
 def model_bucket(stack: str, account_id: str, region: str) -> str:
     """Return the bucket of the models. People and `modelctl` address it; account and region make it unique in the world."""
     return f"triton-models-{stack}-{account_id}-{region}"

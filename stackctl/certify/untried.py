@@ -46,6 +46,7 @@ UNTRIED: Mapping[str, str] = {
     "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": _OFFLINE,
     "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
     "away whatever happens": "it is what runs",
+    "a runner of GitHub's jobs in the VPC is let in to the API server, and may not deploy by itself": _GITHUB,
     "workflows and the roles that they use": _GITHUB,
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,

@@ -228,6 +228,9 @@ def notes(settings: Settings) -> list[str]:
         found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
         if settings.logs.container_insights is not None:
             found.append("assumed: 1,000 observations of Container Insights a minute for each node with its pods")
+    inside = settings.cluster.api_access if settings.cluster.existing is None else None
+    if inside is not None and inside.runner is not None:
+        found.append("not in it: the runner in the VPC, which CodeBuild charges by the minute of a job")
     return [*found, NOT_COUNTED]
 
 

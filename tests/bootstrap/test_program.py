@@ -32,7 +32,7 @@ EXEMPT = {
 }
 """Statement and action that may be as they are, and why."""
 _MANAGED_LIMIT = 6144
-_READS = re.compile(r"^[\w-]+:(Describe|Get|List|View|Decrypt$)")
+_READS = re.compile(r"^[\w-]+:(BatchGet|Describe|Get|List|View|Decrypt$)")
 
 
 @dataclass(frozen=True)

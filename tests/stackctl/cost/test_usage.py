@@ -217,6 +217,17 @@ def test_storage_queue_and_logs_are_exact() -> None:
         assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count + containers) * Decimal("0.50")
 
 
+def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:
+    connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+
+    def more(sections: dict[str, Any]) -> None:
+        sections["cluster"]["apiAccess"] = {"runner": {"repository": "example/platform", "connectionArn": connection}}
+
+    note = "not in it: the runner in the VPC, which CodeBuild charges by the minute of a job"
+    assert note in estimate(stack("prod", more), prices(), TODAY).notes
+    assert note not in estimate(stack("prod"), prices(), TODAY).notes
+
+
 def test_container_insights_is_paid_by_nodes() -> None:
     """dev: 2 of at most 3 system nodes, and those of its pool; 44 million observations a month each."""
 

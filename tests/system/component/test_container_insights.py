@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bootstrap.deploy_identity import role_names
+from infra.aws.account import Account
 from spec.settings import Settings, load
 from spec.settings.scheduling import pods
 from spec.versions import KUBERNETES, PROJECT
@@ -81,6 +83,11 @@ def test_its_role_is_the_agents_alone_and_writes_to_its_group_alone(watched: Rec
     assert [str(finding) for finding in iam_lint.lint(found)] == []
     attached = [item.name for item in watched.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")]
     assert [name for name in attached if name.startswith("container-insights")] == []
+
+
+def test_the_workflows_may_make_its_role(watched: Recording) -> None:
+    name = watched.one("aws:iam/role:Role", "container-insights-agent-role").name
+    assert f"{name}-*" in role_names(Account(id="1", partition="aws", region="us-west-2", caller_arn=""))
 
 
 def test_its_pods_are_counted_on_every_node_with_what_they_ask_for(watched: Recording, settings: Settings) -> None:
