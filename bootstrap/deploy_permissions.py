@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bootstrap.bounds import MADE_OURS, OURS
-from bootstrap.deploy_identity import identity, services_own_roles
+from bootstrap.deploy_identity import identity, profiles, services_own_roles
 from bootstrap.deploy_network import network
 from bootstrap.permissions import buckets, read_domains
 from bootstrap.settings import ENVIRONMENT
@@ -121,8 +121,10 @@ def _cluster(account: Account) -> list[Statement]:
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
             sid="TagScalingGroups",
         ),
+        *profiles(account),
         *services_own_roles(account),
         *_tunnel(account),
+        *_runners(account),
     ]
 
 
@@ -175,6 +177,30 @@ def _tunnel(account: Account) -> list[Statement]:
             ["ssm:ResumeSession", "ssm:TerminateSession"],
             [account.arn("ssm", "session/deploy-*"), account.arn("ssm", "session/destroy-*")],
             sid="EndSessions",
+        ),
+    ]
+
+
+def _runners(account: Account) -> list[Statement]:
+    """Allow runners inside VPCs (`cluster.apiAccess.runner`), by names."""
+    return [
+        allow(
+            [
+                "codebuild:CreateProject",
+                "codebuild:CreateWebhook",
+                "codebuild:DeleteProject",
+                "codebuild:DeleteWebhook",
+                "codebuild:UpdateProject",
+                "codebuild:UpdateWebhook",
+            ],
+            [account.arn("codebuild", "project/triton-*-runner")],
+            sid="OurRunners",
+        ),
+        # CodeBuild asks for the repository with the rights of whoever names the connection.
+        allow(
+            ["codeconnections:GetConnection", "codeconnections:GetConnectionToken", "codeconnections:PassConnection"],
+            [account.arn("codeconnections", "connection/*")],
+            sid="NameConnections",
         ),
     ]
 

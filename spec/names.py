@@ -112,6 +112,9 @@ DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
 LOG_SENDER = ServiceAccount("logging", "fluent-bit")
 """Fluent Bit, one pod on each node, which sends the logs of containers to CloudWatch."""
 
+INSIGHTS_AGENT = ServiceAccount("amazon-cloudwatch", "cloudwatch-agent")
+"""The agent of Container Insights, one pod on each node; both names are the add-on's own choice."""
+
 TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
 TRACE_COLLECTOR_SERVICE = "otel-collector"
 OTLP_GRPC_PORT, OTLP_HTTP_PORT = 4317, 4318
@@ -146,6 +149,21 @@ def container_log_group(cluster: str) -> str:
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-setup-logs-FluentBit.html
     """
     return f"/aws/containerinsights/{cluster}/application"
+
+
+def insights_log_group(cluster: str) -> str:
+    """Return the log group of the events of Container Insights; the name is the agent's choice."""
+    return f"/aws/containerinsights/{cluster}/performance"
+
+
+def runner_project(cluster: str) -> str:
+    """Return the CodeBuild project whose name is in the label of a runner inside the VPC (.github/workflows)."""
+    return f"{cluster}-runner"
+
+
+def runner_log_group(cluster: str) -> str:
+    """Return the log group of the jobs of that runner."""
+    return f"/aws/codebuild/{cluster}/runner"
 
 
 def model_bucket(stack: str, account_id: str, region: str) -> str:

@@ -35,7 +35,7 @@ EXEMPT = {
 _MANAGED_LIMIT, _MANAGED_POLICIES, _INLINE_LIMIT = 6144, 10, 10240
 """Characters of a managed policy, without white space; managed policies of a role by default; characters of all inline ones:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
-_READS = re.compile(r"^[\w-]+:(Describe|Get|List|View|Decrypt$)")
+_READS = re.compile(r"^[\w-]+:(BatchGet|Describe|Get|List|View|Decrypt$)")
 
 
 @dataclass(frozen=True)
