@@ -106,3 +106,11 @@ def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: Kuber
         [("a", "uid-a", "http://10.0.0.1:8000")],
         [("b", "uid-b", "http://10.0.0.1:8000")],
     ]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_where_pods_have_releases_on_their_own_disks_they_are_asked_for_them() -> None:
+    (pod,) = KubernetesFleet("triton", follows=True).all_fleets()["triton-a"].pods()
+    assert pod.follower == "http://10.0.0.1:8003"
+    (pod,) = KubernetesFleet("triton").all_fleets()["triton-a"].pods()
+    assert pod.follower is None
