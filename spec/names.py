@@ -33,6 +33,8 @@ POD_RELEASE_LABEL = "triton-eks/release"
 TRITON_HEADLESS_COMPONENT = "inference-headless"
 """The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+FOLLOWER_PORT = 8003
+"""Of the container that brings the releases of rollouts in place to a pod's disk."""
 TRITON_OPENAI_PORT = 9000
 """Of the Services, for the OpenAI-compatible front end (`triton.openai`); pods have it on the port of the metrics."""
 

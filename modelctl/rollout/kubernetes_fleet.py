@@ -23,6 +23,7 @@ from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
 from spec.names import (
+    FOLLOWER_PORT,
     POD_RELEASE_LABEL,
     SERVED_VERSIONS,
     TRITON_CHART,
@@ -47,14 +48,18 @@ class KubernetesFleet:
     """The pods behind the headless Service of a fleet, also those that are not ready.
 
     The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
+    `follows`: each has `live/` on its own disk.
     """
 
-    def __init__(self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE) -> None:
+    def __init__(
+        self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE, *, follows: bool = False
+    ) -> None:
         """Take the fleet of a Helm release.
 
         Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
         self._network = network
+        self._follows = follows
         self._service = headless_service(release)
         try:
             _configure()
@@ -179,7 +184,14 @@ class KubernetesFleet:
     def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
         reached = self._network.reach(address) if self._network else address
         host = f"[{reached}]" if ":" in reached else reached
-        return Pod(name, uid, http=f"http://{host}:{port}", metrics=f"http://{host}:{TRITON_METRICS_PORT}", admin_key=uid)
+        return Pod(
+            name,
+            uid,
+            http=f"http://{host}:{port}",
+            metrics=f"http://{host}:{TRITON_METRICS_PORT}",
+            admin_key=uid,
+            follower=f"http://{host}:{FOLLOWER_PORT}" if self._follows else None,
+        )
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -19,6 +19,8 @@ import httpx
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import Pod
+from modelctl.store import followed
+from modelctl.store.followed import Followed
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
@@ -137,6 +139,15 @@ class PodClient:
         """Return the JSON answer of this very version."""
         answer: dict[str, Any] = self._value(self._ask("POST", f"{_model(model, version)}/infer", json=request), _ANSWER)
         return answer
+
+    def followed(self) -> Followed:
+        """Return what of `live/` is on the disk of a pod that has a follower."""
+        with self._named():
+            answer = self._http.get(f"{self.pod.follower}{followed.PATH}")
+        try:
+            return Followed.parse(answer.content)
+        except ValueError as error:
+            raise PodRefuses(f"{self.pod.name}: {followed.PATH} answers with what is no list of models ({error})") from None
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
         """Return what it has counted so far."""

@@ -105,6 +105,11 @@ class LiveRepository:
                 f"{key} in releases/{release_id}/ has the sha-256 {arrived}, but the manifest says {entry.sha256}"
             )
 
+    def configs(self) -> dict[str, str]:
+        """Return the config.pbtxt of every model that has one."""
+        found = {model: self.config(model) for model in self.models()}
+        return {model: text for model, text in found.items() if text is not None}
+
     def config(self, model: str) -> str | None:
         """Return the model's config.pbtxt; None without one."""
         with sentences(self._store.place):

@@ -141,3 +141,11 @@ def test_nobody_waits_as_long_as_an_answer_says(fleet: KubernetesFleet, monkeypa
     monkeypatch.setattr(_Api, "do_GET", say)
     with pytest.raises(FleetError, match="answers 429"):
         fleet.all_fleets()
+
+
+@pytest.mark.usefixtures("fleet")
+def test_where_pods_have_releases_on_their_own_disks_they_are_asked_for_them() -> None:
+    (pod,) = KubernetesFleet("triton", follows=True).all_fleets()["triton-a"].pods()
+    assert pod.follower == "http://10.0.0.1:8003"
+    (pod,) = KubernetesFleet("triton").all_fleets()["triton-a"].pods()
+    assert pod.follower is None
