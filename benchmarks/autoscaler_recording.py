@@ -37,7 +37,7 @@ from modelctl.loadgen import Schedule  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE  # noqa: E402
 from spec.prometheus.rule import series  # noqa: E402
-from spec.scaling.signal import RECORDINGS, busy_target  # noqa: E402
+from spec.scaling.signal import RECORDINGS, SPARE_PODS  # noqa: E402
 from twin.cluster import certificates, quantity  # noqa: E402
 from twin.cluster.certificates import Pki  # noqa: E402
 from twin.cluster.kube_api import KubeApi, KubeClient  # noqa: E402
@@ -109,7 +109,8 @@ def prepare() -> None:
     for key, value in {
         "triton-eks:gpu.pools": [{**pool, "min": 1, "desired": MOST_PODS, "max": MOST_PODS}],
         "triton-eks:autoscaling.maxReplicas": MOST_PODS,
-        "triton-eks:autoscaling.targets": {SLOW_MODEL: {"busy": busy_target(1)}},
+        "triton-eks:autoscaling.targets": {},
+        "triton-eks:autoscaling.sparePods": SPARE_PODS,
     }.items():
         stack_files.pin(home, stack_files.AUTOSCALED_STACK, key, value)
 

@@ -23,6 +23,9 @@ BUSY_SHARE = 0.7
 
 See docs/facts/triton-metrics.md#measured-pod.
 """
+BUSY_SHARE_BESIDE_SPARE = 0.8
+"""The same where there is a spare pod, which is what else the 70 % would leave free (docs/replay.md#a-spare-pod)."""
+SPARE_PODS = 1
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Signal:
     """Per pod."""
     deployment: str | None = None
     """The Deployment whose pods count; None where there is no other."""
+    spare: int = 0
+    """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -78,6 +83,11 @@ class Signal:
     def name(self) -> str:
         """Return the name that people see in events: `pending-classify`."""
         return f"{_KINDS[self.recording]}-{self.model}"
+
+    @property
+    def added(self) -> float:
+        """Return what is added to the sum, so that it asks for the spare pods too."""
+        return round(self.spare * self.target, 3)
 
     @property
     def query(self) -> str:
@@ -90,6 +100,7 @@ class Signal:
 
         Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are. With
         `to_zero` there may be no pod that has a number, and nothing is 0: as an error it would hold the last pod for ever.
+        Nor is what is added for spare pods an activity.
         """
         return {
             "type": "prometheus",
@@ -99,8 +110,9 @@ class Signal:
             "useCachedMetrics": True,
             "metadata": {
                 "serverAddress": prometheus_url,
-                "query": self.query,
+                "query": f"{self.query} + {self.added:g}" if self.spare else self.query,
                 "threshold": f"{self.target:g}",
+                **({"activationThreshold": f"{self.added:g}"} if self.spare and to_zero else {}),
                 "ignoreNullValues": "true" if to_zero else "false",
             },
         }
@@ -133,6 +145,7 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
     """
     bounds = settings.autoscaling
+    spare = spare_pods(settings)
     found = []
     for model, wants in sorted(settings.models.serving.items()):
         if model in settings.models.ensembles:
@@ -145,8 +158,8 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
-        busy = given.busy if given.busy is not None else busy_target(instances)
-        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment)]
+        busy = given.busy if given.busy is not None else busy_target(instances, spare)
+        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment, spare)]
     return found
 
 
@@ -174,6 +187,14 @@ def pending_target(batch: int, instances: int) -> int:
     return instances * batch
 
 
-def busy_target(instances: int) -> float:
+def spare_pods(settings: Settings) -> int:
+    """Return the pods beyond those that busy instances ask for."""
+    bounds = settings.autoscaling
+    if bounds is None or settings.pod_autoscaler != "keda":
+        return 0
+    return SPARE_PODS if bounds.spare_pods is None else bounds.spare_pods
+
+
+def busy_target(instances: int, spare: int = 0) -> float:
     """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod."""
-    return round(BUSY_SHARE * instances, 3)
+    return round((BUSY_SHARE_BESIDE_SPARE if spare else BUSY_SHARE) * instances, 3)

@@ -13,7 +13,7 @@ from console.terminal import output, print_json
 from spec import reading, stack_file
 from spec.prometheus.timing import start_seconds
 from spec.scaling.behavior import behavior
-from spec.scaling.signal import instances_per_pod
+from spec.scaling.signal import instances_per_pod, spare_pods
 from spec.settings import Settings, SettingsError, load, read_config
 from spec.stack_names import file_of
 from stackctl.cost import prices
@@ -26,7 +26,7 @@ from twin.replay.simulation import check
 
 _KEY = "triton-eks:autoscaling"
 _BUSY_SHARES = (0.5, 0.85)
-"""Of a model's instances, how many are to be busy; 0.7 is derived (`spec.scaling.signal.BUSY_SHARE`).
+"""Of a model's instances, how many are to be busy; 0.7 or, with a spare pod, 0.8 are derived (`spec.scaling.signal`).
 
 More than 0.87 might never ask for a pod: of an instance that is always busy 0.96 were measured
 (docs/facts/triton-metrics.md#measured-pod), and a tenth more than the target is tolerated.
@@ -98,7 +98,7 @@ def pasted(keys: Keys) -> str:
 
 
 def changes(settings: Settings, section: Keys) -> Iterator[Keys]:
-    """Yield what is tried: bounds, warm pods, the wait before fewer, the start, and how busy instances are to be."""
+    """Yield what is tried: bounds, warm and spare pods, the wait before fewer, the start, and how busy instances may be."""
     bounds = settings.autoscaling
     assert bounds is not None, "the caller has looked"
     yield {"minReplicas": bounds.min_replicas + 1}
@@ -109,6 +109,11 @@ def changes(settings: Settings, section: Keys) -> Iterator[Keys]:
         yield {"warmPods": bounds.warm_pods + 1}
         if bounds.warm_pods:
             yield {"warmPods": bounds.warm_pods - 1}
+    if settings.pod_autoscaler == "keda":
+        spare = spare_pods(settings)
+        yield {"sparePods": spare + 1}
+        if spare:
+            yield {"sparePods": spare - 1}
     look_back = behavior(settings)["scaleDown"]["stabilizationWindowSeconds"]
     yield {"scaleDownAfterSeconds": look_back // 2}
     if look_back < _LONGEST_LOOK_BACK_SECONDS:

@@ -45,7 +45,7 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
-    """Refuse cronFloor and fallbackReplicas with a HorizontalPodAutoscaler, which knows neither."""
+    """Refuse cronFloor, fallbackReplicas and sparePods with a HorizontalPodAutoscaler, which knows none of them."""
     bounds = subject.document.autoscaling
     if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
@@ -55,6 +55,11 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "autoscaling.fallbackReplicas",
             "a HorizontalPodAutoscaler without metrics leaves the pods as they are; remove it, or use KEDA",
+        )
+    if bounds.spare_pods:
+        yield Problem(
+            "autoscaling.sparePods",
+            "a HorizontalPodAutoscaler adds nothing to what its pods have on average; remove it, or use KEDA",
         )
 
 
