@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
 from spec.prometheus.timing import NODE_START_SECONDS  # noqa: E402
-from spec.scaling.signal import Signal  # noqa: E402
 from spec.settings import load, read_config  # noqa: E402
 from spec.stack_names import stack_file  # noqa: E402
 from stackctl.cost import prices  # noqa: E402
@@ -33,7 +32,7 @@ from twin.replay.controllers import Controller, Keda, Seen  # noqa: E402
 from twin.replay.hpa import Autoscaler, by_average_value, by_pods_metric  # noqa: E402
 from twin.replay.outcome import Outcome  # noqa: E402
 from twin.replay.plan import Number, Plan, plans  # noqa: E402
-from twin.replay.prometheus import WINDOW_SECONDS, Target, rate  # noqa: E402
+from twin.replay.prometheus import Target  # noqa: E402
 from twin.replay.simulation import simulate  # noqa: E402
 from twin.replay.traces import Rates, Trace  # noqa: E402
 
@@ -50,6 +49,7 @@ which waits instead of computing, 600 requests at 30 a second by gRPC. On the tw
 QUEUE = 5
 QUEUE_US = 50
 """https://github.com/triton-inference-server/server/blob/e1db8a603d863b1317ee859bdeea2be19959462e/deploy/k8s-onprem/values.yaml"""
+RATE_SHARE = 0.8
 ORACLE_SHARE = 0.85
 """Of what its pods can answer, the most that the oracle lets come."""
 
@@ -169,27 +169,6 @@ def ours(model: Model, start_seconds: int, most: int = MOST, **keys: Any) -> Pla
     return dataclasses.replace(plan, starts=Starts(node, start_seconds - node))
 
 
-def answered(target: Target, now: float) -> float | None:
-    """Return the requests/s that a pod answers, over a minute."""
-    recent = [sample for sample in target.samples if now - WINDOW_SECONDS < sample.at <= now]
-    if len(recent) < 2:
-        return None
-    return rate([sample.at for sample in recent], [sample.successes for sample in recent], now)
-
-
-def _on_rate(plan: Plan) -> Plan:
-    """Return the plan with answered requests/s in the place of busy instances: the same share of what a pod can answer."""
-    scaled, signals = cast(partial[Keda], plan.controller).args
-    busy, each = f"busy-{NAME}", plan.models[0].service.capacity / plan.models[0].service.instances
-    signals = [dataclasses.replace(one, target=one.target * each) if one.name == busy else one for one in signals]
-    numbers = tuple(Number(busy, NAME, answered) if one.name == busy else one for one in plan.numbers)
-    return dataclasses.replace(plan, controller=partial(Keda, _asking(scaled, signals), signals), numbers=numbers)
-
-
-def _asking(scaled: Mapping[str, Any], signals: Sequence[Signal]) -> Mapping[str, Any]:
-    return {**scaled, "triggers": [signal.keda_trigger("http://prometheus") for signal in signals]}
-
-
 def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
     """Return the plan with other fields of `behavior`; the API's where they are empty."""
     scaled, signals = cast(partial[Keda], plan.controller).args
@@ -222,7 +201,7 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
         "no spare pod": ours(model, start_seconds, sparePods=0),
         "one warm pod": ours(model, start_seconds, warmPods=1),
         "default pace": _with_pace(plain, {}),
-        "on rate": _on_rate(plain),
+        "on rate": ours(model, start_seconds, targets={NAME: {"rate": RATE_SHARE * capacity}}),
         "CPU 80 %": other(partial(OnOneNumber, CPU_BUSY), cpu_share),
         "GPU 80 %": other(partial(OnOneNumber, GPU_BUSY), Target.busy),
         "queue 5": other(partial(OnOneNumber, QUEUE), Target.pending),

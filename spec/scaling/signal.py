@@ -44,15 +44,20 @@ WAITING_SHARE = 0.1
 
 PENDING = Recording(recording.PENDING, "triton_pending_requests")
 BUSY = Recording(recording.BUSY, "triton_busy_instances")
+ANSWERED = Recording(recording.ANSWERED, "triton_answered_requests")
 RECORDINGS = (PENDING, BUSY)
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
-_KINDS = {PENDING: "pending", BUSY: "busy", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+_KINDS = {PENDING: "pending", BUSY: "busy", ANSWERED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
     """Return the rules whose series a stack's pods may be scaled on."""
-    return (*RECORDINGS, WAITING, IN_FLIGHT) if language_models.language_models(settings) else RECORDINGS
+    stacks = [fleet.stack for fleet in settings.each_fleet]
+    targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
+    rate = (ANSWERED,) if any(target.rate is not None for target in targets) else ()
+    streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
+    return (*RECORDINGS, *rate, *streams)
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,10 @@ class Signal:
 
     @property
     def query(self) -> str:
-        """Return PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
+        """Return PromQL of one element: the sum over all pods, and the spare. Nothing at all without pods, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
-        return f"sum({series(self.recording.series, *own, model=self.model)})"
+        total = f"sum({series(self.recording.series, *own, model=self.model)})"
+        return f"{total} + {self.added:g}" if self.spare else total
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
@@ -110,7 +116,7 @@ class Signal:
             "useCachedMetrics": True,
             "metadata": {
                 "serverAddress": prometheus_url,
-                "query": f"{self.query} + {self.added:g}" if self.spare else self.query,
+                "query": self.query,
                 "threshold": f"{self.target:g}",
                 **({"activationThreshold": f"{self.added:g}"} if self.spare and to_zero else {}),
                 "ignoreNullValues": "true" if to_zero else "false",
@@ -137,7 +143,7 @@ def quantity(value: float) -> str:
 
 
 def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
-    """Return both signals of each model that the stack wants something of, in the order of the models.
+    """Return the signals of each model that the stack wants something of, in the order of the models.
 
     `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
@@ -158,8 +164,12 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
-        busy = given.busy if given.busy is not None else busy_target(instances, spare)
-        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment, spare)]
+        found.append(Signal(PENDING, model, pending, deployment))
+        if given.busy is not None or given.rate is None:
+            busy = given.busy if given.busy is not None else busy_target(instances, spare)
+            found.append(Signal(BUSY, model, busy, deployment, spare))
+        if given.rate is not None:
+            found.append(Signal(ANSWERED, model, given.rate, deployment, spare))
     return found
 
 

@@ -27,6 +27,7 @@ _CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 """Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
 _CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?", re.ASCII)
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
+_LEAST_RATE, _MOST_RATE = 0.001, 1_000_000.0
 
 Pods = Annotated[int, between(1, 1000, "pods")]
 
@@ -172,6 +173,11 @@ class Target(Section):
         default=None,
         description="instances of the model that execute, on average; without it: derived from how many there are",
     )
+    rate: Annotated[float, fraction_between(_LEAST_RATE, _MOST_RATE, "requests/s per pod")] | None = Field(
+        default=None,
+        description="requests per second that are answered, in the place of a derived `busy`: 80 % of what a pod was "
+        "measured to answer within the SLO (`modelctl tune`); without it: not looked at",
+    )
 
 
 class Autoscaling(Section):
@@ -222,8 +228,8 @@ class Autoscaling(Section):
     def _targets_say_something(self, at: Place) -> Iterator[Problem]:
         """Refuse targets without a number."""
         for name, target in self.targets.items():
-            if target.pending is None and target.busy is None:
-                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending or busy, or remove it")
+            if target.pending is None and target.busy is None and target.rate is None:
+                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending, busy or rate, or remove it")
 
     @rule
     def _warm_pods_have_an_heir(self, at: Place) -> Iterator[Problem]:

@@ -14,6 +14,8 @@ from spec.settings import Settings
 from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 
+ASSUMED = "assumed"
+"""The source of service times that nobody has measured."""
 ONE_OF_FULL = 0.5
 """Of the time of a full batch, what a batch of one is assumed to take."""
 
@@ -89,4 +91,4 @@ def service_of(
             return Service(instances, 1, instances / measured.rate, instances / measured.rate, f"measured: {measured.where}")
         alone = measured.lone_ms / 1000 if measured.lone_ms is not None else half * ONE_OF_FULL
         return Service(instances, formed, min(max(alone, half / formed), half), half, f"measured: {measured.where}")
-    return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, "assumed")
+    return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, ASSUMED)

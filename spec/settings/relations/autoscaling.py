@@ -174,10 +174,17 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
-    """Require targets of busy instances that are no more than a pod has: more are never busy, and nothing would scale."""
+    """Require targets that a pod can come to: no more busy instances than it has, and no rate of a language model."""
     bounds, serving = subject.document.autoscaling, subject.document.models.serving
     for name, target in bounds.targets.items() if bounds is not None else ():
-        if target.busy is None or name not in serving:
+        if name not in serving:
+            continue
+        if target.rate is not None and serving[name].llm is not None:
+            yield Problem(
+                f"autoscaling.targets.{name}.rate",
+                "requests of a language model take as long as their answers are; remove it, or give busy, its streams",
+            )
+        if target.busy is None:
             continue
         model, release = serving[name], subject.document.models.release
         each = model.device == "gpu" and (release is None or name not in release.self_placed)

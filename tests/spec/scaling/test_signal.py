@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
+    ANSWERED,
     BUSY,
     IN_FLIGHT,
     PENDING,
@@ -111,6 +112,20 @@ def test_a_stack_can_give_either_target_of_a_model_itself() -> None:
     assert targets(given_) == {"busy-classify": 0.8, "pending-classify": 3}
     given_ = {"autoscaling": scaling(targets={"classify": {"busy": 0.5}})}
     assert targets(given_) == {"busy-classify": 0.5, "pending-classify": 8}
+
+
+def test_a_rate_takes_the_place_of_the_derived_instances() -> None:
+    read = settings({**SCALED, "autoscaling": scaling(targets={"classify": {"rate": 64}})})
+    assert [(one.name, one.target, one.spare) for one in signals(read)] == [
+        ("pending-classify", 8, 0),
+        ("rate-classify", 64, 1),
+    ]
+    assert signals(read)[1].query == (
+        'sum(pod_model:triton_answered_requests:rate1m{namespace="triton",model="classify"}) + 64'
+    )
+    assert recordings(read) == (*RECORDINGS, ANSWERED)
+    both = {"autoscaling": scaling(targets={"classify": {"rate": 64, "busy": 0.9}})}
+    assert targets(both) == {"pending-classify": 8, "busy-classify": 0.9, "rate-classify": 64}
 
 
 def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() -> None:

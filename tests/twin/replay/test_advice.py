@@ -64,7 +64,7 @@ def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: 
 
 def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:
     settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"text_in_picture": {"pending": 2}}}
-    targets = [keys["targets"] for keys in advice.changes(settings, section) if "targets" in keys]
+    targets = [keys["targets"] for keys in advice.changes(settings, section, {}) if "targets" in keys]
     assert [one["text_in_picture"] for one in targets] == [{"pending": 2, "busy": 1.0}, {"pending": 2, "busy": 1.7}]
     assert targets[0]["filetype"] == {"busy": 0.5}
 
