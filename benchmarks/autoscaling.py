@@ -212,8 +212,8 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
 
 
 def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with other limits of how many pods may come and go, at bounds far from what is needed."""
-    plain = ours(model, start_seconds, most=FAR_MORE)
+    """Return our rule, without a spare pod, with other limits of how many come and go, at bounds far from what is needed."""
+    plain = ours(model, start_seconds, most=FAR_MORE, sparePods=0)
     window = max(2 * start_seconds, 600)
     slowly = _limits(window, 1, 0, max(start_seconds, 180))
     return {
