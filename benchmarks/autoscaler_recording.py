@@ -1,4 +1,4 @@
-"""Record what the real autoscaler of a twin reads and decides under the traces of `twin replay`, for the tests of it.
+"""Record what the real autoscaler of a twin reads and decides under samples of `twin replay`, for the tests of it.
 
     export TWIN_HOME=$PWD/.twin-recorded
     python benchmarks/autoscaler_recording.py prepare
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -43,7 +41,7 @@ from twin.cluster.certificates import Pki  # noqa: E402
 from twin.cluster.kube_api import KubeApi, KubeClient  # noqa: E402
 from twin.cluster.kube_errors import ApiError  # noqa: E402
 from twin.engine import stack_files  # noqa: E402
-from twin.host import claim, processes  # noqa: E402
+from twin.host import claim  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
 from twin.load import requests  # noqa: E402
 from twin.load.requests import RequestLoad  # noqa: E402
@@ -59,8 +57,8 @@ SYNC_SECONDS = 5
 PEAK = 20.0
 """Requests/s: of pods that answer one after the other in 155 ms and may be busy 70 % of the time, five."""
 MOST_PODS = 6
-STOPPED_SECONDS, RUNNING_SECONDS = 0.6, 0.05
-"""Of the slow pod's model: an execution takes about 0.65 s, four times 155 ms, as it ends only while the process may run."""
+TRACES = tuple(name for name in samples.NAMES if name != "slow-pod")
+"""Not the one in which a pod is slow: nothing here makes a server of the twin slow."""
 _LOOK_SECONDS = 0.5
 _IN = f"namespaces/{TRITON_NAMESPACE}"
 
@@ -77,7 +75,6 @@ class Recording:
     ready: list[tuple[float, int]] = field(default_factory=list)
     values: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
     sections: list[tuple[str, float, float]] = field(default_factory=list)
-    slow: tuple[float, float, str] | None = None
 
     @property
     def now(self) -> float:
@@ -122,10 +119,10 @@ def record(
     trace: Annotated[list[str] | None, typer.Option(help="one of the samples, may come again; default: all")] = None,
 ) -> None:
     """Send the traces to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
-    wanted = trace or list(samples.NAMES)
-    unknown = [name for name in wanted if name not in samples.NAMES]
+    wanted = trace or list(TRACES)
+    unknown = [name for name in wanted if name not in TRACES]
     if unknown:
-        raise typer.BadParameter(f"there is no {unknown[0]}; give some of {', '.join(samples.NAMES)}", param_hint="--trace")
+        raise typer.BadParameter(f"there is no {unknown[0]}; give some of {', '.join(TRACES)}", param_hint="--trace")
     home = TwinHome.from_environment()
     servers = Servers.running(home)
     api = servers.cluster().client
@@ -171,13 +168,11 @@ async def _section(home: TwinHome, client: KubeClient, recording: Recording, nam
         inputs = requests.inputs_of(requests.model_of(release_sources.directory(home), SLOW_MODEL))
         due = schedule(compressed(name, seconds), len(recording.sections))
         load, begins = RequestLoad(api, due, SLOW_MODEL, inputs, {TRITON_DEPLOYMENT: 1}), recording.now
-        work = [asyncio.create_task(load.run())]
-        if name == "slow-pod":
-            work.append(asyncio.create_task(_slow_pod(home, client, recording, seconds)))
-        while recording.now < begins + seconds or not work[0].done():
+        sending = asyncio.create_task(load.run())
+        while recording.now < begins + seconds or not sending.done():
             await asyncio.to_thread(recording.look, client)
             await asyncio.sleep(_LOOK_SECONDS)
-        await asyncio.gather(*work)
+        await sending
     finally:
         await api.close()
     recording.sections.append((name, begins, recording.now))
@@ -186,36 +181,6 @@ async def _section(home: TwinHome, client: KubeClient, recording: Recording, nam
         f"{name}: {len(load.tally.answered)} answered, {failed.total()} failed {dict(failed)}, {recording.wanted}",
         flush=True,
     )
-
-
-async def _slow_pod(home: TwinHome, client: KubeClient, recording: Recording, seconds: int) -> None:
-    """Have the model of the oldest pod run for a twelfth of the time only, from a sixth of the trace to its half.
-
-    Not its server, which is scraped and probed meanwhile.
-    """
-    await asyncio.sleep(seconds / 6)
-    pods = (await asyncio.to_thread(client.get, f"/api/v1/{_IN}/pods"))["items"]
-    oldest = min(
-        (pod for pod in pods if any(one["name"] == "triton" for one in pod["spec"]["containers"])),
-        key=lambda pod: str(pod["metadata"]["creationTimestamp"]),
-    )
-    marked = processes.marked(home, f"pod-{oldest['metadata']['uid']}-triton")
-    (stub,) = (pid for pid in marked if _runs(pid, "triton_python_backend_stub", f"/{SLOW_MODEL}/"))
-    begins, ends = recording.now, time.time() + seconds / 3
-    try:
-        while time.time() < ends:
-            os.kill(stub, signal.SIGSTOP)
-            await asyncio.sleep(STOPPED_SECONDS)
-            os.kill(stub, signal.SIGCONT)
-            await asyncio.sleep(RUNNING_SECONDS)
-    finally:
-        os.kill(stub, signal.SIGCONT)
-    recording.slow = (begins, recording.now, oldest["metadata"]["name"])
-
-
-def _runs(pid: int, *parts: str) -> bool:
-    line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    return all(part in line for part in parts)
 
 
 def _told(api: KubeClient, metric: str) -> float | None:
@@ -229,7 +194,7 @@ def _told(api: KubeClient, metric: str) -> float | None:
 
 
 def _document(recording: Recording) -> dict[str, Any]:
-    names = ("sections", "slow", "wanted", "ready", "values")
+    names = ("sections", "wanted", "ready", "values")
     return {"seconds": recording.now, **{name: getattr(recording, name) for name in names}}
 
 

@@ -20,7 +20,7 @@ from twin.replay.plan import Model, Number, Plan
 from twin.replay.prometheus import Target
 from twin.replay.service import Service
 from twin.replay.simulation import Clocks
-from twin.replay.traces import SlowPod, Trace
+from twin.replay.traces import Trace
 
 FOLDER = Path(__file__).parent / "recordings"
 MODEL = "timed_batch"
@@ -41,8 +41,7 @@ def answered(recording: Any) -> Trace:
         for (begins, before), (ends, after) in pairwise([*known, *samples]):
             rates[int(begins) : int(ends)] += (after - before) / (ends - begins)
     rates[0] = 0  # nor was there any load before it
-    slow = SlowPod(*(int(moment) for moment in recording["slow"][:2]), factor=4) if recording.get("slow") else None
-    return Trace("recorded", {MODEL: rates}, slow_pod=slow)
+    return Trace("recorded", {MODEL: rates})
 
 
 def plan(recording: Any) -> Plan:
