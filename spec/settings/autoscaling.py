@@ -28,6 +28,7 @@ _CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 """Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
 _CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?", re.ASCII)
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
+_LEAST_RATE, _MOST_RATE = 0.001, 1_000_000.0
 
 Pods = Annotated[int, between(1, 1000, "pods")]
 
@@ -211,6 +212,11 @@ class Target(Section):
         default=None,
         description="instances of the model that execute, on average; without it: derived from how many there are",
     )
+    rate: Annotated[float, fraction_between(_LEAST_RATE, _MOST_RATE, "requests/s per pod")] | None = Field(
+        default=None,
+        description="requests per second that are answered, in the place of a derived `busy`: 80 % of what a pod was "
+        "measured to answer within the SLO (`modelctl tune`); without it: not looked at",
+    )
 
 
 class Autoscaling(Section):
@@ -251,12 +257,18 @@ class Autoscaling(Section):
         default=0, description="pods of Triton's size that hold nodes and give way to Triton's; with a node autoscaler only"
     )
 
+    spare_pods: Annotated[int, between(0, 100, "pods")] | None = Field(
+        default=None,
+        description="pods beyond those that the busy instances ask for, for what comes while another one starts, with KEDA "
+        "only; without it: 1, and 80 % of the instances may be busy; with 0, or without KEDA, 70 %",
+    )
+
     @rule
     def _targets_say_something(self, at: Place) -> Iterator[Problem]:
         """Refuse targets without a number."""
         for name, target in self.targets.items():
-            if target.pending is None and target.busy is None:
-                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending or busy, or remove it")
+            if target.pending is None and target.busy is None and target.rate is None:
+                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending, busy or rate, or remove it")
 
     @rule
     def _warm_pods_have_an_heir(self, at: Place) -> Iterator[Problem]:
@@ -268,6 +280,16 @@ class Autoscaling(Section):
                 f"{self.warm_pods} are more than the {most} pods that may come beyond minReplicas {self.min_replicas} "
                 f"(maxReplicas {self.max_replicas}), so that their nodes would wait in vain; "
                 + (f"give 0 to {most}" if most else "give 0"),
+            )
+
+    @rule
+    def _spare_pods_are_not_all(self, at: Place) -> Iterator[Problem]:
+        """Require fewer sparePods than maxReplicas: no load would change the number of pods."""
+        if self.spare_pods and self.spare_pods >= self.max_replicas:
+            yield at.problem(
+                "sparePods",
+                f"{self.spare_pods} leave none of maxReplicas {self.max_replicas} to follow a load; "
+                f"give 0 to {self.max_replicas - 1}",
             )
 
     @rule

@@ -197,6 +197,17 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {**HPA, "autoscaling": scaling(sparePods=1)},
+        [
+            "autoscaling.sparePods: a HorizontalPodAutoscaler adds nothing to what its pods have on average; remove it, or "
+            "use KEDA",
+        ],
+    ),
+    (
+        {**SCALED, "autoscaling": scaling(sparePods=2)},
+        ["autoscaling.sparePods: 2 leave none of maxReplicas 2 to follow a load; give 0 to 1"],
+    ),
+    (
         {**SCALED, "autoscaling": scaling(targets={"clasify": {"pending": 4}})},
         ["autoscaling.targets.clasify: models.serving has no 'clasify'; did you mean 'classify'? use classify"],
     ),

@@ -350,7 +350,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         scaled(targets={"resnet50": {}}),
-        "autoscaling.targets.resnet50: is empty and changes nothing; give pending or busy, or remove it",
+        "autoscaling.targets.resnet50: is empty and changes nothing; give pending, busy or rate, or remove it",
     ),
     (
         {**SCALED, "models.serving": {"resnet50": {**MODEL, "peakRate": 200_000}}},
