@@ -49,9 +49,6 @@ def headless_service(release: str) -> str:
     return f"{release}-headless"
 
 
-TRITON_HEADLESS_SERVICE = headless_service(TRITON_RELEASE)
-
-
 def triton_grpc_url(release: str) -> str:
     """Return the name by which gRPC clients in the cluster find each pod of the fleet of a Helm release."""
     return f"dns:///{headless_service(release)}.{TRITON_NAMESPACE}.svc.cluster.local:{TRITON_GRPC_PORT}"

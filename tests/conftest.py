@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from console import loopback
-from tests.aws_environment import methods_of_moto_listed_once, service_models_read_once
+from tests.aws_environment import service_models_read_once, ways_through_moto_found_once
 from tests.golden import OPTION, Golden, may_update
 from tests.paths import ROOT
 
@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.fixture(scope="session", autouse=True)
 def _service_models() -> Iterator[None]:
-    with service_models_read_once(), methods_of_moto_listed_once():
+    with service_models_read_once(), ways_through_moto_found_once():
         yield
 
 

@@ -121,11 +121,6 @@ class Gateway(Section):
         """Return whether the stack asks ACM for a certificate of the domain, as nothing else brings TLS."""
         return self.domain is not None and self.certificate_arn is None and self.tls_secret is None
 
-    @property
-    def ends_at_load_balancer(self) -> bool:
-        """Return whether TLS ends at the load balancer."""
-        return self.certificate_arn is not None or self.certifies_its_domain
-
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
         """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
