@@ -57,6 +57,11 @@ def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
     ]
 
 
+def access(account: Account) -> list[Statement]:
+    """Return the statements by which jobs reach private API servers: sessions through nodes, and runners in VPCs."""
+    return [*_tunnel(account), *_runners(account)]
+
+
 def domains(account: Account, zones: Sequence[str]) -> list[Statement]:
     """Return the statements by which gateways get names: certificates of ours, and addresses and aliases in the zones.
 
@@ -123,8 +128,6 @@ def _cluster(account: Account) -> list[Statement]:
         ),
         *profiles(account),
         *services_own_roles(account),
-        *_tunnel(account),
-        *_runners(account),
     ]
 
 
@@ -198,7 +201,12 @@ def _runners(account: Account) -> list[Statement]:
         ),
         # CodeBuild asks for the repository with the rights of whoever names the connection.
         allow(
-            ["codeconnections:GetConnection", "codeconnections:GetConnectionToken", "codeconnections:PassConnection"],
+            [
+                "codeconnections:GetConnection",
+                "codeconnections:GetConnectionToken",
+                "codeconnections:PassConnection",
+                "codeconnections:UseConnection",
+            ],
             [account.arn("codeconnections", "connection/*")],
             sid="NameConnections",
         ),

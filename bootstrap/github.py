@@ -95,6 +95,7 @@ class GitHub(pulumi.ComponentResource):
                 },
                 {
                     "state": state.apply(permissions.write_state),
+                    "access": document(*deploy_permissions.access(account)),
                     **({"domains": document(*deploy_permissions.domains(account, zones))} if zones else {}),
                     **({"promote": document(*deploy_permissions.promote(account, sources))} if sources else {}),
                 },

@@ -89,8 +89,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
-            # that EKS has it was not confirmed.
+            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-pod-identity-agent"}
@@ -120,8 +119,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
-            # that EKS has it was not confirmed.
+            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-pod-identity-agent"}
@@ -153,8 +151,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
-            # that EKS has it was not confirmed.
+            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-pod-identity-agent"}

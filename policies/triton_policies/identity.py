@@ -110,6 +110,12 @@ def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
         return  # nobody says which are the stack's own
     known = resource.accounts | set(settings["accounts"])
     for statement in statements(resource["assumeRolePolicy" if resource.type == ROLE else "policy"]):
+        if statement.allows and statement.everybody and not statement.public and not statement.accounts:
+            # What is bounded by nothing is for the rules about public access.
+            yield Violation(
+                statement.principal_path,
+                "lets in whoever its conditions fit, and they name no account: compare aws:PrincipalAccount",
+            )
         if statement.allows and (others := statement.accounts - known):
             yield Violation(
                 statement.principal_path,

@@ -73,6 +73,9 @@ UNTRIED: Mapping[str, str] = {
         _DISRUPTIVE
     ),
     "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "with `access: local` a rollout in place under load fails no request: a sidecar brings the next release, a killed one "
+    "goes on, a wrong file ends the rollout before any pod loads": _DISRUPTIVE,
+    "an `up` that waited in vain is repaired by the next, which waits again": "it needs an `up` that fails",
     "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
     "bad one is taken back by itself": _DISRUPTIVE,
     "a release gets [copies of live requests](blue-green.md#copies-of-requests) and is judged by them before a client has "

@@ -59,8 +59,9 @@ _QUESTIONS: Mapping[str, Question] = {
     "s3.gb-month": Question("AmazonS3", "TimedStorage-ByteHrs", _GB_MONTHS),
 }
 BY_HAND = frozenset(key for key in KEYS if key.startswith(("fsx.", "insights.")))
-"""Keys typed in from https://aws.amazon.com/fsx/lustre/pricing/, as no one usage type stands for each throughput, and from
-https://aws.amazon.com/cloudwatch/pricing/, of which the usage type is not known here."""
+"""Keys typed in: those of FSx from https://aws.amazon.com/fsx/lustre/pricing/, as no one usage type stands for each
+throughput; that of Container Insights as others tell it of https://aws.amazon.com/cloudwatch/pricing/, which was not read,
+and whose usage type is not known here."""
 assert _QUESTIONS.keys() | BY_HAND == KEYS.keys()  # tables of one thing
 
 _REGION_PREFIX = re.compile(r"^[A-Z]{2,4}\d?-")

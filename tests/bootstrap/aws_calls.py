@@ -450,8 +450,8 @@ def _runner_project(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("codebuild:CreateProject", own, requested(made.tags))
     yield from _on("codebuild:UpdateProject codebuild:DeleteProject codebuild:BatchGetProjects", own, carried(made.tags))
     yield _pass(made.inputs["serviceRole"], "codebuild.amazonaws.com")
-    use = "codeconnections:GetConnection codeconnections:GetConnectionToken codeconnections:PassConnection"
-    yield from _on(use, made.inputs["source"]["auth"]["resource"])
+    use = ("GetConnection", "GetConnectionToken", "PassConnection", "UseConnection")
+    yield from _on(" ".join(f"codeconnections:{action}" for action in use), made.inputs["source"]["auth"]["resource"])
 
 
 def _runner_webhook(stack: Stack, made: Made) -> Iterator[Call]:

@@ -24,6 +24,7 @@ def deploy(*clusters: str, zones: Sequence[str] = ("Z1234567890",)) -> list[Stat
     return [
         *permissions.read(ACCOUNT),
         *(one for found in deploy_permissions.deploy(ACCOUNT, clusters).values() for one in found),
+        *deploy_permissions.access(ACCOUNT),
         *deploy_permissions.domains(ACCOUNT, zones),
     ]
 

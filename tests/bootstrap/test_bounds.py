@@ -30,7 +30,8 @@ OF_OUR_CLUSTERS = {"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": ["trit
 
 def allowed() -> Iterator[tuple[dict[str, Any], str]]:
     """Every statement that allows, with each of its actions."""
-    for statements in deploy_permissions.deploy(ACCOUNT).values():
+    zones = deploy_permissions.domains(ACCOUNT, ["Z1234567890"])
+    for statements in (*deploy_permissions.deploy(ACCOUNT).values(), deploy_permissions.access(ACCOUNT), zones):
         for statement in statements:
             if statement["Effect"] == "Allow":
                 yield from ((statement, action) for action in statement["Action"])

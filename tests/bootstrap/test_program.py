@@ -7,14 +7,16 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pulumi
 import pytest
 
-from bootstrap import github, permissions, program
+from bootstrap import deploy_permissions, github, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid, from_pulumi
+from spec.iam_policy import document
+from tests.bootstrap.roles import ACCOUNT
 from tests.paths import ROOT
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account
@@ -234,12 +236,31 @@ def test_each_role_has_room_for_three_more_managed_policies_with_all_that_can_be
         ("triton-eks-preview", "state"),
         ("triton-eks-preview", "domains"),
         ("triton-eks-deploy", "state"),
+        ("triton-eks-deploy", "access"),
         ("triton-eks-deploy", "domains"),
         ("triton-eks-deploy", "promote"),
     }
-    deploy = [json.loads(one["policy"]) for one in own if one["role"] == "triton-eks-deploy" and one["name"] != "state"]
-    state = permissions.write_state(permissions.StateAccess("arn:aws:s3:::" + "b" * 63, "k" * 80, "k" * 80))
-    assert sum(map(characters, [*deploy, json.loads(state)])) < _INLINE_LIMIT / 2
+
+
+@pytest.mark.parametrize(
+    ("partition", "region"), [("aws", "ap-northeast-1"), ("aws-us-gov", "us-gov-west-1"), ("aws-cn", "cn-northwest-1")]
+)
+def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) -> None:
+    """IAM refuses a policy that is too long when the bootstrap stack is brought up, after half of the others."""
+    account = replace(ACCOUNT, partition=partition, region=region)
+    clusters = [f"{number:030}" for number in range(5)]
+    managed = {"read": permissions.read(account), **deploy_permissions.deploy(account, clusters)}
+    lengths = {name: characters(json.loads(document(*found))) for name, found in managed.items()}
+    assert {name: length for name, length in lengths.items() if length > _MANAGED_LIMIT} == {}
+    zones, accounts = [f"Z{number:020}" for number in range(5)], [f"{number:012}" for number in range(5)]
+    key = account.arn("kms", f"key/{'k' * 36}")
+    inline = [
+        permissions.write_state(permissions.StateAccess(f"arn:{partition}:s3:::{'b' * 63}", key, key)),
+        document(*deploy_permissions.access(account)),
+        document(*deploy_permissions.domains(account, zones)),
+        document(*deploy_permissions.promote(account, accounts)),
+    ]
+    assert sum(characters(json.loads(text)) for text in inline) < _INLINE_LIMIT
 
 
 def test_who_deploys_cannot_give_itself_more(made: Made) -> None:
@@ -270,7 +291,7 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     """Roles and their policies, the policies of the bucket and of the keys: all but exact pairs, each with its reason."""
     found = list(iam_lint.documents(made.up))
     kinds = Counter(one.type for one in found)
-    assert kinds == {ROLE: 2, POLICY: 8, INLINE: 2, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
+    assert kinds == {ROLE: 2, POLICY: 8, INLINE: 3, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
     findings = [finding for one in found for finding in iam_lint.lint(one)]
     assert [str(one) for one in findings if (one.statement, one.subject) not in EXEMPT] == []
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from spec.names import container_log_group, model_bucket
+from spec.names import container_log_group, model_bucket, runner_project
 from stackctl.certify.outcome import Outcome, differ, judged, not_tried
 from stackctl.certify.subject import Subject
 from stackctl.cost import prices as price_tables
@@ -50,13 +50,20 @@ def who_reaches_the_api_server(subject: Subject) -> Outcome:
         return not_tried("the stack file names nobody beside the nodes")
     eks = subject.readers("eks").describe_cluster(name=subject.settings.used_cluster)["cluster"]
     group = eks["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    named = {*map(str, access.cidrs), *access.security_groups}
+    if access.runner is not None:
+        runners = [
+            {"Name": "vpc-id", "Values": [eks["resourcesVpcConfig"]["vpcId"]]},
+            {"Name": "tag:Name", "Values": [runner_project(subject.settings.used_cluster)]},
+        ]
+        found = subject.readers("ec2").describe_security_groups(Filters=runners)["SecurityGroups"]
+        named |= {one["GroupId"] for one in found} or {"the runner"}
     let_in = set[str]()
     for rule in subject.readers("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]:
         if rule.get("FromPort", 0) <= _HTTPS <= rule.get("ToPort", _HTTPS):
             let_in |= {one["CidrIp"] for one in rule.get("IpRanges", [])}
             let_in |= {one["CidrIpv6"] for one in rule.get("Ipv6Ranges", [])}
             let_in |= {one["GroupId"] for one in rule.get("UserIdGroupPairs", [])} - {group}
-    named = {*map(str, access.cidrs), *access.security_groups}
     seen = [(one in let_in, f"{one} is {'' if one in let_in else 'not '}let in") for one in sorted(named)]
     seen += [(False, f"{one} is let in, and not named") for one in sorted(let_in - named)]
     return judged(seen, not_tried("nobody is named"))

@@ -98,6 +98,18 @@ CASES = (
                 _trust({"Service": "ec2.amazonaws.com"}, StringEquals={"aws:SourceAccount": "222222222222"}),
                 _trust("*", ArnLike={"aws:PrincipalArn": "arn:aws:iam::222222222222:role/*"}),
             )
+        )
+        + tuple(
+            fail(
+                {"assumeRolePolicy": document},
+                "it: assumeRolePolicy.Statement[0].Principal: lets in whoever its conditions fit, and they name no account: "
+                "compare aws:PrincipalAccount. Fix: take the account out (models.readerAccounts), or have it approved in "
+                "policies/config.json",
+            )
+            for document in (
+                _trust("*", StringEquals={"aws:PrincipalOrgID": "o-a1b2c3d4e5"}),
+                _trust({"AWS": "*"}, ArnLike={"aws:PrincipalArn": "arn:aws:iam::*:role/reader"}),
+            )
         ),
         unknown="assumeRolePolicy",
     ),

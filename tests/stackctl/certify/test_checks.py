@@ -407,6 +407,30 @@ def test_who_reaches_the_api_server_is_read_from_eks_own_group(aws: Answers, let
 
 
 @pytest.mark.parametrize(
+    ("made", "let_in", "outcome"),
+    [
+        (["sg-runner"], ["sg-runner"], agree("sg-runner is let in")),
+        (["sg-runner"], ["sg-other"], differ("sg-runner is not let in", "sg-other is let in, and not named")),
+        ([], [], differ("the runner is not let in")),
+    ],
+)
+def test_the_runner_in_the_vpc_is_one_of_those_who_reach_it(
+    aws: Answers, made: list[str], let_in: list[str], outcome: Outcome
+) -> None:
+    vpc = {"clusterSecurityGroupId": "sg-1", "vpcId": "vpc-1"}
+    aws.give("eks", "describe_cluster", {"cluster": {"resourcesVpcConfig": vpc}})
+    filters = [{"Name": "vpc-id", "Values": ["vpc-1"]}, {"Name": "tag:Name", "Values": ["triton-staging-runner"]}]
+    groups = {"SecurityGroups": [{"GroupId": one} for one in made]}
+    aws.give("ec2", "describe_security_groups", groups, {"Filters": filters})
+    https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "UserIdGroupPairs": [{"GroupId": one} for one in let_in]}
+    aws.give("ec2", "describe_security_groups", {"SecurityGroups": [{"IpPermissions": [https]}]}, {"GroupIds": ["sg-1"]})
+    connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+    runner = {"repository": "example/platform", "connectionArn": connection}
+    given = settings({"cluster.apiAccess": {"runner": runner}})
+    assert account.who_reaches_the_api_server(subject(given=given, readers=aws.readers)) == outcome
+
+
+@pytest.mark.parametrize(
     ("key", "streams", "outcome"),
     [
         (
