@@ -143,6 +143,7 @@ class Follower(Collector):
         before, since, refused = self._refused.get(release_id, (None, 0.0, None))
         if refused is not None and before == asked and time.monotonic() - since < _AGAIN_SECONDS:
             raise refused
+        self._problem = None  # of an earlier attempt, or of another release
         try:
             manifest = catalog.finished(self._store, release_id)
             with told():

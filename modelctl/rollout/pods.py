@@ -154,8 +154,11 @@ class Pods:
         except PodDown:
             return False
 
-    def _until_fetched(self, pod: Pod, targets: Sequence[Target]) -> bool:
-        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come."""
+    def _until_fetched(self, pod: Pod, targets: Sequence[Target], patience: float = 0.0) -> bool:
+        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come.
+
+        `patience`: seconds after which what the pod says to be in the way is believed.
+        """
         began = last = time.monotonic()
         done = -1
         while True:
@@ -170,10 +173,11 @@ class Pods:
             except (PodDown, PodHangs):  # it is started again, and goes on
                 found = None
             if found is not None:
-                if found.problem is not None:
-                    raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
+                # Whatever another release lacks: these files are there.
                 if all(_is_on_disk(target, found) for target in targets):
                     return True
+                if found.problem is not None and time.monotonic() - began >= patience:
+                    raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
                 if found.done_bytes != done:
                     done, last = found.done_bytes, time.monotonic()
             if time.monotonic() - last > self._limits.load:
@@ -247,8 +251,9 @@ class Pods:
             try:
                 with PodClient(pod) as client:
                     trouble = self._settle_now(client, targets)
-                # Whatever starts the server again, it finds no more than this.
-                return trouble if self._until_fetched(pod, targets) else None
+                # Whatever starts the server again, it finds no more than this. A follower that could not have the release
+                # which is undone says so until it looks again, and nothing has to be restarted for that.
+                return trouble if self._until_fetched(pod, targets, self._limits.settle) else None
             except PodDown:
                 continue
             except PodProblem as problem:

@@ -81,6 +81,12 @@ def test_what_keeps_a_pod_from_it_is_told_at_once() -> None:
     assert str(failure.value) == "a: does not fetch adder 1 and 2: the disk is full"
 
 
+def test_what_keeps_another_release_from_a_pod_is_no_matter_for_the_files_that_are_there() -> None:
+    """As while the rollout of that one is undone: the pod would be restarted for it."""
+    with following(lambda: state(1, config=OLD, problem="the disk is full")) as pod:
+        assert wait(pod, Target("adder", (1,), "{}", OLD)) == ["a: has fetched adder 1"]
+
+
 def test_another_program_at_that_port_is_told() -> None:
     with following(lambda: b"hello") as pod, pytest.raises(PodRefuses, match="/live answers with what is no list of models"):
         wait(pod)
