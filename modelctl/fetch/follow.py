@@ -7,6 +7,7 @@ rollout has ended, and goes then.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -81,7 +82,7 @@ class Follower(Collector):
             self._say(str(failure))
 
     def follow(self) -> NoReturn:
-        """Do so again with each change. What goes wrong is said, once, and tried again."""
+        """Do so again with each change. What goes wrong is said, once, and tried again, be it a defect of this program."""
         while True:
             try:
                 with told():
@@ -89,6 +90,10 @@ class Follower(Collector):
             except Failure as failure:
                 self._problem = None if isinstance(failure, _PASSING) else str(failure)
                 self._tell(str(failure))
+            except Exception as error:
+                # Ended, it would take the pod out of service, and all others with it: each reads the same bucket.
+                self._problem = f"{type(error).__name__}: {error}"
+                self._tell(traceback.format_exc())
             time.sleep(POLL_SECONDS)
 
     def _look(self) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -239,6 +240,28 @@ def test_a_release_that_was_taken_back_while_it_arrived_makes_room_for_the_next(
     site.look()
     assert most == [{first, second}, {first, third}]
     assert sorted(path.name for path in (site.root / "releases").iterdir()) == sorted([first, third])
+
+
+def test_whatever_goes_wrong_it_stays_for_its_end_takes_the_pod_out_of_service(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    good = store.client.get_object(Bucket=BUCKET, Key="live/a/config.pbtxt")["Body"].read()
+    problems: list[str | None] = []
+
+    def sleep(_: float) -> None:
+        problems.append(site.follower.state().problem)
+        if len(problems) == 2:
+            raise KeyboardInterrupt
+        store.client.put_object(Bucket=BUCKET, Key="live/a/config.pbtxt", Body=good)
+
+    store.client.put_object(Bucket=BUCKET, Key="live/a/config.pbtxt", Body=b"\xff")
+    monkeypatch.setattr(time, "sleep", sleep)
+    with site.directory.locked(site.said.append), pytest.raises(KeyboardInterrupt):
+        site.follower.follow()
+    assert problems[0] is not None and problems[0].startswith("UnicodeDecodeError: ")
+    assert problems[1] is None
+    assert site.shown() == FIRST
 
 
 def test_nothing_is_asked_of_the_bucket_but_the_journal_while_nothing_changes(
