@@ -7,6 +7,7 @@ rollout has ended, and goes then.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -52,6 +53,8 @@ class Follower(Collector):
         self._problem: str | None = None
         self._told: str | None = None
         self._seen: str | None = None
+        self._shown: frozenset[str] | None = None
+        """The releases that `current` leads to; None: an earlier process has made it."""
 
     def state(self) -> Followed:
         """Return what a server finds here now."""
@@ -65,12 +68,21 @@ class Follower(Collector):
             yield from self._progress.collect()
 
     def fill(self) -> None:
-        """Bring what is served here. Raises Failure where that is not possible, and OSError for `told`."""
+        """Bring what is served here. Raises Failure where that is not possible, and OSError for `told`.
+
+        A release that is only being rolled out, and cannot be had, keeps no server from starting with what is served.
+        """
         live_view.forget_views(self._directory)
-        self._look()
+        self._shown = frozenset()
+        try:
+            self._look()
+        except Failure as failure:
+            if not self._shown:
+                raise
+            self._say(str(failure))
 
     def follow(self) -> NoReturn:
-        """Do so again with each change. What goes wrong is said, once, and tried again."""
+        """Do so again with each change. What goes wrong is said, once, and tried again, be it a defect of this program."""
         while True:
             try:
                 with told():
@@ -78,6 +90,10 @@ class Follower(Collector):
             except Failure as failure:
                 self._problem = None if isinstance(failure, _PASSING) else str(failure)
                 self._tell(str(failure))
+            except Exception as error:
+                # Ended, it would take the pod out of service, and all others with it: each reads the same bucket.
+                self._problem = f"{type(error).__name__}: {error}"
+                self._tell(traceback.format_exc())
             time.sleep(POLL_SECONDS)
 
     def _look(self) -> None:
@@ -87,12 +103,15 @@ class Follower(Collector):
             return
         failure = None
         while True:  # until nothing had to be fetched, which takes long enough for live/ to change
+            wanted = [release for release in (journal.serving, journal.rollout and journal.rollout.release) if release]
+            if self._shown is not None:
+                # Before another takes its room: the disk holds two, and Kubernetes ends a pod that has more.
+                self._keep(self._shown.union(wanted))
             configs = self._live.configs()
             failure, fetched = self._hold(journal, configs)
             if not fetched:
                 break
             journal, tag = self._live.read_journal()
-        wanted = [release for release in (journal.serving, journal.rollout and journal.rollout.release) if release]
         releases = [self._held[release] for release in wanted if release in self._held]
         try:
             view = LiveView.of(configs, releases)
@@ -100,14 +119,19 @@ class Follower(Collector):
             raise (failure or incomplete) from None
         view.show(self._directory)
         self._models = view.models()
-        self._held = {manifest.id: manifest for manifest in releases}
-        for gone in self._directory.keep(set(self._held)):
-            self._say(f"removed release {gone}, which is not served any more")
+        self._shown = frozenset(manifest.id for manifest in releases)
+        self._keep(self._shown)
         if failure is not None:
             raise failure
         self._problem = None
         self._tell(", ".join(f"{m} {' and '.join(map(str, of.versions))}" for m, of in sorted(self._models.items())))
         self._seen = tag
+
+    def _keep(self, release_ids: frozenset[str]) -> None:
+        """Remove all other releases."""
+        self._held = {release: manifest for release, manifest in self._held.items() if release in release_ids}
+        for gone in self._directory.keep(release_ids):
+            self._say(f"removed release {gone}, which is not served any more")
 
     def _hold(self, journal: Journal, configs: dict[str, str]) -> tuple[Failure | None, bool]:
         """Fetch what is missing; return why the release of a rollout cannot be had, and whether anything was fetched.
@@ -143,6 +167,7 @@ class Follower(Collector):
         before, since, refused = self._refused.get(release_id, (None, 0.0, None))
         if refused is not None and before == asked and time.monotonic() - since < _AGAIN_SECONDS:
             raise refused
+        self._problem = None  # of an earlier attempt, or of another release
         try:
             manifest = catalog.finished(self._store, release_id)
             with told():

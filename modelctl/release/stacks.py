@@ -11,8 +11,8 @@ from modelctl.repository.problems import Problem
 from spec import reading, stack_file
 from spec.reading import Unreadable
 from spec.settings import ModelServing, SettingsError, load, serving_digest
+from spec.settings.chart_values import pod_values
 from spec.settings.digest import compute_capabilities
-from spec.settings.relations.chart_values import pod_values
 from spec.settings.relations.tensorrt import Runtime, runtime
 from spec.stack_file import StackFileError, decoded
 from spec.versions import TRITON_RELEASES

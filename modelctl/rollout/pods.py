@@ -6,6 +6,7 @@ One pod at a time, so that at most one is busy loading. The set of pods may chan
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,10 +155,13 @@ class Pods:
         except PodDown:
             return False
 
-    def _until_fetched(self, pod: Pod, targets: Sequence[Target]) -> bool:
-        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come."""
+    def _until_fetched(self, pod: Pod, targets: Sequence[Target], patience: float = 0.0) -> bool:
+        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come.
+
+        `patience`: seconds after which what the pod says to be in the way is believed.
+        """
         began = last = time.monotonic()
-        done = -1
+        done, elsewhere = -1, None
         while True:
             self._check()
             if not self._there(pod):
@@ -170,18 +174,35 @@ class Pods:
             except (PodDown, PodHangs):  # it is started again, and goes on
                 found = None
             if found is not None:
-                if found.problem is not None:
-                    raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
+                # Whatever another release lacks: these files are there.
                 if all(_is_on_disk(target, found) for target in targets):
                     return True
+                if found.problem is not None and time.monotonic() - began >= patience:
+                    raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
                 if found.done_bytes != done:
                     done, last = found.done_bytes, time.monotonic()
+            if elsewhere is None:
+                elsewhere = self._arrived_but_on(pod)
             if time.monotonic() - last > self._limits.load:
+                # Pods of a node may share a folder, and then fetch one after the other.
+                before, elsewhere, last = elsewhere, self._arrived_but_on(pod), time.monotonic()
+                if elsewhere != before:
+                    continue
                 raise PodProblem(
                     f"{pod.name}: has not fetched {_names(targets)} after {time.monotonic() - began:.0f} s, and nothing has "
-                    f"arrived for {self._limits.load:g} s; `kubectl logs {pod.name} -c follow` says more"
+                    f"arrived on any pod for {self._limits.load:g} s; `kubectl logs {pod.name} -c follow` says more"
                 )
             time.sleep(self._limits.poll)
+
+    def _arrived_but_on(self, waiting: Pod) -> int:
+        """Return how many bytes have arrived on all other pods that say it."""
+        total = 0
+        for pod in self._fleet.pods():
+            if pod.follower is None or pod.uid == waiting.uid:
+                continue
+            with contextlib.suppress(PodProblem), PodClient(pod) as client:
+                total += client.followed().done_bytes
+        return total
 
     def _load(self, pod: Pod, target: Target, hashes: dict[tuple[str, str], str]) -> bool:
         """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
@@ -247,8 +268,9 @@ class Pods:
             try:
                 with PodClient(pod) as client:
                     trouble = self._settle_now(client, targets)
-                # Whatever starts the server again, it finds no more than this.
-                return trouble if self._until_fetched(pod, targets) else None
+                # Whatever starts the server again, it finds no more than this. A follower that could not have the release
+                # which is undone says so until it looks again, and nothing has to be restarted for that.
+                return trouble if self._until_fetched(pod, targets, self._limits.settle) else None
             except PodDown:
                 continue
             except PodProblem as problem:

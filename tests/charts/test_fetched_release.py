@@ -7,7 +7,7 @@ import pytest
 
 from spec.helm_values import merge
 from spec.prometheus.timing import timing
-from spec.settings.relations.chart_values import pod_values
+from spec.settings.chart_values import pod_values
 from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import pod_security, rendering
 from tests.charts.rendering import GIB, RELEASE_ID

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spec.settings.relations import chart_values
-from spec.settings.relations.chart_values import pod_values
+from spec.settings import chart_values
+from spec.settings.chart_values import pod_values
 from spec.settings.relations.gpu_memory import cuda_pool_mib
 from spec.settings.relations.triton import pod_disk_gib
 from tests.charts import rendering

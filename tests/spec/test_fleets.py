@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from spec.capacity import nodes_for_workers
 from spec.scaling.signal import signals
-from spec.settings import Settings
+from spec.settings import Settings, chart_values
+from spec.settings.chart_values import pod_values
 from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
-from spec.settings.relations import chart_values
-from spec.settings.relations.chart_values import pod_values
+from spec.settings.scheduling.pods import fleets_without_gpus
+from spec.settings.scheduling.requests import Request
 from tests.paths import ROOT
-from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.stack_config import DIGEST, ECR, REMOVED, complaints, settings
 from tests.spec.test_stack_mistakes_access import gateway
 
 CPU_MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}
@@ -343,3 +345,24 @@ def test_objects_beside_the_pods_belong_to_one_fleet(tmp_path: Path, monkeypatch
         "fleets: extraObjects of helm-values/triton (ConfigMap labels) would be owned by each of the 3 fleets, and go with "
         "the first of them that goes; make them elsewhere in the namespace"
     ]
+
+
+def test_pods_on_nodes_without_gpus_are_counted_with_the_containers_beside_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack = settings({**THREE, **fleet(0, cpu="1", memoryGiB=6)})
+    (alone,) = fleets_without_gpus(stack)
+    nodes = [nodes_for_workers(stack, 0, {"triton-cpu": count}) for count in (2, 3)]
+    values = chart_values.PodValues(beside_millis=500, beside=1024)
+    monkeypatch.setattr(chart_values, "pod_values", lambda _: values)
+    (together,) = fleets_without_gpus(stack)
+    assert (alone.request, together.request) == (Request(1000, 6144), Request(1500, 7168))
+    assert nodes == [1, 2]
+    assert [nodes_for_workers(stack, 0, {"triton-cpu": count}) for count in (2, 3)] == [2, 3]
+
+
+def test_a_sidecar_that_follows_rollouts_is_such_a_container() -> None:
+    fetcher, rank = {"image": f"{ECR}/modelctl@{DIGEST}"}, {"models.serving": {**THREE["models.serving"], "rank": GPU_MODEL}}
+    followed = {"models.access": "local", "models.fetcher": fetcher, "triton.rollout": "in-place"}
+    (pods,) = fleets_without_gpus(settings({**THREE, **rank, **followed}))
+    assert (pods.request, pods.beside) == (Request(2250, 8448), Request(250, 256))

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from spec.settings import serving_digest
-from spec.settings.relations import chart_values
+from spec.settings import chart_values, serving_digest
 from tests.spec.stack_config import complaints, settings
 from tests.spec.test_stack_mistakes_serving import GPU, LLM
 

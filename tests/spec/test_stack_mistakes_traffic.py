@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spec.settings.relations.chart_values import PodValues
+from spec.settings.chart_values import PodValues
 from tests.spec.stack_config import REMOVED, complaints, settings
 
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"

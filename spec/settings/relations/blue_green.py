@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.blue_green import is_blue_green
-from spec.settings.relations.chart_values import values_of
+from spec.settings.chart_values import values_of
 from spec.settings.relations.fleets import nodes_for_pods
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 
 from spec.problem import Problem
+from spec.settings.chart_values import values_of
 from spec.settings.gpu import GpuPool
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.relations import triton
-from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 from spec.settings.section import Absent

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from spec.problem import Problem
+from spec.settings.chart_values import values_of
 from spec.settings.gateway import LONGEST_DEREGISTRATION_SECONDS, TARGET_LEAVES_SECONDS, Canary
-from spec.settings.relations.chart_values import values_of
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spec.problem import Problem
-from spec.settings.relations.chart_values import values_of
+from spec.settings.chart_values import values_of
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 

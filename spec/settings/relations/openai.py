@@ -7,7 +7,7 @@ https://github.com/triton-inference-server/server/blob/v2.71.0/python/openai/ope
 from collections.abc import Iterator
 
 from spec.problem import Problem
-from spec.settings.relations.chart_values import values_of
+from spec.settings.chart_values import values_of
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
 from spec.wording import one_of

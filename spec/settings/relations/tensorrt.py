@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.problem import Problem
+from spec.settings.chart_values import pod_values
 from spec.settings.model import Document
-from spec.settings.relations.chart_values import pod_values
 from spec.settings.relations.subject import Subject, of_each_fleet
 from spec.settings.rule import rule
 from spec.versions import TRITON_RELEASES

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from spec.catalog import InstanceType
 from spec.problem import Problem
+from spec.settings.chart_values import CHART_DEFAULTS, PodValues, values_of
 from spec.settings.fields import cpu_millis
 from spec.settings.gpu import GpuPool, pool_name
 from spec.settings.model import Document
 from spec.settings.models import ModelAccess
 from spec.settings.nodes import CPU_POOL_NAME, CpuPool
-from spec.settings.relations.chart_values import CHART_DEFAULTS, PodValues, values_of
 from spec.settings.relations.subject import Subject, nodes_of, of_each_fleet, pool_of
 from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spec import helm_values, names
+from spec.settings.chart_values import values_of
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
 from spec.settings.nodes import CPU_POOL_NAME
@@ -117,8 +118,10 @@ def fleets_without_gpus(document: Document) -> list[Pods]:
         triton, bounds = fleet.stack.triton, fleet.stack.autoscaling
         if triton.pool == CPU_POOL_NAME:
             most = bounds.max_replicas if bounds is not None else triton.replicas
-            request = Request(cpu_millis(triton.cpu), triton.memory_gib * 1024)
-            found.append(Pods(fleet.release, request, most or 0, surges=False))
+            values = values_of(fleet.stack)
+            beside = Request(values.beside_millis, values.beside)
+            request = Request(cpu_millis(triton.cpu), triton.memory_gib * 1024) + beside
+            found.append(Pods(fleet.release, request, most or 0, surges=False, beside=beside))
     return found
 
 

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from modelctl.fetch.directory import FetchDirectory
 from modelctl.fetch.follow import Follower
+from modelctl.fetch.partial_file import PartialFile
 from modelctl.store.bucket import Store
 from modelctl.store.followed import Followed, FollowedModel, digest
 from modelctl.store.journal import Change, Journal, Phase, Rollout
@@ -202,6 +205,63 @@ def test_a_pod_that_starts_amid_an_undoing_has_what_its_configs_name(
     with site.directory.locked(site.said.append):
         site.follower.fill()
     assert site.shown() == expected
+
+
+def test_a_pod_starts_with_what_is_served_though_the_next_release_cannot_be_had(site: Site, store: Store) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    store.client.delete_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin")
+    site.write(first, rollout(second), a=[1])
+    site.directory.root.mkdir()
+    with site.directory.locked(site.said.append):
+        site.follower.fill()
+    assert site.shown() == FIRST
+    assert "a/2/model.bin is missing in " in site.said[-1]
+    site.write(first, rollout(second), a=[1, 2])
+    with site.directory.locked(site.said.append), pytest.raises(Failure, match=r"a/2/model\.bin is missing in "):
+        Follower(store, site.directory, None, site.said.append).fill()
+
+
+def test_a_release_that_was_taken_back_while_it_arrived_makes_room_for_the_next(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (put(store, {"a": version}) for version in (1, 2, 3))
+    site.write(first, a=[1])
+    site.look()
+    site.write(first, rollout(second), a=[1])
+    begin, most = FetchDirectory.begin, []
+
+    def begun(self: FetchDirectory, manifest: Manifest, beside: Iterable[Manifest] = ()) -> list[PartialFile]:
+        if manifest.id == second:
+            site.write(first, rollout(third), a=[1])
+        most.append({path.name for path in (site.root / "releases").iterdir()} | {manifest.id})
+        return begin(self, manifest, beside)
+
+    monkeypatch.setattr(FetchDirectory, "begin", begun)
+    site.look()
+    assert most == [{first, second}, {first, third}]
+    assert sorted(path.name for path in (site.root / "releases").iterdir()) == sorted([first, third])
+
+
+def test_whatever_goes_wrong_it_stays_for_its_end_takes_the_pod_out_of_service(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    good = store.client.get_object(Bucket=BUCKET, Key="live/a/config.pbtxt")["Body"].read()
+    problems: list[str | None] = []
+
+    def sleep(_: float) -> None:
+        problems.append(site.follower.state().problem)
+        if len(problems) == 2:
+            raise KeyboardInterrupt
+        store.client.put_object(Bucket=BUCKET, Key="live/a/config.pbtxt", Body=good)
+
+    store.client.put_object(Bucket=BUCKET, Key="live/a/config.pbtxt", Body=b"\xff")
+    monkeypatch.setattr(time, "sleep", sleep)
+    with site.directory.locked(site.said.append), pytest.raises(KeyboardInterrupt):
+        site.follower.follow()
+    assert problems[0] is not None and problems[0].startswith("UnicodeDecodeError: ")
+    assert problems[1] is None
+    assert site.shown() == FIRST
 
 
 def test_nothing_is_asked_of_the_bucket_but_the_journal_while_nothing_changes(

@@ -19,7 +19,7 @@ from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import PART_BYTES, Store
 from modelctl.store.manifest import Manifest
 from spec.settings import load_stack_file, serving_digest
-from spec.settings.relations.chart_values import PodValues
+from spec.settings.chart_values import PodValues
 from tests.command import run
 from tests.modelctl.blue_green_stack import write_blue_green
 from tests.modelctl.conftest import BUCKET

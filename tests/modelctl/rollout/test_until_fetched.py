@@ -72,13 +72,38 @@ def test_as_long_as_bytes_arrive_it_may_take_its_time() -> None:
 def test_a_pod_on_which_nothing_arrives_is_told() -> None:
     with following(lambda: state(1, config=OLD, done=7)) as pod, pytest.raises(PodProblem) as failure:
         wait(pod)
-    assert str(failure.value).startswith("a: has not fetched adder 1 and 2 after 1 s, and nothing has arrived for 0.5 s; ")
+    assert str(failure.value).startswith(
+        "a: has not fetched adder 1 and 2 after 1 s, and nothing has arrived on any pod for 0.5 s; "
+    )
+
+
+def test_a_pod_that_waits_for_another_one_of_its_node_is_waited_for() -> None:
+    asked = itertools.count()
+    other: list[int] = []
+
+    def fetches() -> bytes:
+        other.append(next(asked))
+        return state(1, 2, done=other[-1])
+
+    def waits() -> bytes:
+        return state(1, 2) if len(other) == 4 else state(1, config=OLD)
+
+    with following(waits) as pod, following(fetches) as beside:
+        fleet = IdleFleet([pod, replace(beside, name="b", uid="uid-b")])
+        Pods(fleet, LIMITS, lambda: None, lambda _: None).until_fetched_everywhere([TARGET])
+    assert len(other) == 5, "at the beginning, three times while a waited, and then for itself"
 
 
 def test_what_keeps_a_pod_from_it_is_told_at_once() -> None:
     with following(lambda: state(1, problem="the disk is full")) as pod, pytest.raises(PodProblem) as failure:
         wait(pod)
     assert str(failure.value) == "a: does not fetch adder 1 and 2: the disk is full"
+
+
+def test_what_keeps_another_release_from_a_pod_is_no_matter_for_the_files_that_are_there() -> None:
+    """As while the rollout of that one is undone: the pod would be restarted for it."""
+    with following(lambda: state(1, config=OLD, problem="the disk is full")) as pod:
+        assert wait(pod, Target("adder", (1,), "{}", OLD)) == ["a: has fetched adder 1"]
 
 
 def test_another_program_at_that_port_is_told() -> None:

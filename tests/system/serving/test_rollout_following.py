@@ -130,6 +130,7 @@ def test_a_file_that_is_not_as_released_is_undone_before_any_pod_loads(site: Sit
     site.store.client.put_object(
         Bucket=BUCKET, Key=f"releases/{second.id}/adder/config.pbtxt", Body=CONFIG.encode() + b"# secon!\n"
     )
+    before = {pod.uid for pod in site.fleet.pods()}
 
     result = site.rollout(second)
 
@@ -138,6 +139,7 @@ def test_a_file_that_is_not_as_released_is_undone_before_any_pod_loads(site: Sit
     assert result.reason.startswith("triton-0: does not fetch adder 1 and 2: ")
     assert "adder/config.pbtxt" in result.reason
     assert not any("loaded" in line for line in site.told)
+    assert {pod.uid for pod in site.fleet.pods()} == before, "no pod was restarted"
     site.assert_serves(1)
     assert site.rollout(site.release(3)).outcome is Outcome.DONE
 

@@ -11,7 +11,7 @@ from spec.helm_values import local_chart, rendered_values, value_at
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 _CPU = re.compile(r"[0-9]+m?|[0-9]+\.[0-9]{1,3}")
 _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
