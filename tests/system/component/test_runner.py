@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml
 
 from spec.settings import load
 from spec.versions import PROJECT
@@ -76,6 +77,15 @@ def test_it_is_in_the_private_subnets_and_starts_for_jobs_of_its_repository_alon
     webhook = lived.up.one("aws:codebuild/webhook:Webhook").checked
     assert webhook["projectName"] == "triton-dev-runner"
     assert webhook["filterGroups"] == [{"filters": [{"type": "EVENT", "pattern": "WORKFLOW_JOB_QUEUED"}]}]
+
+
+def test_no_job_of_the_workflows_is_cut_off_by_it(lived: Lived) -> None:
+    files = (ROOT / ".github" / "workflows").glob("*.yml")
+    jobs = [job for path in files for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
+    on_it = [job["timeout-minutes"] for job in jobs if "codebuild-" in job.get("runs-on", "")]
+    assert len(on_it) == 4
+    start = 15
+    assert lived.up.one("aws:codebuild/project:Project").checked["buildTimeout"] >= max(on_it) + start
 
 
 def test_its_group_reaches_the_api_server_and_nothing_reaches_it(lived: Lived) -> None:
