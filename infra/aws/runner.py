@@ -14,7 +14,7 @@ from spec.settings.api_access import Runner
 _IMAGE = "aws/codebuild/standard:7.0"
 """Ubuntu 22.04: https://docs.aws.amazon.com/codebuild/latest/userguide/ec2-compute-images.html."""
 _LONGEST_JOB_MINUTES = 150
-"""Longer than a job of the workflows may take, with its start: one that CodeBuild cuts off leaves a lock and half a stack."""
+"""Longer than a job of the workflows, with its start: one that CodeBuild cuts off leaves a lock and half a stack."""
 _HTTPS = 443
 
 

@@ -15,6 +15,7 @@ from tests.bootstrap import aws_calls
 from tests.bootstrap.roles import DEPLOY, PREVIEW
 from tests.paths import ROOT
 from tests.spec.stack_config import complaints
+from tests.spec.stack_config import settings as stack_settings
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account, seed_roles, seed_topics
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
@@ -137,6 +138,24 @@ def test_without_a_way_to_github_there_is_no_runner() -> None:
     assert (
         "cluster.apiAccess.runner: reaches GitHub through NAT alone; use network.nat: single, or a runner elsewhere" in told
     )
+
+
+def test_its_connection_is_of_the_account_and_of_any_region() -> None:
+    def named(connection: str) -> dict[str, Any]:
+        return {"cluster.apiAccess": {"runner": {**RUNNER, "connectionArn": connection}}}
+
+    def told(connection: str) -> list[str]:
+        return complaints(named(connection))
+
+    stack_settings(named(CONNECTION.replace("us-west-2", "eu-west-1")))
+    assert told(CONNECTION.replace("us-west-2", "eu-west-9")) == [
+        "cluster.apiAccess.runner.connectionArn: there is no region 'eu-west-9'; did you mean 'eu-west-3'? give the ARN as "
+        "AWS shows it"
+    ]
+    assert told(CONNECTION.replace("123456789012", "210000000000")) == [
+        "cluster.apiAccess.runner.connectionArn: it is of account 210000000000 and the stack of 123456789012 "
+        "(aws:allowedAccountIds); give one of the same account"
+    ]
 
 
 @pytest.mark.parametrize(
