@@ -199,7 +199,7 @@ def _runners(account: Account) -> list[Statement]:
             [account.arn("codebuild", "project/triton-*-runner")],
             sid="OurRunners",
         ),
-        # CodeBuild asks for the repository with the rights of whoever names the connection.
+        # CodeBuild asks for the repository with the rights of whoever names the connection, which may be of any region.
         allow(
             [
                 "codeconnections:GetConnection",
@@ -207,7 +207,7 @@ def _runners(account: Account) -> list[Statement]:
                 "codeconnections:PassConnection",
                 "codeconnections:UseConnection",
             ],
-            [account.arn("codeconnections", "connection/*")],
+            [f"arn:{account.partition}:codeconnections:*:{account.id}:connection/*"],
             sid="NameConnections",
         ),
     ]

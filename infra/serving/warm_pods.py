@@ -14,8 +14,10 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import namespace
 from spec.names import FLEET_LABEL, WARM_PODS_NAMESPACE
 from spec.placement import placement, resource_of
+from spec.settings.fields import cpu_millis
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
+from spec.settings.relations.chart_values import values_of
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"
@@ -93,7 +95,12 @@ def _replicas(fleet: Fleet[Settings]) -> int:
 
 def _pod(settings: Settings) -> k8s.core.v1.PodSpecArgs:
     server, group = settings.triton, settings.triton_nodes
-    placed, size = placement(group), {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"}
+    placed, size, others = placement(group), {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"}, values_of(settings)
+    # On a node without room for the containers beside the server the pod that comes would find none.
+    if others.beside_millis:
+        size["cpu"] = f"{cpu_millis(server.cpu) + others.beside_millis}m"
+    if others.beside:
+        size["memory"] = f"{server.memory_gib * 1024 + others.beside}Mi"
     if server.gpus:
         size[resource_of(group)] = str(server.gpus)
     return k8s.core.v1.PodSpecArgs(

@@ -25,7 +25,7 @@ STACKS = ("local", "dev", "staging", "prod")
 TAGS = {"project": "triton-eks", "environment": "prod", "owner": "ml-platform"}
 MODELS_KEY = "arn:aws:kms:us-west-2:123456789012:key/<models-encryption-key.id>"
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
-CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+CONNECTION = "arn:aws:codeconnections:eu-west-1:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 CLUSTERS_GROUP = "sg-that-eks-makes"
 OPTIONS = (
     Made("acm/certificate:Certificate", "certificate", "arn", {"tags": TAGS}),

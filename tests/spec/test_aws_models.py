@@ -73,6 +73,25 @@ def test_china_has_no_managed_prometheus_and_every_other_region_has() -> None:
     ]
 
 
+def test_china_has_no_connections_to_github_and_govcloud_has() -> None:
+    there = {
+        partition: bool(_SESSION.get_available_regions("codestar-connections", partition))
+        for partition in ("aws", "aws-us-gov", "aws-cn")
+    }
+    assert there == {"aws": True, "aws-us-gov": True, "aws-cn": False}
+    connection = "arn:aws-cn:codeconnections:cn-north-1:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+    beijing = {
+        "aws:region": "cn-north-1",
+        "network.zones": 2,
+        "cluster.adminRoleArns": ["arn:aws-cn:iam::123456789012:role/admin"],
+        "cluster.apiAccess": {"runner": {"repository": "example/platform", "connectionArn": connection}},
+        "triton.image": f"123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/tritonserver@{DIGEST}",
+    }
+    assert complaints(beijing) == [
+        "cluster.apiAccess.runner: AWS has no connections to GitHub in cn-north-1; use a runner of your own"
+    ]
+
+
 def test_govcloud_has_no_budgets_and_china_has() -> None:
     there = {
         partition: [

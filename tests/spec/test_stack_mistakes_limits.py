@@ -10,6 +10,11 @@ from tests.spec.stack_config import complaints, settings
 from tests.spec.test_stack_mistakes_access import gateway
 from tests.spec.test_stack_mistakes_relations import WORKER
 
+RUNNER = {
+    "repository": "example/platform",
+    "connectionArn": "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef",
+}
+
 
 def accounts(count: int) -> list[str]:
     return [str(210_000_000_000 + number) for number in range(count)]
@@ -46,6 +51,7 @@ def test_the_role_of_workers_has_a_policy_for_so_many_queues() -> None:
     ("changes", "path", "rules"),
     [
         ({"cluster.apiAccess": {"cidrs": ranges(31), "securityGroups": groups(30)}}, "cluster.apiAccess", 61),
+        ({"cluster.apiAccess": {"cidrs": ranges(60), "runner": RUNNER}}, "cluster.apiAccess", 61),
         (gateway(allowedCidrs=ranges(31)), "gateway.allowedCidrs", 62),
     ],
 )
@@ -64,7 +70,7 @@ def test_as_many_as_it_has_are_taken_without_a_word(changes: dict[str, Any]) -> 
 def test_more_than_any_quota_are_refused() -> None:
     (told,) = complaints({"cluster.apiAccess": {"cidrs": ranges(1001)}})
     assert told.startswith(
-        "cluster.apiAccess: its ranges and groups are 1001 rules of a security group, which never has more"
+        "cluster.apiAccess: its ranges, groups and runner are 1001 rules of a security group, which never has more"
     )
     (told,) = complaints(gateway(allowedCidrs=ranges(501)))
     assert told.startswith("gateway.allowedCidrs: its ranges, for each of two ports, are 1002 rules of a security group")

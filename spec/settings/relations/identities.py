@@ -33,10 +33,16 @@ _ASKED_BY_NODES = (
     "models.planBuilder.image",
 )
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
-# Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic.
-_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn")
-# AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region.
-_OF_ANY_REGION = ("cluster.adminRoleArns", "cluster.viewRoleArns", "cost.topicArn", "monitoring.alertTopicArn")
+_CONNECTION = "cluster.apiAccess.runner.connectionArn"
+# Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic,
+# and the role of deployments the connections that it may name.
+_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn", _CONNECTION)
+# AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region; a connection is used in all of them
+# (https://docs.aws.amazon.com/dtconsole/latest/userguide/welcome-connections-how-it-works-global.html).
+_OF_ANY_REGION = (
+    *("cluster.adminRoleArns", "cluster.viewRoleArns", "cost.topicArn", "monitoring.alertTopicArn"),
+    _CONNECTION,
+)
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -86,7 +92,7 @@ def _arns_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _arns_are_of_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require ARNs of the stack's region; topics of cost and monitoring may be of any that there is."""
+    """Require ARNs of the stack's region; topics of cost and monitoring and connections may be of any that there is."""
     region = subject.document.region
     for path, partition, there, _ in _arns(subject):
         if partition != partition_of(region) or not there:
@@ -100,7 +106,7 @@ def _arns_are_of_the_region(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _arns_are_of_the_account(subject: Subject) -> Iterator[Problem]:
-    """Require administrators, certificate and the budget's topic of an account of aws:allowedAccountIds."""
+    """Require administrators, certificate, connection and the budget's topic of an account of aws:allowedAccountIds."""
     for path, why in _of_other_accounts(subject):
         if path.startswith(_OF_THE_ACCOUNT):
             yield Problem(path, f"{why}; give one of the same account")
@@ -123,7 +129,7 @@ def _of_other_accounts(subject: Subject) -> Iterator[tuple[str, str]]:
 
 @rule
 def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
-    """Refuse Amazon Managed Service for Prometheus in China, and budgets in GovCloud: there are none.
+    """Refuse Amazon Managed Service for Prometheus and connections to GitHub in China, and budgets in GovCloud.
 
     What is spent in GovCloud is billed to an account of the other regions, which budgets it:
     https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-billing.html
@@ -137,6 +143,9 @@ def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
         )
     if monitoring is not None and monitoring.amp is not None and partition_of(region) == "aws-cn":
         yield Problem("monitoring.amp", f"AWS has no Amazon Managed Service for Prometheus in {region}; remove it")
+    access = subject.document.cluster.api_access
+    if access is not None and access.runner is not None and partition_of(region) == "aws-cn":
+        yield Problem("cluster.apiAccess.runner", f"AWS has no connections to GitHub in {region}; use a runner of your own")
 
 
 @rule

@@ -51,7 +51,8 @@ def _security_groups(subject: Subject) -> Iterator[tuple[str, int, str]]:
     """Yield path, number of rules and what they are of for each list that becomes rules of a security group."""
     access = subject.document.cluster.api_access
     if access is not None:
-        yield "cluster.apiAccess", len(access.cidrs) + len(access.security_groups), "its ranges and groups"
+        named = len(access.cidrs) + len(access.security_groups) + (access.runner is not None)
+        yield "cluster.apiAccess", named, "its ranges, groups and runner"
     gateway = subject.document.gateway
     if gateway is not None:
         yield "gateway.allowedCidrs", _LISTENERS * len(gateway.allowed_cidrs), "its ranges, for each of two ports,"

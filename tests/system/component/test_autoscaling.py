@@ -179,6 +179,28 @@ def test_warm_pods_are_of_tritons_size_and_give_way(programs: Callable[[str, str
     assert pod["priorityClassName"] == priority.inputs["metadata"]["name"]
 
 
+def test_warm_pods_have_room_for_what_fetches_releases_beside_the_server(account: Clients) -> None:
+    config = stack_config("keda", "karpenter")
+    image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{'7c' * 32}"
+    config[f"{PROJECT}:models"] |= {"access": "local", "fetcher": {"image": image}}
+    config[f"{PROJECT}:triton"] |= {"rollout": "in-place", "cpu": "2500m"}
+    recording = register(account, config, preview=True)
+    warm, triton = (
+        next(
+            item.inputs["spec"]["template"]["spec"]
+            for item in recording.of_type("kubernetes:apps/v1:Deployment")
+            if item.inputs["metadata"]["name"] == name
+        )
+        for name in ("triton-warm", "triton")
+    )
+    server, beside = triton["containers"][0], triton["initContainers"][1]
+    requests = [container["resources"]["requests"] for container in (server, beside)]
+    memory = config[f"{PROJECT}:triton"]["memoryGiB"]
+    assert [(one["cpu"], one["memory"]) for one in requests] == [("2500m", f"{memory}Gi"), ("250m", "256Mi")]
+    asked = warm["containers"][0]["resources"]["requests"]
+    assert (asked["cpu"], asked["memory"]) == ("2750m", f"{memory * 1024 + 256}Mi")
+
+
 @pytest.fixture(scope="module")
 def with_karpenter(account: Clients) -> Recording:
     return register(account, stack_config("keda", "karpenter"), preview=False)

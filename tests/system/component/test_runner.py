@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml
 
 from spec.settings import load
 from spec.versions import PROJECT
@@ -14,6 +15,7 @@ from tests.bootstrap import aws_calls
 from tests.bootstrap.roles import DEPLOY, PREVIEW
 from tests.paths import ROOT
 from tests.spec.stack_config import complaints
+from tests.spec.stack_config import settings as stack_settings
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account, seed_roles, seed_topics
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
@@ -78,6 +80,15 @@ def test_it_is_in_the_private_subnets_and_starts_for_jobs_of_its_repository_alon
     assert webhook["filterGroups"] == [{"filters": [{"type": "EVENT", "pattern": "WORKFLOW_JOB_QUEUED"}]}]
 
 
+def test_no_job_of_the_workflows_is_cut_off_by_it(lived: Lived) -> None:
+    files = (ROOT / ".github" / "workflows").glob("*.yml")
+    jobs = [job for path in files for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
+    on_it = [job["timeout-minutes"] for job in jobs if "codebuild-" in job.get("runs-on", "")]
+    assert len(on_it) == 4
+    start = 15
+    assert lived.up.one("aws:codebuild/project:Project").checked["buildTimeout"] >= max(on_it) + start
+
+
 def test_its_group_reaches_the_api_server_and_nothing_reaches_it(lived: Lived) -> None:
     group = lived.up.one("aws:ec2/securityGroup:SecurityGroup", "runner-security-group")
     assert lived.up.one("aws:codebuild/project:Project").checked["vpcConfig"]["securityGroupIds"] == [group.id]
@@ -127,6 +138,24 @@ def test_without_a_way_to_github_there_is_no_runner() -> None:
     assert (
         "cluster.apiAccess.runner: reaches GitHub through NAT alone; use network.nat: single, or a runner elsewhere" in told
     )
+
+
+def test_its_connection_is_of_the_account_and_of_any_region() -> None:
+    def named(connection: str) -> dict[str, Any]:
+        return {"cluster.apiAccess": {"runner": {**RUNNER, "connectionArn": connection}}}
+
+    def told(connection: str) -> list[str]:
+        return complaints(named(connection))
+
+    stack_settings(named(CONNECTION.replace("us-west-2", "eu-west-1")))
+    assert told(CONNECTION.replace("us-west-2", "eu-west-9")) == [
+        "cluster.apiAccess.runner.connectionArn: there is no region 'eu-west-9'; did you mean 'eu-west-3'? give the ARN as "
+        "AWS shows it"
+    ]
+    assert told(CONNECTION.replace("123456789012", "210000000000")) == [
+        "cluster.apiAccess.runner.connectionArn: it is of account 210000000000 and the stack of 123456789012 "
+        "(aws:allowedAccountIds); give one of the same account"
+    ]
 
 
 @pytest.mark.parametrize(
