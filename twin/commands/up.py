@@ -53,6 +53,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
     if "triton-eks:worker" in stack_files.sections(STACK):
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
+    else:  # a section that the tracked file had before would be left as this key alone
+        stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", None)
     interrupted.clear(home, engine, STACK)
     in_doubt = interrupted.creations_in_doubt(engine, STACK)
     lost = servers.aws_is_new and bool(engine.resources(STACK))

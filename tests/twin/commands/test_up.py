@@ -1,4 +1,4 @@
-"""The end of `up`: one inference, or why none was tried. Cluster and Triton are played; on real ones: tests/system/e2e."""
+"""What `up` pins, and its end: one inference, or why none was tried. All else is played; on real ones: tests/system/e2e."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,3 +65,24 @@ def test_a_gateway_wakes_too(home: TwinHome) -> None:
     stack_files.pin(home, up.STACK, "triton-eks:autoscaling.minReplicas", 0)
     told = up._asleep(up.asked_fleet(home))
     assert told == f"{SLEEPS}, or a request at the gateway, which is answered 503 until the pod is ready"
+
+
+class _Pinned(Exception):
+    """`up` has pinned what it pins first."""
+
+
+@pytest.mark.parametrize("sections", [{"triton-eks:worker"}, set()])
+def test_workers_that_the_stack_has_no_more_leave_no_pin(
+    home: TwinHome, monkeypatch: pytest.MonkeyPatch, sections: set[str]
+) -> None:
+    def pinned(*_: Any) -> None:
+        raise _Pinned
+
+    monkeypatch.setattr(up.interrupted, "clear", pinned)
+    stack_files.pin(home, up.STACK, "triton-eks:worker.awsEndpoint", "http://127.0.0.1:1")
+    monkeypatch.setattr(stack_files, "sections", lambda *_: frozenset(sections))
+    servers = cast(Servers, SimpleNamespace(engine=lambda: None, aws_url="http://127.0.0.1:2"))
+    with pytest.raises(_Pinned):
+        up.up(home, servers, print)
+    pins = stack_files.read(stack_files.pins_file(home, up.STACK))
+    assert pins["triton-eks:worker"]["awsEndpoint"] == ("http://127.0.0.1:2" if sections else None)
