@@ -1,4 +1,4 @@
-"""What `up` pins, and its end: one inference, or why none was tried. All else is played; on real ones: tests/system/e2e."""
+"""The pins of `up`, and its end: one inference, or why none was tried. All else is played; real: tests/system/e2e."""
 
 from pathlib import Path
 from types import SimpleNamespace
