@@ -67,7 +67,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @dataclass
 class Recording:
-    """Holds the changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
+    """Changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
 
     names: dict[str, str]
     begun: float = field(default_factory=time.time)

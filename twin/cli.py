@@ -75,7 +75,8 @@ def up(
         stack = stack_files.config(home, up_command.STACK)
         servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)
-    _print_answer(answer)
+    if answer is not None:
+        _print_answer(answer)
     _print_endpoints(servers)
     say(f"\nup in {time.monotonic() - started:.0f} s. How to go on:\n")
     if autoscaling:

@@ -63,6 +63,11 @@ class ClusterView:
         found = self.client.find(object_path("apps/v1", "deployments", namespace, deployment))
         return found is not None and _is_rolled_out(found)
 
+    def wanted(self, namespace: str, deployment: str) -> int:
+        """Return how many replicas the Deployment is to have; 0 where there is no such one."""
+        found = self.client.find(object_path("apps/v1", "deployments", namespace, deployment))
+        return 0 if found is None else int(found["spec"]["replicas"])
+
     def ready_addresses(self, selector: str, namespace: str | None = None) -> list[str]:
         """Return the IPs that take new requests behind the Services whose EndpointSlices have these labels, sorted.
 

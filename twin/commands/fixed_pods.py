@@ -11,8 +11,9 @@ from twin.host import processes
 from twin.host.home import TwinHome
 
 _KEDA = "keda.sh/v1alpha1"
+_AUTOSCALING, _AUTOSCALERS = "autoscaling/v2", "horizontalpodautoscalers"
 _SECONDS = 120.0
-"""How long KEDA and the HorizontalPodAutoscaler may take, which looks every 15 s."""
+"""How long KEDA and the HorizontalPodAutoscaler may take; each looks again in a quarter of a minute at most."""
 _POLL_SECONDS = 1.0
 
 
@@ -22,17 +23,21 @@ def hand_back(home: TwinHome, client: KubeClient, stack: str, say: Callable[[str
     `pulumi up` deletes last: until then the autoscaler would go on setting a number of its own, which is a conflict, or
     stays (docs/autoscaling.md#back-to-a-fixed-number). Raises DeadlinePassed, SettingsError or KubeError.
     """
-    if client.kind(_KEDA, "ScaledObject") is None:
-        return
+    has_keda = client.kind(_KEDA, "ScaledObject") is not None
     for namespace, deployment, pods in _fixed(home, stack):
         scaled = object_path(_KEDA, "scaledobjects", namespace, deployment)
-        if client.find(scaled) is None:
+        autoscaler = object_path(_AUTOSCALING, _AUTOSCALERS, namespace, deployment)
+        if has_keda and client.find(scaled) is not None:
+            who, path, bounds = "KEDA", scaled, ("minReplicaCount", "maxReplicaCount")
+        elif client.find(autoscaler) is not None:
+            who, path, bounds = "the HorizontalPodAutoscaler", autoscaler, ("minReplicas", "maxReplicas")
+        else:
             continue
-        say(f"{deployment}: KEDA brings its pods to {pods}, the number of the stack, before it goes")
-        client.patch(scaled, {"spec": {"minReplicaCount": pods, "maxReplicaCount": pods}}, "merge")
+        say(f"{deployment}: {who} brings its pods to {pods}, the number of the stack, before it goes")
+        client.patch(path, {"spec": dict.fromkeys(bounds, pods)}, "merge")
         processes.wait_until(
             partial(_has, client, namespace, deployment, pods),
-            f"{deployment} to have {pods} pods by its autoscaler (logs of KEDA: `twin status`)",
+            f"{deployment} to have {pods} pods by its autoscaler (`kubectl describe hpa -n {namespace}` says what it does)",
             _SECONDS,
             _POLL_SECONDS,
         )
@@ -50,7 +55,7 @@ def _fixed(home: TwinHome, stack: str) -> Iterator[tuple[str, str, int]]:
 
 def _has(client: KubeClient, namespace: str, deployment: str, pods: int) -> bool:
     """Return whether the Deployment has this number, and its autoscaler can set no other."""
-    autoscalers = client.get(object_path("autoscaling/v2", "horizontalpodautoscalers", namespace))["items"]
+    autoscalers = client.get(object_path(_AUTOSCALING, _AUTOSCALERS, namespace))["items"]
     bounds = [found["spec"] for found in autoscalers if found["spec"]["scaleTargetRef"]["name"] == deployment]
     live = client.get(object_path("apps/v1", "deployments", namespace, deployment))
     return live["spec"]["replicas"] == pods and all((b["minReplicas"], b["maxReplicas"]) == (pods, pods) for b in bounds)

@@ -119,21 +119,26 @@ def wait_for_machines(
     wait_until(drained, "nodes that AWS has no more to be drained", seconds, poll=_POLL_SECONDS)
 
 
-def addresses(view: ClusterView, seconds: float = ENDPOINTS_SECONDS, service: str = TRITON_SERVICE) -> list[str]:
+def addresses(
+    view: ClusterView, seconds: float = ENDPOINTS_SECONDS, service: str = TRITON_SERVICE, *, may_sleep: bool = False
+) -> list[str]:
     """Return the addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
 
-    `service`: that of the fleet that is asked.
+    `service`: that of the fleet that is asked, which is called like its Deployment. `may_sleep`: its autoscaler may want no
+    pod, and then there are no addresses to wait for.
 
     The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
     Raises DeadlinePassed, KubeError.
     """
 
-    def up_to_date() -> list[str]:
+    def settled() -> list[list[str]]:
+        if may_sleep and view.wanted(TRITON_NAMESPACE, service) == 0:
+            return [[]]
         found = view.service_addresses(TRITON_NAMESPACE, service)
         taking = {pod.address for pod in view.pods() if pod.namespace == TRITON_NAMESPACE and pod.ready and not pod.ending}
-        return found if set(found) <= taking else []
+        return [found] if found and set(found) <= taking else []
 
-    return wait_until(up_to_date, f"the Service {service} to have the addresses of its ready pods", seconds)
+    return wait_until(settled, f"the Service {service} to have the addresses of its ready pods", seconds)[0]
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:

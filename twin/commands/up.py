@@ -42,8 +42,8 @@ def programs(home: TwinHome, families: Sequence[str], output: Console) -> Mappin
         return found.wait()
 
 
-def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
-    """Bring the `local` stack up on running servers and return the answer of one inference.
+def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer | None:
+    """Bring the `local` stack up on running servers and return the answer of one inference, None where the fleet sleeps.
 
     The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
     in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
@@ -53,6 +53,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
     if "triton-eks:worker" in stack_files.sections(STACK):
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
+    else:  # a section that the tracked file had before would be left as this key alone
+        stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", None)
     interrupted.clear(home, engine, STACK)
     in_doubt = interrupted.creations_in_doubt(engine, STACK)
     lost = servers.aws_is_new and bool(engine.resources(STACK))
@@ -136,14 +138,24 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
     return pins.read_bytes() != before
 
 
-def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
+def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer | None:
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
     fleets = stack_files.fleets(home, STACK)
     seconds = readiness.wait(home, view, release, say, deployments=[fleet.release for fleet in fleets])
-    addresses = readiness.addresses(view, service=asked_fleet(home).release)
+    asked = asked_fleet(home)
+    addresses = readiness.addresses(view, service=asked.release, may_sleep=_may_sleep(asked))
+    if not addresses:
+        say(_asleep(asked))
+        return None
     say(f"Triton is Ready at {', '.join(addresses)} ({seconds:.1f} s)")
-    answer = inference.infer(addresses[0])
+    try:
+        answer = inference.infer(addresses[0])
+    except inference.InferenceFailed:
+        if _may_sleep(asked) and view.wanted(TRITON_NAMESPACE, asked.release) == 0:  # since it was looked at
+            say(_asleep(asked))
+            return None
+        raise
     if release_sources.reads_pictures(home):
         read = inference.read_picture(addresses[0], inference.picture_of(inference.PICTURE_TEXT))
         answer = dataclasses.replace(answer, read=tuple(read))
@@ -152,6 +164,24 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
         {**dataclasses.asdict(answer), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     return answer
+
+
+def _may_sleep(fleet: Fleet[Settings]) -> bool:
+    bounds = fleet.stack.autoscaling
+    return bounds is not None and bounds.min_replicas == 0
+
+
+def _asleep(fleet: Fleet[Settings]) -> str:
+    """Return why nothing was asked, and what starts the first pod."""
+    wakes = []
+    if fleet.stack.worker is not None:
+        wakes.append("a message in the request queue (`python3 -m twin load --rate 1 --seconds 5 --sqs`)")
+    if fleet.stack.woken_at_gateway:
+        wakes.append("a request at the gateway, which is answered 503 until the pod is ready")
+    return (
+        f"{fleet.release} sleeps, so that no inference was tried: autoscaling.minReplicas is 0, and KEDA takes the last pod "
+        f"while nobody asks. What starts the first one: {', or '.join(wakes)}"
+    )
 
 
 def asked_fleet(home: TwinHome) -> Fleet[Settings]:

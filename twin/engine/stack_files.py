@@ -170,7 +170,7 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
     """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old.
 
-    A property that a pin says is None goes.
+    A property that a pin says is None goes, and so does a section of which nothing is left, if the tracked file has it not.
     """
     laid = dict(config)
     for key, value in pins.items():
@@ -178,7 +178,9 @@ def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(value, dict):  # a section that is a list: fleets
             laid[key] = value
         elif isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
-            laid[key] = {name: given for name, given in ((tracked or {}) | value).items() if given is not None}
+            kept = {name: given for name, given in ((tracked or {}) | value).items() if given is not None}
+            if kept or key in config:
+                laid[key] = kept
     return laid
 
 

@@ -39,8 +39,9 @@ _KEPT_DIRECTORIES = 20
 _SYNC_SECONDS = 5.0
 """How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
 _RETRY_SECONDS = 0.5
-_LOOK_SECONDS = 0.1
 """Until an API server that did not answer is asked again."""
+_LOOK_SECONDS = 0.1
+"""Until it is looked again whether a sidecar has started."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class PodWorker:
         await self._finish()
 
     async def _run_containers(self) -> None:
-        """The init containers one after the other, each until it succeeds, a sidecar until it runs, and then all others."""
+        """Run the init containers one after the other, each until it succeeds, a sidecar until it runs; then all others."""
         async with asyncio.TaskGroup() as beside:
             for init in self._inits:
                 if init.is_sidecar:

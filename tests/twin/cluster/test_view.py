@@ -48,6 +48,11 @@ def test_a_deployment_that_does_not_exist_is_not_rolled_out() -> None:
     assert view(Api(triton=None)).rolled_out("triton", "triton") is False
 
 
+@pytest.mark.parametrize(("found", "pods"), [(None, 0), ({"spec": {"replicas": 0}}, 0), ({"spec": {"replicas": 3}}, 3)])
+def test_the_pods_that_a_deployment_is_to_have(found: dict[str, Any] | None, pods: int) -> None:
+    assert view(Api(triton=found)).wanted("triton", "triton") == pods
+
+
 def test_only_ready_addresses_count_sorted_and_once() -> None:
     endpoints = [
         {"addresses": ["10.244.1.2"], "conditions": {"ready": True}},

@@ -12,32 +12,33 @@ from twin.host.home import TwinHome
 from twin.host.processes import DeadlinePassed
 
 SCALED = "/apis/keda.sh/v1alpha1/namespaces/triton/scaledobjects/triton"
+AUTOSCALER = "/apis/autoscaling/v2/namespaces/triton/horizontalpodautoscalers/triton"
 
 
 class Played:
-    """A cluster with KEDA and a Deployment of 3 pods, whose autoscaler `follows` its bounds, or is stuck."""
+    """A cluster with a Deployment of 3 pods whose autoscaler, the object at `scaled`, `follows` its bounds, or is stuck."""
 
-    def __init__(self, *, scaled: bool = True, follows: bool = True) -> None:
+    def __init__(self, *, scaled: str | None = SCALED, follows: bool = True) -> None:
         self.bounds = {"minReplicaCount": 1, "maxReplicaCount": 4}
         self.scaled, self.follows, self.pods = scaled, follows, 3
         self.patched: list[str] = []
 
-    def kind(self, api_version: str, kind: str) -> object:
-        return object()
+    def kind(self, api_version: str, kind: str) -> object | None:
+        return object() if self.scaled == SCALED else None
 
     def find(self, path: str) -> dict[str, Any] | None:
-        return {"spec": self.bounds} if self.scaled and path == SCALED else None
+        return {"spec": self.bounds} if path == self.scaled else None
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         self.patched.append(path)
         self.bounds = body["spec"]
         if self.follows:
-            self.pods = self.bounds["maxReplicaCount"]
+            self.pods = max(self.bounds.values())
 
     def get(self, path: str) -> dict[str, Any]:
         if path.endswith("/deployments/triton"):
             return {"spec": {"replicas": self.pods}}
-        low, high = self.bounds["minReplicaCount"], self.bounds["maxReplicaCount"]
+        low, high = self.bounds.values()
         other = {"scaleTargetRef": {"name": "other"}, "minReplicas": 1, "maxReplicas": 9}
         return {
             "items": [
@@ -70,8 +71,17 @@ def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(hom
     assert said == ["triton: KEDA brings its pods to 1, the number of the stack, before it goes"]
 
 
+def test_so_does_one_without_keda(home: TwinHome, said: list[str]) -> None:
+    played = Played(scaled=AUTOSCALER)
+    hand_back(home, played, said)
+    assert (played.patched, played.bounds) == ([AUTOSCALER], {"minReplicas": 1, "maxReplicas": 1})
+    assert said == [
+        "triton: the HorizontalPodAutoscaler brings its pods to 1, the number of the stack, before it goes",
+    ]
+
+
 def test_without_an_autoscaler_nothing_is_done(home: TwinHome, said: list[str]) -> None:
-    played = Played(scaled=False)
+    played = Played(scaled=None)
     hand_back(home, played, said)
     assert (played.patched, said) == ([], [])
 

@@ -45,6 +45,13 @@ class PlayedView(ClusterView):
     def service_addresses(self, namespace: str, service: str) -> list[str]:
         return next(self._endpoints)  # type: ignore[attr-defined,no-any-return]
 
+    def wanted(self, namespace: str, deployment: str) -> int:
+        return next(self._wanted)  # type: ignore[attr-defined,no-any-return]
+
+    def has_wanted(self, *looks: int) -> "PlayedView":
+        object.__setattr__(self, "_wanted", iter(looks))
+        return self
+
     def nodes(self) -> list[str]:
         return next(self._node_looks)  # type: ignore[attr-defined,no-any-return]
 
@@ -196,3 +203,14 @@ def test_endpoints_that_never_come_are_named() -> None:
     view = PlayedView([READY]).has_endpoints([])
     with pytest.raises(DeadlinePassed, match=r"in vain for the Service triton to have the addresses of its ready pods"):
         addresses(view, seconds=0.05)
+
+
+def test_a_fleet_that_falls_asleep_has_no_addresses_to_wait_for() -> None:
+    ending = dataclasses.replace(READY, phase="Terminating")
+    view = PlayedView([ending]).has_endpoints([], ["10.244.128.2"]).has_wanted(1, 1, 0)
+    assert addresses(view, may_sleep=True) == []
+
+
+def test_a_fleet_without_pods_that_may_not_sleep_is_waited_for() -> None:
+    view = PlayedView([READY]).has_endpoints([], [], ["10.244.128.2"]).has_wanted(0)
+    assert addresses(view) == ["10.244.128.2"]

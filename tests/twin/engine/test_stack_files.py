@@ -59,6 +59,13 @@ def test_a_pin_of_none_takes_a_tracked_key_away(home: TwinHome, program: Path) -
     assert "oldReleaseDays" not in merged(home, program)["config"]["triton-eks:models"]
 
 
+def test_a_section_that_the_tracked_file_has_no_more_goes_with_its_last_pin(home: TwinHome, program: Path) -> None:
+    stack_files.pin(home, "local", "triton-eks:worker.awsEndpoint", "http://127.0.0.1:5000")
+    assert "triton-eks:worker" in merged(home, program)["config"]
+    stack_files.pin(home, "local", "triton-eks:worker.awsEndpoint", None)
+    assert merged(home, program)["config"].keys() == {"triton-eks:models"}
+
+
 def test_pinning_says_whether_anything_changed(home: TwinHome) -> None:
     assert stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000") is True
     assert stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000") is False

@@ -1,4 +1,4 @@
-"""Holds what an apply sends of fields whose changes a program ignores, by who has set them."""
+"""An apply, and what it sends of fields whose changes a program ignores, by who has set them."""
 
 from typing import Any
 
