@@ -35,7 +35,7 @@ def test_env_without_a_twin_prints_lines_that_are_false_and_say_why(tmp_path: Pa
 def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "preview", "dev", "--against", "no-such-branch")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: --against no-such-branch: git knows no commit of that name")
+    assert done.stderr.startswith("error: no-such-branch: git knows no commit of that name")
     assert not (tmp_path / "home").exists()
 
 
