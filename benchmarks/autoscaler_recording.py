@@ -1,102 +1,186 @@
-"""Record what the real autoscaler of a twin reads and decides under a load, as the test of `twin replay` reads it.
+"""Record what the real autoscaler of a twin reads and decides under samples of `twin replay`, for the tests of it.
 
+    export TWIN_HOME=$PWD/.twin-recorded
+    python benchmarks/autoscaler_recording.py prepare
     make up AUTOSCALING=1
-    python benchmarks/autoscaler_recording.py tests/twin/replay/recordings/keda-falls.json 8:15 40:45 0:200
+    python benchmarks/autoscaler_recording.py record tests/twin/replay/recordings/keda.json
 
-sends 8 requests/s for 15 s, then 40 for 45 s, then none for 200 s. Twice a second the number that KEDA tells the
-HorizontalPodAutoscaler and the replicas that this one wants are looked at; at the end Prometheus is asked for the samples
-that it has scraped and recorded.
+`prepare` gives the twin six pods and the targets that are derived for every stack. `record` sends one trace after the other,
+each compressed to some minutes. Twice a second it looks at the numbers that KEDA tells the HorizontalPodAutoscaler, the
+replicas that this one wants and the pods that are ready. After each trace it asks Prometheus for all samples that it has
+scraped and recorded since the beginning, and writes the file, so that a run that is ended has the traces before it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
+import numpy as np
 import typer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from modelctl.loadgen import Schedule  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE  # noqa: E402
 from spec.prometheus.rule import series  # noqa: E402
-from spec.scaling.signal import RECORDINGS  # noqa: E402
-from twin.cluster import quantity  # noqa: E402
-from twin.cluster.kube_api import KubeClient  # noqa: E402
+from spec.scaling.signal import RECORDINGS, SPARE_PODS  # noqa: E402
+from twin.cluster import certificates, quantity  # noqa: E402
+from twin.cluster.certificates import Pki  # noqa: E402
+from twin.cluster.kube_api import KubeApi, KubeClient  # noqa: E402
 from twin.cluster.kube_errors import ApiError  # noqa: E402
+from twin.engine import stack_files  # noqa: E402
+from twin.host import claim  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
+from twin.load import requests  # noqa: E402
+from twin.load.requests import RequestLoad  # noqa: E402
+from twin.replay import samples  # noqa: E402
+from twin.replay.traces import Rates  # noqa: E402
+from twin.services import release_sources  # noqa: E402
 from twin.services.release_sources import SLOW_MODEL  # noqa: E402
 from twin.services.servers import Servers  # noqa: E402
 
 COUNTERS = ("nv_inference_request_success", "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
 SYNC_SECONDS = 5
 """`--horizontal-pod-autoscaler-sync-period` of the twin (twin/cluster/control_plane.py)."""
+PEAK = 20.0
+"""Requests/s: of pods that answer one after the other in 155 ms and may be busy 70 % of the time, five."""
+MOST_PODS = 6
+TRACES = tuple(name for name in samples.NAMES if name != "slow-pod")
+"""Not the one in which a pod is slow: nothing here makes a server of the twin slow."""
+_LOOK_SECONDS = 0.5
 _IN = f"namespaces/{TRITON_NAMESPACE}"
 
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-def main(
+
+@dataclass
+class Recording:
+    """What changed, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
+
+    names: dict[str, str]
+    begun: float = field(default_factory=time.time)
+    wanted: list[tuple[float, int]] = field(default_factory=list)
+    ready: list[tuple[float, int]] = field(default_factory=list)
+    values: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
+    sections: list[tuple[str, float, float]] = field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        """Return the seconds since the beginning."""
+        return round(time.time() - self.begun, 2)
+
+    def look(self, api: KubeClient) -> None:
+        """Note what has changed since the last look."""
+        at = self.now
+        deployment = api.get(f"/apis/apps/v1/{_IN}/deployments/{TRITON_DEPLOYMENT}")
+        for found, number in (
+            (self.wanted, deployment["spec"]["replicas"]),
+            (self.ready, deployment["status"].get("readyReplicas", 0)),
+        ):
+            if not found or found[-1][1] != number:
+                found.append((at, int(number)))
+        for metric, trigger in self.names.items():
+            value, changes = _told(api, metric), self.values.setdefault(trigger, [])
+            if not changes or changes[-1][1] != value:
+                changes.append((at, value))
+
+
+@app.command()
+def prepare() -> None:
+    """Give the twin of TWIN_HOME, before its first `make up`, pods and targets for the recording."""
+    home = TwinHome.from_environment()
+    claim.claim(home.path)
+    pool = {"name": "g5", "instanceTypes": ["g5.xlarge"], "capacity": "on-demand", "diskGiB": 200}
+    for key, value in {
+        "triton-eks:gpu.pools": [{**pool, "min": 1, "desired": MOST_PODS, "max": MOST_PODS}],
+        "triton-eks:autoscaling.maxReplicas": MOST_PODS,
+        "triton-eks:autoscaling.targets": {},
+        "triton-eks:autoscaling.sparePods": SPARE_PODS,
+    }.items():
+        stack_files.pin(home, stack_files.AUTOSCALED_STACK, key, value)
+
+
+@app.command()
+def record(
     file: Annotated[Path, typer.Argument(help="where the recording is written")],
-    load: Annotated[list[str], typer.Argument(metavar="RATE:SECONDS...", help="requests per second, and for how long")],
+    seconds: Annotated[int, typer.Option(min=120, help="the length of each trace")] = 360,
+    trace: Annotated[list[str] | None, typer.Option(help="one of the samples, may come again; default: all")] = None,
 ) -> None:
-    """Send a load to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
-    phases = [(float(rate), float(seconds)) for rate, _, seconds in (phase.partition(":") for phase in load)]
+    """Send the traces to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
+    wanted = trace or list(TRACES)
+    unknown = [name for name in wanted if name not in TRACES]
+    if unknown:
+        raise typer.BadParameter(f"there is no {unknown[0]}; give some of {', '.join(TRACES)}", param_hint="--trace")
     home = TwinHome.from_environment()
     servers = Servers.running(home)
     api = servers.cluster().client
     scaled = api.get(f"/apis/keda.sh/v1alpha1/{_IN}/scaledobjects/{TRITON_DEPLOYMENT}")
-    names = {f"s{place}-prometheus": trigger["name"] for place, trigger in enumerate(scaled["spec"]["triggers"])}
-    started, begun = datetime.now(UTC), time.time()
-    wanted: list[tuple[float, int]] = []
-    values: dict[str, list[tuple[float, float | None]]] = {trigger: [] for trigger in names.values()}
-    for rate, seconds in phases:
-        sender = _load(rate, seconds) if rate else None
-        ends = time.time() + seconds
-        while time.time() < ends or (sender is not None and sender.poll() is None):
-            _look(api, time.time() - begun, names, wanted, values)
-            time.sleep(0.5)
-        if sender is not None and sender.returncode:
-            raise SystemExit(f"error: the load of {rate}/s failed; see `python3 -m twin load`")
-    document = {
-        "started": started.isoformat(timespec="seconds"),
+    recording = Recording(
+        {f"s{place}-prometheus": trigger["name"] for place, trigger in enumerate(scaled["spec"]["triggers"])}
+    )
+    head = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "revision": _revision(),
         "command": shlex.join(["python", *sys.argv]),
         "syncSeconds": SYNC_SECONDS,
         "scaledObject": scaled["spec"],
-        "seconds": round(time.time() - begun, 1),
-        "wanted": wanted,
-        "values": values,
-        **_prometheus(servers.prometheus_urls()[0], begun, time.time()),
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document, separators=(",", ":")).replace(',"', ',\n"')
-    rewrite(file, f"{text}\n".encode())
+    for name in wanted:
+        asyncio.run(_section(home, api, recording, name, seconds))
+        _write(file, {**head, **_document(recording), **_prometheus(servers.prometheus_urls()[0], recording)})
 
 
-def _look(
-    api: KubeClient,
-    at: float,
-    names: dict[str, str],
-    wanted: list[tuple[float, int]],
-    values: dict[str, list[tuple[float, float | None]]],
-) -> None:
-    """Note what has changed since the last look."""
-    at = round(at, 2)
-    deployment = api.get(f"/apis/apps/v1/{_IN}/deployments/{TRITON_DEPLOYMENT}")
-    replicas = int(deployment["spec"]["replicas"])
-    if not wanted or wanted[-1][1] != replicas:
-        wanted.append((at, replicas))
-    for metric, trigger in names.items():
-        value = _told(api, metric)
-        if not values[trigger] or values[trigger][-1][1] != value:
-            values[trigger].append((at, value))
+def compressed(name: str, seconds: int) -> Rates:
+    """Return a sample in so many seconds, in requests/s. Of the day its curve, with bursts of 20 to 40 s of their own."""
+    if name == "diurnal":
+        rates = 0.45 - 0.3 * np.cos(2 * np.pi * (np.arange(seconds) / seconds - 1 / 6))
+        source = np.random.default_rng(17)
+        for begins in source.integers(0, seconds, 4):
+            length, height = source.integers(20, 40), source.uniform(0.3, 0.8)
+            rates[begins : begins + length] += height
+        return PEAK * rates
+    rates = samples.sample(name, {SLOW_MODEL: PEAK}).rates[SLOW_MODEL]
+    return rates[np.arange(seconds) * len(rates) // seconds]
+
+
+def schedule(rates: Rates, seed: int) -> Schedule:
+    """Return independent clients at rates that change every second."""
+    source = np.random.default_rng(seed)
+    due = [np.sort(second + source.random(source.poisson(rate))) for second, rate in enumerate(rates)]
+    return Schedule(tuple(np.concatenate(due).tolist()), len(rates))
+
+
+async def _section(home: TwinHome, client: KubeClient, recording: Recording, name: str, seconds: int) -> None:
+    api = KubeApi(home.load_endpoints().api_server_url or "", Pki(home.pki).client_context(certificates.ADMIN))
+    try:
+        inputs = requests.inputs_of(requests.model_of(release_sources.directory(home), SLOW_MODEL))
+        due = schedule(compressed(name, seconds), len(recording.sections))
+        load, begins = RequestLoad(api, due, SLOW_MODEL, inputs, {TRITON_DEPLOYMENT: 1}), recording.now
+        sending = asyncio.create_task(load.run())
+        while recording.now < begins + seconds or not sending.done():
+            await asyncio.to_thread(recording.look, client)
+            await asyncio.sleep(_LOOK_SECONDS)
+        await sending
+    finally:
+        await api.close()
+    recording.sections.append((name, begins, recording.now))
+    failed = load.tally.failures
+    print(
+        f"{name}: {len(load.tally.answered)} answered, {failed.total()} failed {dict(failed)}, {recording.wanted}",
+        flush=True,
+    )
 
 
 def _told(api: KubeClient, metric: str) -> float | None:
@@ -109,22 +193,31 @@ def _told(api: KubeClient, metric: str) -> float | None:
     return float(quantity.parse(found["items"][0]["value"]))
 
 
-def _load(rate: float, seconds: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "twin", "load", "--rate", str(rate), "--seconds", str(seconds), "--follow", "0"]
-    return subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
+def _document(recording: Recording) -> dict[str, Any]:
+    names = ("sections", "wanted", "ready", "values")
+    return {"seconds": recording.now, **{name: getattr(recording, name) for name in names}}
 
 
-def _prometheus(url: str, begun: float, now: float) -> dict[str, Any]:
+def _prometheus(url: str, recording: Recording) -> dict[str, Any]:
     """Return the samples since the beginning by metric and pod: seconds from the beginning, and the value."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for metric in (*COUNTERS, *(recording.series for recording in RECORDINGS)):
+    begun, now = recording.begun, time.time()
+    for metric in (*COUNTERS, *(recorded.series for recorded in RECORDINGS)):
         query = f"{series(metric, model=SLOW_MODEL)}[{int(now - begun)}s]"
-        answer = httpx.get(f"{url}/api/v1/query", params={"query": query, "time": str(now)}, timeout=30).raise_for_status()
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            answer = client.get(f"{url}/api/v1/query", params={"query": query, "time": str(now)}).raise_for_status()
         found[metric] = {
-            element["metric"]["pod"]: [(round(at - begun, 3), float(value)) for at, value in element["values"]]
+            element["metric"]["pod"]: [
+                (round(at - begun, 3), float(f"{float(value):.12g}")) for at, value in element["values"]
+            ]
             for element in answer.json()["data"]["result"]
         }
     return {"samples": found}
+
+
+def _write(file: Path, document: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rewrite(file, (json.dumps(document, separators=(",", ":")).replace(',"', ',\n"') + "\n").encode())
 
 
 def _revision() -> str:
@@ -133,4 +226,4 @@ def _revision() -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -1,6 +1,6 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print tables for docs/replay.md.
 
-    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces]
+    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces | --spare | --held-out]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+import numpy as np
 import typer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -31,13 +32,14 @@ from twin.replay.controllers import Controller, Keda, Seen  # noqa: E402
 from twin.replay.hpa import Autoscaler, by_average_value, by_pods_metric  # noqa: E402
 from twin.replay.outcome import Outcome  # noqa: E402
 from twin.replay.plan import Number, Plan, plans  # noqa: E402
-from twin.replay.prometheus import WINDOW_SECONDS, Target, rate  # noqa: E402
+from twin.replay.prometheus import Target  # noqa: E402
 from twin.replay.simulation import simulate  # noqa: E402
 from twin.replay.traces import Rates, Trace  # noqa: E402
 
 NAME = "classify"
 STARTS = (30, 240, 600)
 SEEDS = (1, 2, 3)
+HELD_OUT_SEEDS = (11, 12, 13)
 GPU_BUSY = 0.8
 CPU_BUSY, CPUS = 0.8, 3.0
 CPU_SECONDS = 0.00043
@@ -47,7 +49,7 @@ which waits instead of computing, 600 requests at 30 a second by gRPC. On the tw
 QUEUE = 5
 QUEUE_US = 50
 """https://github.com/triton-inference-server/server/blob/e1db8a603d863b1317ee859bdeea2be19959462e/deploy/k8s-onprem/values.yaml"""
-RATE_SHARE = 0.7
+RATE_SHARE = 0.8
 ORACLE_SHARE = 0.85
 """Of what its pods can answer, the most that the oracle lets come."""
 
@@ -64,6 +66,7 @@ class Model:
 
 MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
 FEWEST, MOST, FAR_MORE = 2, 12, 40
+_DAY = 86_400
 
 
 class OnOneNumber:
@@ -147,8 +150,8 @@ def cpu_share(target: Target, _now: float) -> float | None:
     return CPU_SECONDS * (after.successes - before.successes) / (after.at - before.at) / CPUS
 
 
-def ours(model: Model, start_seconds: int, warm_pods: int = 0, most: int = MOST) -> Plan:
-    """Return prod with one model, its derived targets, and this measured start."""
+def ours(model: Model, start_seconds: int, most: int = MOST, **keys: Any) -> Plan:
+    """Return prod with one model, its derived targets, this measured start, and these keys of `triton-eks:autoscaling`."""
     file = stack_file("prod")
     config: dict[str, Any] = dict(read_config((REPOSITORY / file).read_bytes(), file))
     serving = {"device": "cpu", "sloP95Ms": model.slo_ms, "expectedRate": model.peak / 2, "peakRate": model.peak}
@@ -158,32 +161,12 @@ def ours(model: Model, start_seconds: int, warm_pods: int = 0, most: int = MOST)
         "minReplicas": FEWEST,
         "maxReplicas": most,
         "startSeconds": start_seconds,
-        "warmPods": warm_pods,
+        **keys,
     }
     settings = load(config, "prod")
     (plan,) = plans(settings, prices.load(settings.region), {}, {NAME: model.batch_ms})
     node = round(start_seconds * NODE_START_SECONDS / 300)
     return dataclasses.replace(plan, starts=Starts(node, start_seconds - node))
-
-
-def answered(target: Target, now: float) -> float | None:
-    """Return the requests/s that a pod answers, over a minute."""
-    recent = [sample for sample in target.samples if now - WINDOW_SECONDS < sample.at <= now]
-    if len(recent) < 2:
-        return None
-    return rate([sample.at for sample in recent], [sample.successes for sample in recent], now)
-
-
-def _on_rate(plan: Plan) -> Plan:
-    """Return the plan with answered requests/s in the place of busy instances: a share of what a pod can answer."""
-    scaled, signals = cast(partial[Keda], plan.controller).args
-    busy, target = f"busy-{NAME}", f"{RATE_SHARE * plan.models[0].service.capacity:g}"
-    triggers = [
-        {**one, "metadata": {**one["metadata"], "threshold": target}} if one["name"] == busy else one
-        for one in scaled["triggers"]
-    ]
-    numbers = tuple(Number(busy, NAME, answered) if one.name == busy else one for one in plan.numbers)
-    return dataclasses.replace(plan, controller=partial(Keda, {**scaled, "triggers": triggers}, signals), numbers=numbers)
 
 
 def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
@@ -215,9 +198,10 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
     capacity = plain.models[0].service.capacity
     return {
         "ours": plain,
-        "one warm pod": ours(model, start_seconds, warm_pods=1),
+        "no spare pod": ours(model, start_seconds, sparePods=0),
+        "one warm pod": ours(model, start_seconds, warmPods=1),
         "default pace": _with_pace(plain, {}),
-        "rate 70 %": _on_rate(plain),
+        "on rate": ours(model, start_seconds, targets={NAME: {"rate": RATE_SHARE * capacity}}),
         "CPU 80 %": other(partial(OnOneNumber, CPU_BUSY), cpu_share),
         "GPU 80 %": other(partial(OnOneNumber, GPU_BUSY), Target.busy),
         "queue 5": other(partial(OnOneNumber, QUEUE), Target.pending),
@@ -228,8 +212,8 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
 
 
 def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with other limits of how many pods may come and go, at bounds far from what is needed."""
-    plain = ours(model, start_seconds, most=FAR_MORE)
+    """Return our rule, without a spare pod, with other limits of how many come and go, at bounds far from what is needed."""
+    plain = ours(model, start_seconds, most=FAR_MORE, sparePods=0)
     window = max(2 * start_seconds, 600)
     slowly = _limits(window, 1, 0, max(start_seconds, 180))
     return {
@@ -242,11 +226,55 @@ def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     }
 
 
+def spares(model: Model, start_seconds: int) -> Mapping[str, Plan]:
+    """Return our rule with other shares of busy instances, and other numbers of spare pods."""
+
+    def busy(share: float, spare: int) -> Plan:
+        return ours(model, start_seconds, sparePods=spare, targets={NAME: {"busy": share}})
+
+    return {
+        "70 %": ours(model, start_seconds, sparePods=0),
+        "60 %": busy(0.6, 0),
+        "85 %": busy(0.85, 0),
+        "70 % and one": busy(0.7, 1),
+        "75 % and one": busy(0.75, 1),
+        "ours: 80 % and one": ours(model, start_seconds),
+        "85 % and one": busy(0.85, 1),
+    }
+
+
+def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
+    """Return traces that no setting was chosen by: two peaks a day, levels by chance, a fast ramp, and spikes."""
+    peak, source = everybody[NAME], np.random.default_rng(99)
+    levels = np.clip(0.5 + np.cumsum(source.normal(0, 0.12, 36)), 0.1, 1.0)
+    hours = np.arange(24 * 3600) / 3600
+    day = 0.15 + 0.55 * np.exp(-(((hours - 9.5) / 2.2) ** 2)) + 0.6 * np.exp(-(((hours - 19) / 2.5) ** 2))
+    source = np.random.default_rng(5)
+    for begins in source.integers(0, len(day), 16):
+        length, height = source.integers(60, 600), source.uniform(0.1, 0.3)
+        day[begins : begins + length] += height
+    up = np.linspace(0.2, 1.0, 600)
+    spikes = np.full(3 * 3600, 0.4)
+    for begins in range(600, len(spikes), 1200):
+        spikes[begins : begins + 180] = 0.74
+    shapes = {
+        "two peaks": day,
+        "walk": np.repeat(levels, 300),
+        "fast ramp": np.concatenate([np.full(900, 0.2), up, np.full(1800, 1.0), up[::-1], np.full(900, 0.2)]),
+        "spikes": spikes,
+    }
+    return {name: Trace(name, {NAME: peak * shape}) for name, shape in shapes.items()}
+
+
 def main(
     model: Annotated[str | None, typer.Option(help="batching or single; default: both")] = None,
     trace: Annotated[str | None, typer.Option(help="one of the samples; default: all")] = None,
     start: Annotated[int | None, typer.Option(help="seconds of a start; default: 30, 240 and 600")] = None,
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
+    compare_spares: Annotated[bool, typer.Option("--spare", help="spare pods and shares of our own rule")] = False,
+    others: Annotated[
+        bool, typer.Option("--held-out", help="the shares on traces and seeds they were not chosen by")
+    ] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
     for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
@@ -254,14 +282,18 @@ def main(
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
+        traces = {one: samples.sample(one, everybody) for one in ((trace,) if trace is not None else samples.NAMES)}
         for seconds in (start,) if start is not None else STARTS:
             print(f"\n`{name}`, start of a pod in {seconds} s:\n", flush=True)
-            for number, sample in enumerate((trace,) if trace is not None else samples.NAMES):
-                sent = samples.sample(sample, everybody)
-                found = paces(of, seconds) if compare_paces else rules(of, seconds, sent)
+            for number, (sample, sent) in enumerate((held_out(everybody) if others else traces).items()):
+                if compare_paces:
+                    found = paces(of, seconds)
+                else:
+                    found = spares(of, seconds) if compare_spares or others else rules(of, seconds, sent)
                 if number == 0:
                     print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
-                seeds = SEEDS[:1] if sample == "diurnal" else SEEDS  # of millions of requests two seeds differ by nothing
+                every = HELD_OUT_SEEDS if others else SEEDS
+                seeds = every[:1] if sent.seconds >= _DAY else every  # of millions of requests two differ by nothing
                 cells = [
                     _cell([simulate(plan, sent, everybody=everybody, seed=seed) for seed in seeds])
                     for plan in found.values()

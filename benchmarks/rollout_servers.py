@@ -151,6 +151,9 @@ class Servers:
             for left in Path("/dev/shm").glob(f"{_prefix(name, address)}*"):  # noqa: S108 (the servers' own)
                 left.unlink(missing_ok=True)
 
+    def _repository_of(self, name: str) -> str:  # noqa: ARG002 (one for all)
+        return self._repository
+
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         while process.poll() is None:
             if self._closing.wait(_POLL_SECONDS):
@@ -164,7 +167,7 @@ class Servers:
         shutil.rmtree(volume, ignore_errors=True)
         volume.mkdir()
         arguments = [
-            f"--model-repository={self._repository}",
+            f"--model-repository={self._repository_of(name)}",
             *self._arguments,
             "--disable-auto-complete-config",
             "--exit-on-error=true",

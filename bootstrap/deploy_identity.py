@@ -18,6 +18,7 @@ _NAMED_BY_THE_ENGINE = (
     "cluster-autoscaler-controller",
     "cluster-vpc-cni",
     "collector-xray",
+    "container-insights-agent",
     "container-logs-sender",
     "karpenter-controller",
     "keda-operator",
@@ -25,6 +26,7 @@ _NAMED_BY_THE_ENGINE = (
     "network-flow-logs",
     "nodes",
     "plan-builder-writer",
+    "runner",
     "worker-scaling-keda",
 )
 """The engine adds `-role`, a hyphen and seven characters."""
@@ -32,6 +34,7 @@ _NAMED_BY_THE_PROGRAM = ("alertmanager", "model-reader", "worker")
 """After the cluster's name and the region."""
 _PROFILES = ("karpenter-nodes-*",)
 _PASSED_TO = (
+    "codebuild.amazonaws.com",
     "ec2.amazonaws.com",
     "ec2.amazonaws.com.cn",
     "eks.amazonaws.com",
@@ -60,7 +63,7 @@ def role_names(account: Account) -> list[str]:
 
 
 def identity(account: Account) -> list[Statement]:
-    """Allow making roles, instance profiles and identity providers, and changing ours; never the workflows' own roles."""
+    """Allow making roles and identity providers, and changing ours; never the workflows' own roles."""
     roles = [_arn(account, f"role/{name}") for name in role_names(account)]
     return [
         allow(["iam:CreateRole", "iam:TagRole"], roles, sid="MakeRoles", condition=MADE_OURS),
@@ -89,7 +92,6 @@ def identity(account: Account) -> list[Statement]:
             sid="PassOurRoles",
             condition={"StringEquals": {"iam:PassedToService": list(_PASSED_TO)}},
         ),
-        *_profiles(account),
         *_providers(account),
     ]
 
@@ -120,7 +122,8 @@ def _not_itself(account: Account) -> Statement:
     }
 
 
-def _profiles(account: Account) -> list[Statement]:
+def profiles(account: Account) -> list[Statement]:
+    """Allow the profiles by which instances of Karpenter take their role."""
     profiles = [_arn(account, f"instance-profile/{name}") for name in _PROFILES]
     return [
         allow(["iam:CreateInstanceProfile", "iam:TagInstanceProfile"], profiles, sid="MakeProfiles", condition=MADE_OURS),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bootstrap.bounds import MADE_OURS, OURS
-from bootstrap.deploy_identity import identity, services_own_roles
+from bootstrap.deploy_identity import identity, profiles, services_own_roles
 from bootstrap.deploy_network import network
 from bootstrap.permissions import buckets, read_domains
 from bootstrap.settings import ENVIRONMENT
@@ -20,11 +20,10 @@ from spec.names import RELEASES_PREFIX
 from spec.versions import PROJECT
 
 
-def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] = ()) -> dict[str, list[Statement]]:
+def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
     """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
 
-    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`). `zones`: ids of the
-    hosted zones that gateways have names in (`gateway.domain`).
+    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`).
     """
     return {
         "network": network(account, clusters),
@@ -33,7 +32,6 @@ def deploy(account: Account, clusters: Sequence[str] = (), zones: Sequence[str] 
         "data": _data(account),
         "file-systems": _file_systems(account),
         "watching": _watching(account),
-        **({"domains": [*read_domains(account, zones), *_domains(account, zones)]} if zones else {}),
     }
 
 
@@ -56,6 +54,32 @@ def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
             condition=theirs,
         ),
         allow(["kms:Decrypt"], keys, sid="DecryptReleasesOfOthers", condition=through_s3),
+    ]
+
+
+def domains(account: Account, zones: Sequence[str]) -> list[Statement]:
+    """Return the statements by which gateways get names: certificates of ours, and addresses and aliases in the zones.
+
+    Not the zones' other records, such as those of mail. `zones`: ids of the hosted zones (`gateway.domain`).
+    """
+    certificates = account.arn("acm", "certificate/*")
+    return [
+        *read_domains(account, zones),
+        # It takes no resource: with an ARN it is allowed nothing.
+        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
+        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
+        allow(
+            ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
+            [certificates],
+            sid="OurCertificates",
+            condition=OURS,
+        ),
+        allow(
+            ["route53:ChangeResourceRecordSets"],
+            [f"arn:{account.partition}:route53:::hostedzone/{zone}" for zone in zones],
+            sid="LeadToGateways",
+            condition={"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "CNAME"]}},
+        ),
     ]
 
 
@@ -97,8 +121,10 @@ def _cluster(account: Account) -> list[Statement]:
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
             sid="TagScalingGroups",
         ),
+        *profiles(account),
         *services_own_roles(account),
         *_tunnel(account),
+        *_runners(account),
     ]
 
 
@@ -151,6 +177,30 @@ def _tunnel(account: Account) -> list[Statement]:
             ["ssm:ResumeSession", "ssm:TerminateSession"],
             [account.arn("ssm", "session/deploy-*"), account.arn("ssm", "session/destroy-*")],
             sid="EndSessions",
+        ),
+    ]
+
+
+def _runners(account: Account) -> list[Statement]:
+    """Allow runners inside VPCs (`cluster.apiAccess.runner`), by names."""
+    return [
+        allow(
+            [
+                "codebuild:CreateProject",
+                "codebuild:CreateWebhook",
+                "codebuild:DeleteProject",
+                "codebuild:DeleteWebhook",
+                "codebuild:UpdateProject",
+                "codebuild:UpdateWebhook",
+            ],
+            [account.arn("codebuild", "project/triton-*-runner")],
+            sid="OurRunners",
+        ),
+        # CodeBuild asks for the repository with the rights of whoever names the connection.
+        allow(
+            ["codeconnections:GetConnection", "codeconnections:GetConnectionToken", "codeconnections:PassConnection"],
+            [account.arn("codeconnections", "connection/*")],
+            sid="NameConnections",
         ),
     ]
 
@@ -272,28 +322,6 @@ def _file_systems(account: Account) -> list[Statement]:
             [systems, links],
             sid="OurFileSystems",
             condition=OURS,
-        ),
-    ]
-
-
-def _domains(account: Account, zones: Sequence[str]) -> list[Statement]:
-    """Allow certificates of ours, and addresses and aliases in the zones; not their other records, such as those of mail."""
-    certificates = account.arn("acm", "certificate/*")
-    return [
-        # It takes no resource: with an ARN it is allowed nothing.
-        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
-        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
-        allow(
-            ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
-            [certificates],
-            sid="OurCertificates",
-            condition=OURS,
-        ),
-        allow(
-            ["route53:ChangeResourceRecordSets"],
-            [f"arn:{account.partition}:route53:::hostedzone/{zone}" for zone in zones],
-            sid="LeadToGateways",
-            condition={"ForAllValues:StringEquals": {"route53:ChangeResourceRecordSetsRecordTypes": ["A", "CNAME"]}},
         ),
     ]
 

@@ -71,9 +71,9 @@ class GitHub(pulumi.ComponentResource):
                 provider_arn,
                 preview_subjects(args.settings),
                 PREVIEW_SECONDS,
+                {"read": document(*permissions.read(account))},
                 {
                     "state": state.apply(permissions.read_state),
-                    "read": document(*permissions.read(account)),
                     **({"domains": document(*permissions.read_domains(account, zones))} if zones else {}),
                 },
                 args,
@@ -87,12 +87,15 @@ class GitHub(pulumi.ComponentResource):
                 deploy_subjects(args.settings),
                 DEPLOY_SECONDS,
                 {
-                    "state": state.apply(permissions.write_state),
                     "read": document(*permissions.read(account)),
                     **{
                         purpose: document(*what)
-                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters, zones).items()
+                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters).items()
                     },
+                },
+                {
+                    "state": state.apply(permissions.write_state),
+                    **({"domains": document(*deploy_permissions.domains(account, zones))} if zones else {}),
                     **({"promote": document(*deploy_permissions.promote(account, sources))} if sources else {}),
                 },
                 args,
@@ -108,7 +111,8 @@ class GitHub(pulumi.ComponentResource):
         provider_arn: pulumi.Input[str],
         subjects: Sequence[str],
         seconds: int,
-        policies: Mapping[str, pulumi.Input[str]],
+        managed: Mapping[str, pulumi.Input[str]],
+        inline: Mapping[str, pulumi.Input[str]],
         args: GitHubArgs,
         opts: pulumi.ResourceOptions,
     ) -> pulumi.Output[str]:
@@ -121,8 +125,10 @@ class GitHub(pulumi.ComponentResource):
             tags={**args.tags, "Name": role_name},
             opts=opts,
         )
-        # Managed ones: the inline policies of a role have a tenth of the room of all together.
-        for purpose, policy in policies.items():
+        # A role has 10 managed policies of 6,144 characters each, and 10,240 characters for all that are its own.
+        for purpose, policy in inline.items():
+            aws.iam.RolePolicy(f"{name}-{purpose}-inline", name=purpose, role=role.name, policy=policy, opts=opts)
+        for purpose, policy in managed.items():
             made = aws.iam.Policy(
                 f"{name}-{purpose}",
                 name=f"{role_name}-{purpose}",

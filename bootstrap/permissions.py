@@ -194,6 +194,7 @@ def read(account: Account) -> list[Statement]:
             [account.arn("sqs", "*")],
             sid="DescribeQueues",
         ),
+        allow(["codebuild:BatchGetProjects"], [account.arn("codebuild", "project/*")], sid="DescribeRunners"),
         allow(
             ["fsx:ListTagsForResource"],
             [account.arn("fsx", f"{kind}/*") for kind in ("association", "file-system")],

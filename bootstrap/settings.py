@@ -136,9 +136,19 @@ def _texts(config: pulumi.Config, key: str) -> tuple[str, ...] | None:
         found = config.get(key)
     if found is None:
         return None
+    if key == "releaseAccounts" and any(map(_is_number, found if isinstance(found, list) else [found])):
+        # YAML reads one that begins with 0 in base 8, so that the number is not repeated.
+        raise SettingsInvalid(
+            f"{key}: has an account id that is a number; give its 12 digits in quotes, like ['123456789012'], or with "
+            f"`pulumi config set --path --type string '{key}[0]' 123456789012`"
+        )
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise SettingsInvalid(f"{key}: {found!r} is no list of names; give one like [NAME]")
     return tuple(found)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(config: pulumi.Config, key: str) -> int | None:

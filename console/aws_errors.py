@@ -50,7 +50,10 @@ def explain(error: BaseException) -> str | None:
         return "the AWS credentials have expired: log in again, for example `aws sso login`" if code in EXPIRED else None
     if isinstance(error, aws.BotoCoreError):
         return f"AWS cannot be asked: {said}"
-    if isinstance(error, ValueError) and _passed(error, _BOTOCORE):  # `Invalid endpoint`, and numbers that are none
+    # `Invalid endpoint`, numbers that are none, and a value where a section of the profile belongs.
+    if (isinstance(error, ValueError) and _passed(error, _BOTOCORE)) or (
+        isinstance(error, AttributeError) and _passed(error, _BOTOCORE / "args.py")
+    ):
         return f"the AWS configuration cannot be used: {said}; check the variables AWS_… and ~/.aws/config"
     if isinstance(error, EOFError) and _passed(error, _BOTOCORE):
         return "AWS asks for a code of MFA, and nobody is there to type it; log in first, and use the credentials of that"

@@ -6,6 +6,7 @@ Imports the standard library alone until a command is known to run: Ctrl-C is an
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import signal
@@ -86,12 +87,20 @@ def _call(name: str, arguments: Sequence[str]) -> Any:
     import typer
 
     # Not as `app()` does it: that ends the process for a closed pipe and for Ctrl-C without a word.
-    command = typer.main.get_command(importlib.import_module(f"{name}.cli").app)
+    command = _command(name)
     try:
         with command.make_context(name, list(arguments)) as context:
             return command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
+
+
+@functools.cache  # in the process of the tests more than a thousand are run
+def _command(name: str) -> Any:
+    """Return the command `name` as typer makes it of its app."""
+    import typer
+
+    return typer.main.get_command(importlib.import_module(f"{name}.cli").app)
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:

@@ -18,10 +18,12 @@ from infra.aws.keys import logs_key
 from infra.aws.lustre import model_cache
 from infra.aws.network import Network, NetworkArgs
 from infra.aws.nodes import Nodes
+from infra.aws.runner import GithubRunner
 from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
 from infra.aws.zones import choose_zones
 from infra.platform.autoscalers import install_node_autoscaler, install_pod_autoscaler
+from infra.platform.container_insights import install_container_insights
 from infra.platform.container_logs import install_container_logs
 from infra.platform.device_plugin import DevicePlugin
 from infra.platform.gateway import GRPC_LISTENER, HTTP_LISTENER, install_gateway
@@ -88,6 +90,10 @@ def deploy(settings: Settings) -> None:
         destroyable = settings.allow_destroy
         new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
         cluster = Cluster("cluster", new).access
+        inside = settings.cluster.api_access
+        if inside is not None and inside.runner is not None:
+            days = settings.cluster.log_retention_days
+            GithubRunner("runner", cluster, inside.runner, kms_key_arn=logs.arn, retention_days=days)
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
     nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
@@ -101,6 +107,7 @@ def deploy(settings: Settings) -> None:
     after_nodes = pulumi.ResourceOptions(depends_on=[nodes, *addons])
     plugin = [DevicePlugin("device-plugin", cluster, settings.gpu.pools, after_nodes)] if settings.gpu.pools else []
     install_container_logs(cluster, settings, logs, after=ready)
+    install_container_insights(cluster, settings, logs, after=ready)
     monitoring = install_monitoring(cluster, settings, after=ready)
     node_autoscaler = install_node_autoscaler(cluster, settings, nodes, after=[*ready, *monitoring])
     pod_autoscaler = install_pod_autoscaler(cluster, settings, after=[*ready, *monitoring])

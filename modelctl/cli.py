@@ -130,9 +130,37 @@ def fetch(
     Run again after whatever interrupted it, it goes on where it was.
     """
     from modelctl.fetch import command
+    from modelctl.fetch.whole import Cache
 
-    shared = command.Cache(cache, cache_gib) if cache is not None else None
+    shared = Cache(cache, cache_gib) if cache is not None else None
     command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
+
+
+@app.command()
+def follow(
+    bucket: Bucket,
+    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that a server of live/ reads.")],
+    endpoint_url: Endpoint = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve what is there, and Prometheus metrics, meanwhile.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
+    ] = None,
+    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that is served is there; before a server starts.")
+    ] = False,
+) -> None:
+    """Keep DIRECTORY/current as live/ in the bucket is, for rollouts in place: each release verified beside the one before.
+
+    Run again after whatever interrupted it, it goes on where it was.
+    """
+    from modelctl.fetch import command
+    from modelctl.fetch.whole import Cache
+
+    shared = Cache(cache, cache_gib) if cache is not None else None
+    (command.fill if once else command.follow)(bucket, endpoint_url, to, serve, shared)
 
 
 @app.command("build-plans")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from spec.failure import NOT_TRIED, Failure
@@ -30,16 +35,44 @@ def address(option: str, text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Leave the log to the command."""
+
+
 @contextmanager
-def serving(collector: Collector, option: str, host: str, port: int) -> Iterator[None]:
-    """Answer scrapes with what the collector says. Raises WrongAddress where nothing can listen there."""
+def serving(
+    collector: Collector, option: str, host: str, port: int, *, answers: Mapping[str, Callable[[], bytes]] | None = None
+) -> Iterator[None]:
+    """Answer scrapes with what the collector says, and requests for the paths of `answers` with JSON.
+
+    Raises WrongAddress where nothing can listen there.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
+    metrics, others = make_wsgi_app(registry), answers or {}
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        other = others.get(environ["PATH_INFO"])
+        if other is None:
+            return metrics(environ, start_response)
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [other()]
+
     try:
-        server, _ = start_http_server(port, addr=host, registry=registry)
+        server = make_server(host, port, answer, _Server6 if ":" in host else _Server, _Silent)
     except OSError as error:
         why = f"{error.strerror or error}; write an address and a free port of this machine"
         raise WrongAddress(f"{option} {host}:{port}: {why}") from None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"metrics at http://{host}:{server.server_port}/metrics", file=sys.stderr)
     try:
         yield

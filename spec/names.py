@@ -33,6 +33,8 @@ POD_RELEASE_LABEL = "triton-eks/release"
 TRITON_HEADLESS_COMPONENT = "inference-headless"
 """The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
+FOLLOWER_PORT = 8003
+"""Of the container that brings the releases of rollouts in place to a pod's disk."""
 TRITON_OPENAI_PORT = 9000
 """Of the Services, for the OpenAI-compatible front end (`triton.openai`); pods have it on the port of the metrics."""
 
@@ -45,9 +47,6 @@ def triton_http_url(release: str) -> str:
 def headless_service(release: str) -> str:
     """Return the Service of a Helm release that resolves to every pod, so that a gRPC client balances over them."""
     return f"{release}-headless"
-
-
-TRITON_HEADLESS_SERVICE = headless_service(TRITON_RELEASE)
 
 
 def triton_grpc_url(release: str) -> str:
@@ -112,6 +111,9 @@ DEVICE_PLUGIN_NAMESPACE = "nvidia-device-plugin"
 LOG_SENDER = ServiceAccount("logging", "fluent-bit")
 """Fluent Bit, one pod on each node, which sends the logs of containers to CloudWatch."""
 
+INSIGHTS_AGENT = ServiceAccount("amazon-cloudwatch", "cloudwatch-agent")
+"""The agent of Container Insights, one pod on each node; both names are the add-on's own choice."""
+
 TRACE_COLLECTOR = ServiceAccount("tracing", "otel-collector")
 TRACE_COLLECTOR_SERVICE = "otel-collector"
 OTLP_GRPC_PORT, OTLP_HTTP_PORT = 4317, 4318
@@ -146,6 +148,21 @@ def container_log_group(cluster: str) -> str:
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-setup-logs-FluentBit.html
     """
     return f"/aws/containerinsights/{cluster}/application"
+
+
+def insights_log_group(cluster: str) -> str:
+    """Return the log group of the events of Container Insights; the name is the agent's choice."""
+    return f"/aws/containerinsights/{cluster}/performance"
+
+
+def runner_project(cluster: str) -> str:
+    """Return the CodeBuild project whose name is in the label of a runner inside the VPC (.github/workflows)."""
+    return f"{cluster}-runner"
+
+
+def runner_log_group(cluster: str) -> str:
+    """Return the log group of the jobs of that runner."""
+    return f"/aws/codebuild/{cluster}/runner"
 
 
 def model_bucket(stack: str, account_id: str, region: str) -> str:

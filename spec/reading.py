@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -47,7 +48,8 @@ _REASONS = {
     errno.ENAMETOOLONG: "the path is too long; use a shorter one",
 }
 _PAGE = "is a page of HTML or XML, where JSON is expected"
-_IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
+IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
+"""What may be the cause of an answer that no such server gives."""
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
 
 
@@ -80,17 +82,24 @@ class Unreadable(Failure):
 
 def file(path: Path, most: int = LARGEST_FILE) -> bytes:
     """Return the bytes of a file. Raises Unreadable, with the path."""
+    with opened(path) as stream_of_file:
+        return stream(stream_of_file, path, most)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it; no pipe, device or socket is one. Raises Unreadable, with the path, also while it is read."""
     try:
         # Without waiting: the opening of a pipe waits for somebody who writes into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
+        with os.fdopen(descriptor, "rb") as found:
             mode = os.fstat(descriptor).st_mode
             if not _OPEN_ALREADY.fullmatch(str(path)):
                 for is_kind, problem in _KINDS:
                     if is_kind(mode):
                         raise Unreadable(problem, source=path)
             os.set_blocking(descriptor, True)
-            return stream(opened, path, most)
+            yield found
     except OSError as error:
         raise Unreadable(_reason(error, path), source=path) from None
     except ValueError:  # a NUL in the path
@@ -150,7 +159,7 @@ def json_value(content: bytes | str, deepest: int = DEEPEST) -> Any:
         raise Unreadable(f"not valid JSON: {error.msg}", error.lineno, error.colno) from None
     except RecursionError:
         raise Unreadable(f"nested deeper than {deepest} times") from None
-    _check(value, deepest)
+    usable(value, deepest)
     return value
 
 
@@ -188,7 +197,7 @@ def answer(content: bytes, server: str) -> Any:
     try:
         return json_value(content)
     except Unreadable as error:
-        advice = f"; {_IN_BETWEEN}" if error.problem == _PAGE else ""
+        advice = f"; {IN_BETWEEN}" if error.problem == _PAGE else ""
         raise Unreadable(f"the answer cannot be read: {error}{advice}", source=server) from None
 
 
@@ -253,8 +262,8 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise Unreadable(f"{constant} is no number of JSON; write a number")
 
 
-def _check(value: Any, deepest: int) -> None:
-    """Refuse what lies too deep, and text that cannot be written again. Raises Unreadable."""
+def usable(value: Any, deepest: int = DEEPEST) -> None:
+    """Refuse in a value of JSON what lies too deep, and text that cannot be written again. Raises Unreadable."""
     _check_text(value)
     level, depth = [value], 0
     while level:

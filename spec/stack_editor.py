@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,11 @@ class StackEditor:
             raise NotEditable(f"{self._file}: config.{name} is not a mapping")
         return section
 
-    def save(self, changes: Mapping[tuple[str, ...], Any]) -> None:
+    def save(self, changes: Mapping[tuple[str, ...], Any], judge: Callable[[bytes], object] | None = None) -> None:
         """Write the file, in which what lies at each path below `config` has the given value, and nothing else is different.
 
-        That is read from the text that is about to be written. Raises NotEditable, and NotWritten, also where somebody else
-        has changed the file since it was opened.
+        That is read from the text that is about to be written. `judge` gets that text, too: where it raises, the file stays
+        as it was. Raises NotEditable, and NotWritten, also where somebody else has changed the file since it was opened.
         """
         buffer = io.StringIO()
         self._yaml.dump(self._document, buffer)
@@ -85,7 +85,10 @@ class StackEditor:
                 "anchors (&), aliases (*) and merges (<<), then run the same command again"
             )
         bom = _BOM if self._content.startswith(_BOM) else b""
-        files.rewrite(self._file, bom + text.encode(), made_from=self._content)
+        content = bom + text.encode()
+        if judge is not None:
+            judge(content)
+        files.rewrite(self._file, content, made_from=self._content)
 
     def _text(self) -> str:
         return self._content.removeprefix(_BOM).decode("utf-8")

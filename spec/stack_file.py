@@ -80,16 +80,19 @@ def full_name(key: str) -> str:
 def decoded(value: Any) -> Any:
     """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
 
-    Raises Unreadable for JSON with a key that is there twice: the last one would silently win.
+    Raises Unreadable for JSON with a key that is there twice (the last one would silently win), with half of a character,
+    and with what lies too deep.
     """
     if value is None or value == "":  # which the engine makes of a key without a value
         return None
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_refuse, object_pairs_hook=reading.once)
+        found = json.loads(value, parse_constant=_refuse, object_pairs_hook=reading.once)
     except (ValueError, RecursionError):
         return value
+    reading.usable(found)
+    return found
 
 
 def _refuse(constant: str) -> Any:

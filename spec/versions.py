@@ -89,6 +89,10 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
+            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
+            # that EKS has it was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"amazon-cloudwatch-observability"}
+            "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-node-monitoring-agent"}
@@ -116,6 +120,10 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
+            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
+            # that EKS has it was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"amazon-cloudwatch-observability"}
+            "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-node-monitoring-agent"}
@@ -145,6 +153,10 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # that EKS has it was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
+            # Installed where `logs.containerInsights` is there. The number is that of the chart's release of August 2026;
+            # that EKS has it was not confirmed.
+            # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"amazon-cloudwatch-observability"}
+            "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
             # That of 1.35: which ones EKS has for 1.36 was not confirmed.

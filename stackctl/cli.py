@@ -297,9 +297,9 @@ def review_render(
 @review.command("gate")
 def review_gate(reports: Reports) -> int:
     """Fail when a preview failed, when a mandatory policy is not kept, and when no policy pack ran."""
-    from stackctl.review import command
+    from stackctl.review import judged
 
-    return command.gate(reports)
+    return judged.gate(reports)
 
 
 @review.command("same")
@@ -308,14 +308,14 @@ def review_same(
     now: Annotated[Path, typer.Argument(metavar="NOW", help="Report of a preview of the same stack, made since.")],
 ) -> int:
     """Fail when a preview would do something else than the one that was approved."""
-    from stackctl.review import command
+    from stackctl.review import judged
 
-    return command.same(approved, now)
+    return judged.same(approved, now)
 
 
 @review.command("unchanged")
 def review_unchanged(reports: Reports) -> int:
     """Fail when a report has a change or a failure."""
-    from stackctl.review import command
+    from stackctl.review import judged
 
-    return command.unchanged(reports)
+    return judged.unchanged(reports)

@@ -53,11 +53,22 @@ def service_models_read_once() -> Iterator[None]:
 
 
 @contextmanager
-def methods_of_moto_listed_once() -> Iterator[None]:
-    """moto lists all methods of a service for each request, a tenth of what it takes: within, once is enough."""
-    responses = sys.modules.get("moto.core.responses")
-    if responses is None:
+def ways_through_moto_found_once() -> Iterator[None]:
+    """moto lists a service's addresses and methods for each request, a fifth of what it takes: within, once is enough."""
+    responses, backend = sys.modules.get("moto.core.responses"), sys.modules.get("moto.core.base_backend")
+    if responses is None or backend is None:
         yield
         return
-    with mock.patch.object(responses, "method_names_from_class", cache(responses.method_names_from_class)):
+    urls: dict[type, Any] = {}
+    find = backend.BaseBackend.urls.fget
+
+    def found_once(self: Any) -> Any:
+        if type(self) not in urls:
+            urls[type(self)] = find(self)
+        return urls[type(self)]
+
+    with (
+        mock.patch.object(responses, "method_names_from_class", cache(responses.method_names_from_class)),
+        mock.patch.object(backend.BaseBackend, "urls", property(found_once)),
+    ):
         yield

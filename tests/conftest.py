@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from console import loopback
-from tests.aws_environment import methods_of_moto_listed_once, service_models_read_once
+from tests.aws_environment import service_models_read_once, ways_through_moto_found_once
 from tests.golden import OPTION, Golden, may_update
 from tests.paths import ROOT
 
@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     may_update(config.getoption(OPTION), os.environ)
     os.environ.update(loopback.direct(os.environ))  # a proxy is for the world outside, never for servers of tests
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    # As Ctrl-C does: fixtures end what they began, a twin that is up among it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
@@ -70,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.fixture(scope="session", autouse=True)
 def _service_models() -> Iterator[None]:
-    with service_models_read_once(), methods_of_moto_listed_once():
+    with service_models_read_once(), ways_through_moto_found_once():
         yield
 
 

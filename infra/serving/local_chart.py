@@ -28,6 +28,8 @@ def install_local_chart(
     `helm.v4.Chart` renders in a preview only what is known there.
     """
     files = helm_values.value_files(chart, cluster.stack.environment)
+    if values.get("autoscaling", {}).get("owner") == "external":
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(transforms=[_replicas_of_an_autoscaler]))
     return k8s.helm.v4.Chart(
         name,
         name=release,
@@ -37,3 +39,15 @@ def install_local_chart(
         values=values,
         opts=opts,
     )
+
+
+def _replicas_of_an_autoscaler(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Leave the number of pods to the autoscaler from the first update on (docs/facts/scaling.md#one-owner-of-replicas).
+
+    Without it a stack that had `replicas: 8` so far would have one pod until its new autoscaler has made more: Kubernetes
+    gives a field that its only owner no longer applies its default.
+    """
+    if args.type_ != "kubernetes:apps/v1:Deployment":
+        return None
+    ignoring = pulumi.ResourceOptions(ignore_changes=["spec.replicas"])
+    return pulumi.ResourceTransformResult(props=args.props, opts=pulumi.ResourceOptions.merge(args.opts, ignoring))

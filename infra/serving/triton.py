@@ -189,7 +189,8 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         computed["spread"] = {"host": ""}
         if args.lone:
             # No disruption budget spares the only pod, and Karpenter would end it to save a node. A newer AMI, for which the
-            # NodePool has a terminationGracePeriod, still comes (https://karpenter.sh/v1.14/concepts/disruption/).
+            # NodePool has a terminationGracePeriod, still comes (https://karpenter.sh/v1.14/concepts/disruption/). A budget
+            # of none in its place would also stop `kubectl drain` and upgrades of node groups, for as long as it is there.
             computed["podAnnotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}

@@ -1,28 +1,24 @@
-"""Run `modelctl fetch`. Raises Failure with what is wrong."""
+"""Run `modelctl fetch` and `modelctl follow`. Each raises Failure with what is wrong."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from console.program import interruptible
 from console.terminal import progress as standard_error
 from modelctl import metrics_server
 from modelctl.fetch.directory import FetchDirectory, refuse_nested, told
-from modelctl.fetch.download import CONNECTIONS, download
+from modelctl.fetch.download import CONNECTIONS
+from modelctl.fetch.follow import Follower
 from modelctl.fetch.progress import Progress
+from modelctl.fetch.whole import Cache, Fetcher
 from modelctl.release import catalog
-from modelctl.store.bucket import open_store
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A directory that several fetches share, which holds releases of at most so many GiB."""
-
-    directory: Path
-    gib: int
-
+from modelctl.store import followed
+from modelctl.store.bucket import Store, open_store
+from spec.names import RELEASES_PREFIX
 
 _CONTINUES = "interrupted; run the same command again, it continues"
 
@@ -32,39 +28,61 @@ def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serv
 
     With a cache it is fetched into that, unless it is there, and copied from it.
     """
+    address, store = _opened(bucket, endpoint_url, to, serve, cache)
+    manifest = catalog.finished(store, release_id)
+    directory = FetchDirectory(to)
+    with interruptible(_CONTINUES), told(), directory.locked(_say):
+        how = Fetcher(store, cache, _say, lambda progress: _served(progress, address)).bring(manifest, directory)
+        directory.switch(f"{RELEASES_PREFIX}{manifest.id}")
+    print(f"{manifest.id} {how}; {directory.current}")
+
+
+def fill(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> None:
+    """Bring what `live/` serves into the directory `to`, where no server reads it yet; metrics at `serve` meanwhile."""
+    address, store = _opened(bucket, endpoint_url, to, serve, cache)
+    directory = FetchDirectory(to)
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(interruptible(_CONTINUES))
+        meanwhile.enter_context(told())
+        meanwhile.enter_context(directory.locked(_say))
+        follower = Follower(store, directory, cache, _say)
+        if address is not None:
+            meanwhile.enter_context(metrics_server.serving(follower, "--serve", *address))
+        follower.fill()
+    print(directory.current)
+
+
+def follow(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> NoReturn:
+    """Keep the directory `to` as `live/` is, until interrupted; metrics, and what is there, at `serve`."""
+    address, store = _opened(bucket, endpoint_url, to, serve, cache)
+    directory = FetchDirectory(to)
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(interruptible(_CONTINUES))
+        meanwhile.enter_context(told())
+        follower = Follower(store, directory, cache, _say)
+        if address is not None:
+            answers = {followed.PATH: lambda: follower.state().model_dump_json().encode()}
+            meanwhile.enter_context(metrics_server.serving(follower, "--serve", *address, answers=answers))
+        meanwhile.enter_context(directory.locked(_say))
+        follower.follow()
+
+
+def _opened(
+    bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None
+) -> tuple[tuple[str, int] | None, Store]:
     address = metrics_server.address("--serve", serve) if serve is not None else None
     if cache is not None:
         refuse_nested(to, cache.directory)
-    store = open_store(bucket, endpoint_url, connections=CONNECTIONS)
-    manifest = catalog.finished(store, release_id)
-    directory = FetchDirectory(to)
-    console = standard_error(soft_wrap=True)
+    return address, open_store(bucket, endpoint_url, connections=CONNECTIONS)
 
-    def say(line: str) -> None:
-        console.print(line, markup=False)
 
-    def fetched(into: FetchDirectory) -> str:
-        if into.holds(manifest):
-            return "was here"
-        progress = Progress(manifest, say)
-        with contextlib.ExitStack() as meanwhile:
-            if address is not None:
-                meanwhile.enter_context(metrics_server.serving(progress, "--serve", *address))
-            files = into.begin(manifest)
-            progress.add(found=sum(file.arrived_bytes for file in files))
-            meanwhile.enter_context(progress.told())
-            download(manifest.id, files, store, progress)
-        into.finish(manifest)
-        return f"fetched and verified: {progress.summary()}"
+@contextlib.contextmanager
+def _served(progress: Progress, address: tuple[str, int] | None) -> Iterator[None]:
+    with contextlib.ExitStack() as meanwhile:
+        if address is not None:
+            meanwhile.enter_context(metrics_server.serving(progress, "--serve", *address))
+        yield
 
-    with interruptible(_CONTINUES), told(), directory.locked(say):
-        if cache is None or directory.holds(manifest):
-            how = fetched(directory)
-        else:
-            kept = FetchDirectory(cache.directory, is_cache=True)
-            with kept.locked(say):
-                kept.make_room(manifest, cache.gib, say)
-                how = f"{fetched(kept)}, copied from {cache.directory}"
-                directory.copy_from(kept, manifest)
-        directory.switch(manifest)
-    print(f"{manifest.id} {how}; {directory.current}")
+
+def _say(line: str) -> None:
+    standard_error(soft_wrap=True).print(line, markup=False)

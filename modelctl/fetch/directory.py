@@ -1,7 +1,8 @@
 """The directory that a release is fetched into.
 
 releases/<id>/…      releases that are whole, each file verified
-current              a link to the one of them that was asked for last: the path to give to a server
+live/<digest>/…      what a server of live/ reads (`modelctl.fetch.live_view`): links into releases, and the configs
+current              a link to the one of these that was asked for last: the path to give to a server
 .fetching/<id>/      what has arrived of others: `files/…`, and `parts/…` with their journals
 .verified/<id>       the boot of the machine during which the release was verified
 .modelctl-fetch      the lock of whoever is at work here, and the mark that all of this is a fetch's: its text says whether
@@ -14,7 +15,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,6 +41,11 @@ class FetchDirectory:
     def __init__(self, root: Path, *, is_cache: bool = False) -> None:
         self._root = root
         self._is_cache = is_cache
+
+    @property
+    def root(self) -> Path:
+        """Return the directory."""
+        return self._root
 
     @property
     def current(self) -> Path:
@@ -82,12 +88,12 @@ class FetchDirectory:
             return False
         return all(has_size(release / key, entry.bytes) for key, entry in manifest.objects.items())
 
-    def begin(self, manifest: Manifest) -> list[PartialFile]:
-        """Return the release's files, opened, with all that is here of them. What is left of other releases goes."""
-        fetching = self._root / ".fetching"
-        for other in fetching.iterdir() if fetching.is_dir() else ():
-            if other.name != manifest.id:
-                shutil.rmtree(other)
+    def begin(self, manifest: Manifest, beside: Iterable[Manifest] = ()) -> list[PartialFile]:
+        """Return the release's files, opened, with all that is here of them. What is left of other releases goes.
+
+        Files that a whole release of `beside` has too are links to its own, and are hashed like all others.
+        """
+        self._forget_fetched({manifest.id})
         own, release = self._fetching(manifest.id), self._release(manifest.id)
         self._verified(manifest.id).unlink(missing_ok=True)
         files = [
@@ -100,7 +106,13 @@ class FetchDirectory:
             for file in files:
                 if has_size(file.path, file.entry.bytes):
                     file.trust()
+        here = self._files_of(beside)
         for file in files:
+            same = here.get((file.entry.sha256, file.entry.bytes))
+            if same is not None and not file.path.exists():
+                file.path.parent.mkdir(parents=True, exist_ok=True)
+                os.link(same, file.path)
+                file.trust()
             file.open()
         self._refuse_a_small_disk(files)
         return files
@@ -153,12 +165,38 @@ class FetchDirectory:
         if self._verified(manifest.id).is_file():
             self._verified(manifest.id).touch()
 
-    def switch(self, manifest: Manifest) -> None:
-        """Let `current` lead to the release, in one step: whoever opens a path below it sees one release or the other."""
+    def switch(self, to: str) -> None:
+        """Let `current` lead to a folder of this directory, in one step: whoever opens a path below it sees the one or the
+        other.
+        """
         new = self._root / ".current"
         new.unlink(missing_ok=True)
-        new.symlink_to(f"{RELEASES_PREFIX}{manifest.id}")
+        new.symlink_to(to)
         new.replace(self.current)
+
+    def keep(self, release_ids: Collection[str]) -> list[str]:
+        """Remove all other releases, whole or not; return the whole ones that went."""
+        self._forget_fetched(release_ids)
+        releases = self._root / RELEASES_PREFIX
+        gone = [path for path in releases.iterdir() if path.name not in release_ids] if releases.is_dir() else []
+        for path in gone:
+            self._verified(path.name).unlink(missing_ok=True)
+            shutil.rmtree(path)
+        return sorted(path.name for path in gone)
+
+    def _forget_fetched(self, but: Collection[str]) -> None:
+        fetching = self._root / ".fetching"
+        for other in fetching.iterdir() if fetching.is_dir() else ():
+            if other.name not in but:
+                shutil.rmtree(other)
+
+    def _files_of(self, manifests: Iterable[Manifest]) -> dict[tuple[str, int], Path]:
+        return {
+            (entry.sha256, entry.bytes): self._release(manifest.id) / key
+            for manifest in manifests
+            if self.holds(manifest)
+            for key, entry in manifest.objects.items()
+        }
 
     def _refuse_that_of_others(self) -> None:
         found = sorted({path.name for path in self._root.iterdir()} - _OF_THE_DISK)

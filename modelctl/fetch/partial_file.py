@@ -59,6 +59,8 @@ class PartialFile:
         self._arrived = bytearray(len(self._arrived))
         self.resumed = False
         self._journal.write_bytes(self._arrived)
+        # It may be another release's file too, which a server reads.
+        self.path.unlink(missing_ok=True)
         with self.path.open("wb") as file:
             file.truncate(self.entry.bytes)
 

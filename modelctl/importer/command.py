@@ -16,6 +16,8 @@ from modelctl.repository.load import CONFIG_FILE, model_name_problem, validate
 from modelctl.repository.onnx_file import NotOnnx, OnnxModel
 from modelctl.repository.problems import printable
 from modelctl.repository.rules import onnx
+from spec import reading
+from spec.reading import Unreadable
 
 _FILE = "model.onnx"
 _COMMENT = """\
@@ -86,11 +88,13 @@ def _onnx_file(source: Path) -> Path:
 
 def _read(file: Path) -> OnnxModel:
     try:
+        with reading.opened(file):  # a pipe or a device would look empty
+            pass
         model = onnx_file.read(file)
     except NotOnnx as error:
         raise NotImported(f"{file}: not an ONNX model: {error}; copy or export it again") from None
-    except OSError as error:
-        raise NotImported(f"{file}: cannot be read: {error.strerror or error}") from None
+    except Unreadable as error:
+        raise NotImported(str(error)) from None
     if wrong := list(onnx.check_model(model)):
         raise NotImported("\n".join(f"{file}: {message}" for message in wrong))
     return model

@@ -41,7 +41,9 @@ def onnx_file_of(directory: Path) -> Path:
     place = directory / FILE
     try:
         document = yaml.safe_load(reading.text_file(place, _LARGEST_BYTES))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError:
+        raise NotImported(f"{place}: not the YAML that MLflow writes: it is nested too deep; log the model again") from None
+    except (yaml.YAMLError, ValueError) as error:
         raise NotImported(
             f"{place}: not the YAML that MLflow writes ({' '.join(str(error).split())}); log the model again"
         ) from None

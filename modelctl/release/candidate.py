@@ -13,9 +13,7 @@ from ruamel.yaml.comments import CommentedMap
 from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
 from modelctl.release.pin import KEY, PinError, edit, release_values, save, section, serving_of
 from modelctl.store.manifest import Manifest
-from spec import files, reading
-from spec.problem import SettingsError
-from spec.settings import load_stack_file
+from spec.settings import load_content
 from spec.settings.blue_green import other_slot
 from spec.settings.models import Slot
 from spec.stack_editor import StackEditor
@@ -83,10 +81,4 @@ def _models(file: Path) -> tuple[StackEditor, CommentedMap]:
 
 
 def _save(file: Path, editor: StackEditor, expected: dict[str, Any]) -> None:
-    before = reading.file(file)
-    save(editor, {(editor.key(KEY),): expected})
-    try:
-        load_stack_file(file)
-    except SettingsError:
-        files.rewrite(file, before)
-        raise
+    save(editor, {(editor.key(KEY),): expected}, lambda content: load_content(content, file))

@@ -5,7 +5,7 @@ the files that name one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
 KEY = MODELS_KEY
+Judge = Callable[[bytes], object]
+"""Raises for a content of the file that is not to be written."""
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -56,13 +58,13 @@ class Pins:
     as_previous: list[Path]
 
 
-def pin(file: Path, manifest: Manifest) -> list[str]:
+def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]:
     """Pin the release in a Pulumi stack file and say what changed, a line each (empty: it was pinned already).
 
     The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
-    order and quoting of the file are kept, and it is replaced in one step. Raises PinError when the file is missing, is not
-    YAML, has no `config`, is not named after its stack while the release distinguishes stacks, or has this release as its
-    candidate.
+    order and quoting of the file are kept, and it is replaced in one step, after `judge`. Raises PinError when the file is
+    missing, is not YAML, has no `config`, is not named after its stack while the release distinguishes stacks, or has this
+    release as its candidate; and what `judge` raises.
     """
     editor = edit(file)
     models = section(editor)
@@ -73,7 +75,7 @@ def pin(file: Path, manifest: Manifest) -> list[str]:
     changes = _changes(before, values)
     if changes:
         _write_release(editor.config, editor.key(KEY), values)
-        save(editor, {(editor.key(KEY), "release"): values})
+        save(editor, {(editor.key(KEY), "release"): values}, judge)
     return changes
 
 
@@ -149,10 +151,10 @@ def edit(file: Path) -> StackEditor:
         raise PinError(str(error)) from None
 
 
-def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any]) -> None:
-    """Write these changes, and nothing else. Raises PinError, also for a file that may not be written."""
+def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any], judge: Judge | None = None) -> None:
+    """Write these changes, and nothing else. Raises PinError, also for a file that may not be written, and as `judge`."""
     try:
-        editor.save(changes)
+        editor.save(changes, judge)
     except (NotEditable, NotWritten) as error:
         raise PinError(str(error)) from None
 

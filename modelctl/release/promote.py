@@ -54,7 +54,8 @@ def bucket_of(file: Path) -> str:
     accounts = settings.allowed_account_ids or ()
     if len(accounts) != 1:
         raise PromotionError(
-            f"{file} does not say in which account its bucket is: name one in aws:allowedAccountIds, or --from"
+            f"{file} does not say in which account its bucket is: name one in aws:allowedAccountIds of that file, as "
+            "deploy.yml needs it; by hand the bucket may be given with --from instead"
         )
     return model_bucket(settings.stack, accounts[0], settings.region)
 

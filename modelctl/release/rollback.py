@@ -14,10 +14,9 @@ from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
-from spec import files, reading
 from spec.failure import Failure
 from spec.problem import SettingsError
-from spec.settings import load_stack_file
+from spec.settings import load_content, load_stack_file
 
 _STACKS = Path("stacks")
 """Where the file with the wants lies when what is given is one of pins alone."""
@@ -75,20 +74,20 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
 
 def _pin(file: Path, manifest: Manifest) -> list[str]:
     """Pin the release unless the stack would be refused for it, say for a canary of a version that it does not have."""
-    before, mistakes = reading.file(file), _mistakes(file)
-    changes = pin(file, manifest)
-    if mistakes is None and (found := _mistakes(file)) is not None:
-        files.rewrite(file, before)
-        raise RollbackError(f"{file}: with release {manifest.id} the stack is refused, and nothing was written:\n{found}")
-    return changes
 
+    def judge(content: bytes) -> None:
+        try:
+            load_content(content, file)
+        except SettingsError as error:
+            raise RollbackError(
+                f"{file}: with release {manifest.id} the stack is refused, and nothing was written:\n{error}"
+            ) from None
 
-def _mistakes(file: Path) -> str | None:
     try:
         load_stack_file(file)
-    except SettingsError as error:
-        return str(error)
-    return None
+    except SettingsError:  # one of pins alone, or refused before, too: the release is not the reason
+        return pin(file, manifest)
+    return pin(file, manifest, judge)
 
 
 def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:

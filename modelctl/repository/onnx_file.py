@@ -23,6 +23,8 @@ _TENSOR_NAME, _EXTERNAL_DATA = 8, 13
 _KINDS = {1: "tensor", 4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
 """Field number of a TypeProto to what it says."""
 _MOST_TENSORS = 100_000
+_MOST_FIELDS = 2_000_000
+"""Of one message. A graph has one for each node and each weight; what has more is bytes that happen to look like fields."""
 
 
 class NotOnnx(ValueError):
@@ -173,9 +175,12 @@ def _number(data: mmap.mmap, place: tuple[int, int] | None) -> int:
 
 def _fields(data: mmap.mmap, begin: int, end: int, known: dict[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
     """Yield each field of a message between two places: its number, and where its value begins and ends. Raises NotOnnx."""
-    at = begin
+    at, fields = begin, 0
     while at < end:
         start = at
+        fields += 1
+        if fields > _MOST_FIELDS:
+            raise NotOnnx(f"more than {_MOST_FIELDS} fields stand from byte {begin} on, so it is another file, or damaged")
         key, at = _varint(data, at, end)
         number, kind = key >> 3, key & 7
         # A number that is not known here may be a newer version's.

@@ -128,7 +128,12 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
                 rolled = BlueGreen(file, store, platform, wanted, asked.limits, tell)
                 result = rolled.back() if asked.release is None else rolled.rollout(asked.release)
             else:
-                pods = _fleets(namespace, translation, several) if several else _fleet(namespace, translation)
+                follows = settings.models.access == "local"
+                pods = (
+                    _fleets(namespace, translation, several, follows=follows)
+                    if several
+                    else _fleet(namespace, translation, follows=follows)
+                )
                 controller = Controller(store, pods, wanted, limits=asked.limits, tell=tell)
                 result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
     except (FleetError, PodProblem, StillAsked) as failure:
@@ -262,14 +267,18 @@ def _up(stack: str, tell: Callable[[str], None]) -> None:
         raise PulumiFailed(f"`pulumi {' '.join(arguments)}` ended with an error, which stands above")
 
 
-def _fleet(namespace: str, translation: str | None, release: str = TRITON_RELEASE) -> KubernetesFleet:
+def _fleet(
+    namespace: str, translation: str | None, release: str = TRITON_RELEASE, *, follows: bool = False
+) -> KubernetesFleet:
     from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
-    return KubernetesFleet(namespace, _network(translation), release)
+    return KubernetesFleet(namespace, _network(translation), release, follows=follows)
 
 
-def _fleets(namespace: str, translation: str | None, models: Mapping[str, frozenset[str]]) -> Fleet:
-    return SeveralFleets({name: (_fleet(namespace, translation, name), served) for name, served in models.items()})
+def _fleets(namespace: str, translation: str | None, models: Mapping[str, frozenset[str]], *, follows: bool) -> Fleet:
+    return SeveralFleets(
+        {name: (_fleet(namespace, translation, name, follows=follows), served) for name, served in models.items()}
+    )
 
 
 def _network(text: str | None) -> PodNetwork | None:

@@ -59,6 +59,7 @@ class Pod:
     """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` opens its load API.
 
     `fleet` and `models` are its fleet's, where a stack has several; without: it serves every model of the release.
+    `follower`: base URL of what brings `live/` to the pod's disk (`modelctl follow`); None: the server reads S3 itself.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Pod:
     admin_key: str
     fleet: str = ""
     models: frozenset[str] | None = None
+    follower: str | None = None
 
     def serves(self, model: str) -> bool:
         """Return whether the model is one of its fleet's."""

@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 from yaml import YAMLError
 
 from modelctl.rollout import key_files
@@ -22,6 +23,7 @@ from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
 from spec.names import (
+    FOLLOWER_PORT,
     POD_RELEASE_LABEL,
     SERVED_VERSIONS,
     TRITON_CHART,
@@ -46,14 +48,18 @@ class KubernetesFleet:
     """The pods behind the headless Service of a fleet, also those that are not ready.
 
     The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
+    `follows`: each has `live/` on its own disk.
     """
 
-    def __init__(self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE) -> None:
+    def __init__(
+        self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE, *, follows: bool = False
+    ) -> None:
         """Take the fleet of a Helm release.
 
         Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
         self._network = network
+        self._follows = follows
         self._service = headless_service(release)
         try:
             _configure()
@@ -61,7 +67,10 @@ class KubernetesFleet:
             raise FleetError(
                 f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
             ) from None
-        api = client.ApiClient()
+        configuration = client.Configuration.get_default_copy()
+        # urllib3's own would wait as long as the answer says, be it a day.
+        configuration.retries = Retry(3, respect_retry_after_header=False)
+        api = client.ApiClient(configuration)
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
@@ -163,7 +172,10 @@ class KubernetesFleet:
         """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():
             try:
-                return read(name, self._namespace, _request_timeout=_TIMEOUT)
+                found = read(name, self._namespace, _request_timeout=_TIMEOUT)
+                if getattr(found, "metadata", None) is None:
+                    raise ValueError("no object of Kubernetes")
+                return found
             except ApiException as error:
                 if error.status == 404:
                     return None
@@ -172,7 +184,14 @@ class KubernetesFleet:
     def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
         reached = self._network.reach(address) if self._network else address
         host = f"[{reached}]" if ":" in reached else reached
-        return Pod(name, uid, http=f"http://{host}:{port}", metrics=f"http://{host}:{TRITON_METRICS_PORT}", admin_key=uid)
+        return Pod(
+            name,
+            uid,
+            http=f"http://{host}:{port}",
+            metrics=f"http://{host}:{TRITON_METRICS_PORT}",
+            admin_key=uid,
+            follower=f"http://{host}:{FOLLOWER_PORT}" if self._follows else None,
+        )
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -183,6 +202,11 @@ class KubernetesFleet:
             raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
+        # The library makes its objects of whatever comes.
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise FleetError(
+                f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
+            ) from error
 
 
 def _configure() -> None:

@@ -15,6 +15,7 @@ from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodHangs
 from modelctl.rollout.pods import Pods, Target
 from modelctl.rollout.replay import Replay
+from modelctl.store.followed import digest
 from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
@@ -94,6 +95,7 @@ class Phases:
         return self._rollout.at(Phase.LOAD)
 
     def _load(self) -> Rollout:
+        self._pods.until_fetched_everywhere(self._loaded())
         self._pods.load_everywhere(self._loaded(), again=True)
         if self._site.replay is not None:
             for change in self._rollout.changes:
@@ -166,7 +168,7 @@ class Phases:
         for change in self._rollout.changes:
             if change.old is None:
                 self._site.live.delete_model(change.model)
-                targets.append(Target(change.model, (), ""))
+                targets.append(Target(change.model, (), "", ""))
             else:
                 self._write_config(change.model, self._before(), [change.old])
                 targets.append(_target(change.model, self._before(), [change.old]))
@@ -248,7 +250,7 @@ class Phases:
             raise WrongContent("; ".join(wrong))
 
     def _write_config(self, model: str, release: StackRelease, versions: Iterable[int]) -> None:
-        self._site.live.write_config(model, configs.to_text(configs.serving(release.config(model), list(versions))))
+        self._site.live.write_config(model, _text(model, release, versions))
 
     def _loaded(self) -> list[Target]:
         """Return both versions of each changed model, the new one proven by its golden inference."""
@@ -267,10 +269,14 @@ def _both(change: Change) -> list[int]:
     return sorted({change.new} | ({change.old} if change.old is not None else set()))
 
 
+def _text(model: str, release: StackRelease, versions: Iterable[int]) -> str:
+    return configs.to_text(configs.serving(release.config(model), list(versions)))
+
+
 def _target(model: str, release: StackRelease, versions: list[int], *, proven: int | None = None) -> Target:
     config = configs.to_json(configs.serving(release.config(model), versions))
     golden = release.golden(model) if proven is not None else None
-    return Target(model, tuple(versions), config, proven, golden)
+    return Target(model, tuple(versions), config, digest(_text(model, release, versions)), proven, golden)
 
 
 def _news(changes: Iterable[Change]) -> str:

@@ -7,9 +7,11 @@ time, and PodRefuses with the server's own words when it answers with an error: 
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -19,6 +21,8 @@ import httpx
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import Pod
+from modelctl.store import followed
+from modelctl.store.followed import Followed
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
@@ -81,13 +85,21 @@ _ANSWER = {"outputs": [{"name": str, "datatype": str, "shape": [int], "data": []
 _VERSION = re.compile(r"[0-9]{1,18}")
 
 
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return the context of every client: each would read all authorities anew, which takes longer than to ask a pod."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class PodClient:
     """Talks to one pod; a context manager that closes the connection, on which an idle one would hold up its end."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         # A proxy of the environment is for the world outside, never for pods.
-        self._http = httpx.Client(timeout=ANSWER_SECONDS, headers={_ADMIN_HEADER: pod.admin_key}, trust_env=False)
+        self._http = httpx.Client(
+            timeout=ANSWER_SECONDS, headers={_ADMIN_HEADER: pod.admin_key}, trust_env=False, verify=_authorities()
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +149,15 @@ class PodClient:
         """Return the JSON answer of this very version."""
         answer: dict[str, Any] = self._value(self._ask("POST", f"{_model(model, version)}/infer", json=request), _ANSWER)
         return answer
+
+    def followed(self) -> Followed:
+        """Return what of `live/` is on the disk of a pod that has a follower."""
+        with self._named():
+            answer = self._http.get(f"{self.pod.follower}{followed.PATH}")
+        try:
+            return Followed.parse(answer.content)
+        except ValueError as error:
+            raise PodRefuses(f"{self.pod.name}: {followed.PATH} answers with what is no list of models ({error})") from None
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
         """Return what it has counted so far."""

@@ -15,7 +15,8 @@ from modelctl.repository.golden import Golden
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import Counters, VersionOf
-from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem, PodRefuses
+from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem
+from modelctl.store.followed import Followed
 from spec.failure import NOT_TRIED, Failure
 
 _BUSY = frozenset({"LOADING", "UNLOADING"})
@@ -31,12 +32,14 @@ class StillAsked(Failure):
 class Target:
     """The goal for one model on every pod: serve exactly these versions with this config (JSON for the load API).
 
-    Without versions: nothing of it. `golden` is what version `proven` must answer.
+    Without versions: nothing of it. `golden` is what version `proven` must answer. `on_disk` is the digest of the config
+    that `live/` has with it.
     """
 
     model: str
     versions: tuple[int, ...]
     config: str
+    on_disk: str
     proven: int | None = None
     golden: Golden | None = None
 
@@ -52,6 +55,15 @@ class Pods:
         self._limits = limits
         self._check = check
         self._tell = tell
+
+    def until_fetched_everywhere(self, targets: Sequence[Target]) -> None:
+        """Return when each pod whose server reads its own disk has all files of the targets there, verified.
+
+        Raises PodProblem with what keeps one from it, before any pod has loaded anything.
+        """
+        for pod in self._fleet.pods():
+            if self._until_fetched(pod, _of(pod, targets)) and pod.follower is not None:
+                self._tell(f"{pod.name}: has fetched {_names(_of(pod, targets))}")
 
     def load_everywhere(self, targets: Sequence[Target], *, again: bool) -> None:
         """Load the targets on each pod, and make sure that all serve them alike. `again`: also where they are ready.
@@ -142,10 +154,39 @@ class Pods:
         except PodDown:
             return False
 
+    def _until_fetched(self, pod: Pod, targets: Sequence[Target]) -> bool:
+        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come."""
+        began = last = time.monotonic()
+        done = -1
+        while True:
+            self._check()
+            if not self._there(pod):
+                return False
+            if pod.follower is None:
+                return True
+            try:
+                with PodClient(pod) as client:
+                    found = client.followed()
+            except (PodDown, PodHangs):  # it is started again, and goes on
+                found = None
+            if found is not None:
+                if found.problem is not None:
+                    raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
+                if all(_is_on_disk(target, found) for target in targets):
+                    return True
+                if found.done_bytes != done:
+                    done, last = found.done_bytes, time.monotonic()
+            if time.monotonic() - last > self._limits.load:
+                raise PodProblem(
+                    f"{pod.name}: has not fetched {_names(targets)} after {time.monotonic() - began:.0f} s, and nothing has "
+                    f"arrived for {self._limits.load:g} s; `kubectl logs {pod.name} -c follow` says more"
+                )
+            time.sleep(self._limits.poll)
+
     def _load(self, pod: Pod, target: Target, hashes: dict[tuple[str, str], str]) -> bool:
         """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
         for _ in until(self._limits.restart, self._limits.poll, self._check):
-            if not self._there(pod):
+            if not self._until_fetched(pod, [target]):
                 return False
             try:
                 with PodClient(pod) as client:
@@ -205,10 +246,12 @@ class Pods:
                 return None
             try:
                 with PodClient(pod) as client:
-                    return self._settle_now(client, targets)
+                    trouble = self._settle_now(client, targets)
+                # Whatever starts the server again, it finds no more than this.
+                return trouble if self._until_fetched(pod, targets) else None
             except PodDown:
                 continue
-            except (PodRefuses, PodHangs) as problem:
+            except PodProblem as problem:
                 return str(problem)
         raise PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s")
 
@@ -259,6 +302,13 @@ class Pods:
 
 
 _UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts"
+
+
+def _is_on_disk(target: Target, found: Followed) -> bool:
+    model = found.models.get(target.model)
+    if model is None or not target.versions:
+        return model is None and not target.versions
+    return model.config == target.on_disk and set(target.versions) <= set(model.versions)
 
 
 def _of(pod: Pod, targets: Sequence[Target]) -> list[Target]:

@@ -7,25 +7,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from console.not_aws import refuse_others_answers
 from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
+from spec.settings.fields import is_host
 
 PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""
 
 _SHA256_METADATA = "sha256"
-_THERE_ALREADY = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"})
-"""How S3 refuses what is to be written where nothing is."""
+REFUSED = frozenset({"PreconditionFailed", "412"})
+"""How S3 says that the condition of a write does not hold: something is there, or something else."""
+_CONFLICT = frozenset({"ConditionalRequestConflict", "409"})
+_CONFLICTS = 5
 _READ_BYTES = 1024 * 1024
 
 
@@ -53,6 +58,8 @@ def open_store(
     Raises StoreError when there is no region or the AWS configuration cannot be read.
     """
     endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint_url and (wrong := _wrong_with(endpoint_url)):
+        raise StoreError(f"{wrong}; write for example http://127.0.0.1:9000")
     place = Place(bucket, endpoint_url)
     with sentences(place):
         region = region or os.environ.get("AWS_REGION") or boto3.Session().region_name
@@ -68,12 +75,27 @@ def open_store(
             # A bucket is no host name of another store.
             s3={"addressing_style": "path"} if endpoint_url else {},
         )
-        try:
-            client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
-        except ValueError as error:  # botocore's word for an endpoint that is no URL
-            raise StoreError(f"{endpoint_url!r} is no endpoint: {error}; write for example http://127.0.0.1:9000") from None
+        client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
     refuse_others_answers(client)
     return Store(client, place, part_bytes=part_bytes)
+
+
+def _wrong_with(endpoint_url: str) -> str | None:
+    """Return what keeps a text from being the address of a server; None where nothing does."""
+    if "@" in endpoint_url:
+        return "the endpoint has a name or a password in its address, which nothing sends; leave them out"
+    try:
+        parts = urlsplit(endpoint_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        return f"{endpoint_url!r} is no endpoint: {error}"
+    if parts.scheme not in ("http", "https"):
+        return f"{endpoint_url!r} is no endpoint: it does not begin with http:// or https://"
+    if not (is_host(host) or ":" in host) or port == 0:  # an address of IPv6 stands in brackets, which urlsplit has read
+        return f"{endpoint_url!r} is no endpoint: it has no name of a host, or no port from 1 to 65535"
+    if not endpoint_url.isprintable() or " " in endpoint_url or parts.query or parts.fragment:
+        return f"{endpoint_url!r} is no endpoint: it has more than host, port and path"
+    return None
 
 
 class Store:
@@ -116,16 +138,14 @@ class Store:
         """Finish a release; return False when it has a manifest already, which then stays as it is."""
         with sentences(self.place):
             try:
-                self._client.put_object(
-                    Bucket=self.place.bucket,
-                    Key=_key(manifest.id, RELEASE_MANIFEST),
-                    Body=manifest.to_json().encode(),
+                self.put_on_condition(
+                    _key(manifest.id, RELEASE_MANIFEST),
+                    manifest.to_json().encode(),
                     ContentType="application/json",
-                    ChecksumAlgorithm="SHA256",
                     IfNoneMatch="*",
                 )
             except ClientError as error:
-                if error.response["Error"]["Code"] in _THERE_ALREADY:
+                if error.response["Error"]["Code"] in REFUSED:
                     return False
                 raise
         return True
@@ -185,14 +205,34 @@ class Store:
         """Write a file of up to 5 GiB beside the releases; return False where there is one, which stays as it is."""
         with sentences(self.place), file.open("rb") as body:
             try:
-                self._client.put_object(
-                    Bucket=self.place.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", IfNoneMatch="*"
-                )
+                self.put_on_condition(key, body, IfNoneMatch="*")
             except ClientError as error:
-                if error.response["Error"]["Code"] in _THERE_ALREADY:
+                if error.response["Error"]["Code"] in REFUSED:
                     return False
                 raise
         return True
+
+    def put_on_condition(self, key: str, body: bytes | BinaryIO, **condition: str) -> Any:
+        """Write an object if a condition holds, again where another request for it is under way; return S3's answer.
+
+        Such a conflict says nothing of the condition: the other one may fail, or be a removal:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html. Raises ClientError.
+        """
+
+        def put() -> Any:
+            if not isinstance(body, bytes):
+                body.seek(0)  # a request that was refused has read it
+            return self._client.put_object(
+                Bucket=self.place.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", **condition
+            )
+
+        again = Retrying(
+            retry=retry_if_exception(_is_conflict),
+            stop=stop_after_attempt(_CONFLICTS),
+            wait=wait_random_exponential(multiplier=0.2, max=3),
+            reraise=True,
+        )
+        return again(put)
 
     def tags(self, release_id: str, key: str) -> dict[str, str] | None:
         """Return the object's tags, None when there is no such object."""
@@ -235,6 +275,10 @@ class Store:
         with sentences(self.place):
             body = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, key))["Body"]
             yield from body.iter_chunks(_READ_BYTES)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"]["Code"] in _CONFLICT
 
 
 def _key(release_id: str, key: str) -> str:

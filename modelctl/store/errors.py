@@ -104,6 +104,8 @@ def _explain_answer(error: aws.ClientError, place: Place) -> str:
         region = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
         where = f"region {region}" if region else "another region"
         return f"bucket {place.bucket} lies in {where}: set AWS_REGION to it"
+    if code in {"ConditionalRequestConflict", "409"}:
+        return f"another command writes the same object of {place} at this moment: wait until it is done, and run this again"
     if code == "InvalidBucketName":
         return f"{place.bucket!r} is no bucket name: 3 to 63 lower-case letters, digits, dots and hyphens"
     return f"{place} answered {operation} with {code}: {details.get('Message', 'no message')}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from modelctl.store.bucket import Store
+from modelctl.store.bucket import REFUSED, Store
 from modelctl.store.errors import StoreError, sentences
 from modelctl.store.journal import Journal, JournalChanged
 from modelctl.store.manifest import ObjectEntry
@@ -24,7 +24,7 @@ COPY_BYTES = 5 * 1024**3
 """The largest object that S3 copies in one request; a larger one is copied in parts."""
 
 _MISSING = {"NoSuchKey", "404"}
-_CHANGED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409", *_MISSING}
+_CHANGED = {*REFUSED, *_MISSING}
 _READ_BYTES = 1024 * 1024
 _DELETE_AT_ONCE = 1000
 
@@ -59,9 +59,7 @@ class LiveRepository:
         body = journal.to_json().encode()
         with sentences(self._store.place):
             try:
-                answer = self._s3.put_object(
-                    Bucket=self._bucket, Key=JOURNAL_KEY, Body=body, ContentType="application/json", **condition
-                )
+                answer = self._store.put_on_condition(JOURNAL_KEY, body, ContentType="application/json", **condition)
             except ClientError as error:
                 if error.response["Error"]["Code"] in _CHANGED:
                     raise JournalChanged from None
@@ -106,6 +104,11 @@ class LiveRepository:
             raise WrongContent(
                 f"{key} in releases/{release_id}/ has the sha-256 {arrived}, but the manifest says {entry.sha256}"
             )
+
+    def configs(self) -> dict[str, str]:
+        """Return the config.pbtxt of every model that has one."""
+        found = {model: self.config(model) for model in self.models()}
+        return {model: text for model, text in found.items() if text is not None}
 
     def config(self, model: str) -> str | None:
         """Return the model's config.pbtxt; None without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -34,6 +35,11 @@ _WHO = (
 )
 """Condition keys that say who asks, or from where (S3 user guide, "The meaning of public"; KMS)."""
 
+_ACCOUNT = re.compile(r"(?:arn:[^:]*:[^:]*:[^:]*:)?(\d{12})(?::.*)?")
+"""An account by its id, or of an ARN."""
+_OF_ACCOUNTS = ("aws:PrincipalAccount", "aws:PrincipalArn", "aws:SourceAccount", "aws:SourceArn", "kms:CallerAccount")
+"""Condition keys that say whose account asks."""
+
 Condition = tuple[str, str, tuple[str, ...]]
 """Operator, key and values; operator and key in lower case."""
 
@@ -62,6 +68,13 @@ class Statement:
         """
         anyone = self.everybody or self.at["NotPrincipal"].given
         return self.allows and anyone and not any(self.bounded_by(key) for key in _WHO)
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """Return the AWS accounts that it names, as principals or in conditions on who asks."""
+        named = [who for of_kind in self.principals.values() for who in of_kind]
+        named += [value for key in _OF_ACCOUNTS for value in self.values(key, *_BOUNDING)]
+        return frozenset(found[1] for one in named if (found := _ACCOUNT.fullmatch(one)))
 
     @property
     def principal_path(self) -> str:

@@ -6,6 +6,7 @@ the time of a pack that has many. https://github.com/pulumi/pulumi-policy/blob/m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -19,6 +20,7 @@ from pulumi_policy.proxy import unknown_checking_proxy
 
 from triton_policies.run import Run
 
+_ACCOUNT = re.compile(r"\b\d{12}\b")
 _SDK_SERVICER = sdk_policy._PolicyAnalyzerServicer
 
 
@@ -62,6 +64,7 @@ class _Servicer(_SDK_SERVICER):
         """
         self._run.environment = request.config.get(f"{request.project}:environment") or None
         self._run.region = request.config.get("aws:region") or None
+        self._run.accounts = frozenset(_ACCOUNT.findall(request.config.get("aws:allowedAccountIds", "")))
         return super().ConfigureStack(request, context)
 
     def Analyze(self, request: Any, _context: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from triton_policies.documents import Statement, statements
 from triton_policies.findings import Finding, Violation, each
-from triton_policies.policy import Policy, ResourcePolicy, Settings
+from triton_policies.policy import Policy, ResourcePolicy, Settings, strings
 from triton_policies.reading import Property
 from triton_policies.resources import Resource
 
@@ -105,6 +105,19 @@ def _oidc_bounds(statement: Statement) -> Iterator[Finding]:
             yield Violation(condition, f"compares sub with {pattern}: {others} match too")
 
 
+def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    if not resource.accounts:
+        return  # nobody says which are the stack's own
+    known = resource.accounts | set(settings["accounts"])
+    for statement in statements(resource["assumeRolePolicy" if resource.type == ROLE else "policy"]):
+        if statement.allows and (others := statement.accounts - known):
+            yield Violation(
+                statement.principal_path,
+                f"lets in {', '.join(sorted(others))}, which is neither an account of the stack nor in `accounts` of this "
+                "policy",
+            )
+
+
 def _managed(resource: Resource, settings: Settings) -> Iterator[Finding]:
     arns = resource["managedPolicyArns"].elements if resource.type == ROLE else [resource["policyArn"]]
 
@@ -139,6 +152,18 @@ POLICIES: tuple[Policy, ...] = (
         fix="compare aud and sub for OIDC, aws:SourceAccount for services, the pod's tags for EKS Pod Identity",
         types=(ROLE,),
         judge=_trust,
+    ),
+    ResourcePolicy(
+        id="other-accounts-named",
+        says="Roles, keys, buckets and queues let in no other AWS account but those that are named for it.",
+        severity="critical",
+        controls=("FSBP S3.6",),
+        fix="take the account out (models.readerAccounts), or have it approved in policies/config.json",
+        settings={
+            "accounts": strings("AWS accounts beside the stack's own (`aws:allowedAccountIds`) that may be let in", [])
+        },
+        types=(ROLE, "aws:kms/key:Key", "aws:s3/bucketPolicy:BucketPolicy", "aws:sqs/queuePolicy:QueuePolicy"),
+        judge=_foreign,
     ),
     ResourcePolicy(
         id="iam-no-admin-policy",

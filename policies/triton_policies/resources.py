@@ -30,6 +30,8 @@ class Resource:
     """Property -> URNs of the resources that its value comes from. Only for rules about a stack."""
     region: str | None = None
     """The region that its stack is configured for; None where that is not known. Only for rules about single resources."""
+    accounts: frozenset[str] = frozenset()
+    """The AWS accounts that its stack is configured for; none where that is not known. Like `region`."""
 
     def __getitem__(self, path: str) -> Property:
         """Return the property at a dotted path."""

@@ -22,6 +22,9 @@ class Run:
     region: str | None = None
     """Where the stack is (`aws:region`); None where its configuration does not say it."""
 
+    accounts: frozenset[str] = frozenset()
+    """The stack's own AWS accounts (`aws:allowedAccountIds`); none where its configuration does not say them."""
+
     def environment_of(self, urn: str) -> str:
         """Return what the stack of a resource is: as it is configured, else the stack's name, which may say it."""
         return self.environment or stack_of(urn)

@@ -98,6 +98,7 @@ def _resource_validation(policy: ResourcePolicy, run: Run) -> sdk.ResourceValida
             protected=args.opts.protect,
             provider=args.provider.name if args.provider is not None else None,
             region=run.region,
+            accounts=run.accounts,
         )
         found = policy.findings(resource, run.environment_of(args.urn), configured)
         _report(policy, found, report, run.waiting, resource)

@@ -13,6 +13,7 @@ PENDING = "pod_model:triton_pending_requests:sum"
 QUEUE_LENGTH = "pod_model:triton_queue_length:rate1m"
 CONCURRENCY = "pod_model:triton_concurrency:rate1m"
 BUSY = "pod_model:triton_busy_instances:rate1m"
+ANSWERED = "pod_model:triton_answered_requests:rate1m"
 
 _BY = "sum by (namespace, pod, model)"
 
@@ -57,6 +58,7 @@ def recording_group() -> Group:
                 f"/ (({_EXECUTED}) > 0)\n"
                 f"or 0 * {_EXECUTIONS}",
             ),
+            record(ANSWERED, _SUCCESSES),
             record(
                 "pod_model:triton_queue_us_per_request:rate1m",
                 f"{_rate('nv_inference_queue_duration_us')}\n/ ({_SUCCESSES} > 0)",

@@ -34,11 +34,14 @@ def timing(settings: Settings) -> Timing:
     startup, release = values["startup"], settings.models.release
     start, fetch = startup["minimumSeconds"], 0
     if release is not None:
-        download = -(-release.bytes // startup["bytesPerSecond"])
+        size, in_place, local = release.bytes, settings.triton.rollout == "in-place", settings.models.access == "local"
+        if in_place:
+            size = 1 << (size - 1).bit_length() if size else 0
+        download = -(-size // startup["bytesPerSecond"])
         load = startup["secondsPerModel"] * len(release.models)
-        # The startup probe begins when the release is fetched.
-        fetch = download if settings.models.access == "local" else 0
-        start = fetch + max(start, download - fetch + load)
+        # The startup probe begins when the release is fetched; both are, amid a rollout in place.
+        fetch = download * (2 if in_place else 1) if local else 0
+        start = fetch + max(start, load if local else download + load)
     return Timing(start=start, fetch=fetch, longest_batch=values["drain"]["longestBatchSeconds"])
 
 

@@ -14,6 +14,14 @@ from spec.settings.model import Settings
 
 _POLLING_SECONDS = 15
 _FAILURES_BEFORE_FALLBACK = 4
+_SHORTEST_IDLE_SECONDS = (_FAILURES_BEFORE_FALLBACK + 3) * _POLLING_SECONDS
+"""For how long KEDA has to see nothing before it ends the last pod: longer than a fleet under load looks idle.
+
+While Prometheus fails, no look counts as activity until the fallback, which one failure more brings. KEDA makes its scalers
+anew after each failure, and a look that meets that finds them neither active nor failing, as if nobody asked
+(https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977): one look for that, and one as the
+time of the last activity is kept in whole seconds.
+"""
 WITHOUT_A_SECOND_POD = 1_000_000
 """Of what starts the first pod. How many more there are is for the numbers of the models to say."""
 
@@ -32,7 +40,8 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
     if settings.woken_at_gateway:
         triggers.append(_gateway_trigger(prometheus_url))
     # A request that is not asked again has to find a pod that is still there when it is ready.
-    idle = max(pace["scaleDown"]["stabilizationWindowSeconds"], start_seconds(settings) if settings.woken_at_gateway else 0)
+    start = start_seconds(settings) if settings.woken_at_gateway else 0
+    idle = max(pace["scaleDown"]["stabilizationWindowSeconds"], start, _SHORTEST_IDLE_SECONDS)
     return {
         "scaleTargetRef": {"name": name},
         "minReplicaCount": bounds.min_replicas,

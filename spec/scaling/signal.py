@@ -23,6 +23,9 @@ BUSY_SHARE = 0.7
 
 See docs/facts/triton-metrics.md#measured-pod.
 """
+BUSY_SHARE_BESIDE_SPARE = 0.8
+"""The same where there is a spare pod, which is what else the 70 % would leave free (docs/replay.md#a-spare-pod)."""
+SPARE_PODS = 1
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,20 @@ WAITING_SHARE = 0.1
 
 PENDING = Recording(recording.PENDING, "triton_pending_requests")
 BUSY = Recording(recording.BUSY, "triton_busy_instances")
+ANSWERED = Recording(recording.ANSWERED, "triton_answered_requests")
 RECORDINGS = (PENDING, BUSY)
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
-_KINDS = {PENDING: "pending", BUSY: "busy", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+_KINDS = {PENDING: "pending", BUSY: "busy", ANSWERED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
     """Return the rules whose series a stack's pods may be scaled on."""
-    return (*RECORDINGS, WAITING, IN_FLIGHT) if language_models.language_models(settings) else RECORDINGS
+    stacks = [fleet.stack for fleet in settings.each_fleet]
+    targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
+    rate = (ANSWERED,) if any(target.rate is not None for target in targets) else ()
+    streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
+    return (*RECORDINGS, *rate, *streams)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ class Signal:
     """Per pod."""
     deployment: str | None = None
     """The Deployment whose pods count; None where there is no other."""
+    spare: int = 0
+    """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -80,16 +90,23 @@ class Signal:
         return f"{_KINDS[self.recording]}-{self.model}"
 
     @property
+    def added(self) -> float:
+        """Return what is added to the sum, so that it asks for the spare pods too."""
+        return round(self.spare * self.target, 3)
+
+    @property
     def query(self) -> str:
-        """Return PromQL of one element: the sum over all pods. Nothing at all without pods, which is not 0."""
+        """Return PromQL of one element: the sum over all pods, and the spare. Nothing at all without pods, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
-        return f"sum({series(self.recording.series, *own, model=self.model)})"
+        total = f"sum({series(self.recording.series, *own, model=self.model)})"
+        return f"{total} + {self.added:g}" if self.spare else total
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
 
         Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are. With
         `to_zero` there may be no pod that has a number, and nothing is 0: as an error it would hold the last pod for ever.
+        Nor is what is added for spare pods an activity.
         """
         return {
             "type": "prometheus",
@@ -101,6 +118,7 @@ class Signal:
                 "serverAddress": prometheus_url,
                 "query": self.query,
                 "threshold": f"{self.target:g}",
+                **({"activationThreshold": f"{self.added:g}"} if self.spare and to_zero else {}),
                 "ignoreNullValues": "true" if to_zero else "false",
             },
         }
@@ -125,7 +143,7 @@ def quantity(value: float) -> str:
 
 
 def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
-    """Return both signals of each model that the stack wants something of, in the order of the models.
+    """Return the signals of each model that the stack wants something of, in the order of the models.
 
     `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
@@ -133,6 +151,7 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
     """
     bounds = settings.autoscaling
+    spare = spare_pods(settings)
     found = []
     for model, wants in sorted(settings.models.serving.items()):
         if model in settings.models.ensembles:
@@ -145,8 +164,12 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
-        busy = given.busy if given.busy is not None else busy_target(instances)
-        found += [Signal(PENDING, model, pending, deployment), Signal(BUSY, model, busy, deployment)]
+        found.append(Signal(PENDING, model, pending, deployment))
+        if given.busy is not None or given.rate is None:
+            busy = given.busy if given.busy is not None else busy_target(instances, spare)
+            found.append(Signal(BUSY, model, busy, deployment, spare))
+        if given.rate is not None:
+            found.append(Signal(ANSWERED, model, given.rate, deployment, spare))
     return found
 
 
@@ -174,6 +197,14 @@ def pending_target(batch: int, instances: int) -> int:
     return instances * batch
 
 
-def busy_target(instances: int) -> float:
+def spare_pods(settings: Settings) -> int:
+    """Return the pods beyond those that busy instances ask for."""
+    bounds = settings.autoscaling
+    if bounds is None or settings.pod_autoscaler != "keda":
+        return 0
+    return SPARE_PODS if bounds.spare_pods is None else bounds.spare_pods
+
+
+def busy_target(instances: int, spare: int = 0) -> float:
     """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod."""
-    return round(BUSY_SHARE * instances, 3)
+    return round((BUSY_SHARE_BESIDE_SPARE if spare else BUSY_SHARE) * instances, 3)

@@ -9,7 +9,7 @@ from spec.settings.models import Models, Release
 from spec.settings.network import Network
 from spec.settings.nodes import Nodes, SystemGroup
 from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
-from spec.settings.source import load, load_stack_file, read_config
+from spec.settings.source import load, load_content, load_stack_file, read_config
 from spec.settings.triton import Triton
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "SystemGroup",
     "Triton",
     "load",
+    "load_content",
     "load_stack_file",
     "read_config",
     "serving_digest",

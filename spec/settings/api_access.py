@@ -1,14 +1,38 @@
 """Who reaches the API server from inside of the VPC and what is connected to it: `triton-eks:cluster.apiAccess`."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings.fields import Cidr, SecurityGroupId, in_no_network, never_on_the_internet
+from spec.settings.kind import matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+
+
+class Runner(Section):
+    """A runner of GitHub's jobs in the VPC's private subnets: a project of CodeBuild, which starts one for each job."""
+
+    guide: ClassVar[str] = "docs/private-api.md"
+
+    repository: Annotated[
+        str,
+        matching(
+            r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}",
+            "is not a GitHub repository",
+            "give one like ORG/REPO",
+        ),
+    ] = Field(description="the repository whose workflows may ask for the runner, like ORG/REPO")
+    connection_arn: Annotated[
+        str,
+        matching(
+            r"arn:aws[a-z-]*:codeconnections:[a-z0-9-]+:\d{12}:connection/[0-9a-f-]{36}",
+            "is not the ARN of a connection",
+            "`aws codeconnections list-connections` prints it",
+        ),
+    ] = Field(description="the connection to GitHub, made and confirmed in the console of CodeBuild")
 
 
 class ApiAccess(Section):
@@ -23,10 +47,12 @@ class ApiAccess(Section):
         default=(), description="security groups of machines in the VPC or in one that is peered with it, like a runner's"
     )
 
+    runner: Runner | None = Field(default=None, description="a runner of GitHub's jobs in the VPC; without it: none")
+
     @rule
     def _names_somebody(self, at: Place) -> Iterator[Problem]:
-        """Require one range or security group."""
-        if not self.cidrs and not self.security_groups:
+        """Require one range, security group or runner."""
+        if not self.cidrs and not self.security_groups and self.runner is None:
             yield at.problem("", "lets nobody in; list ranges in cidrs or groups in securityGroups, or remove the section")
 
     @rule

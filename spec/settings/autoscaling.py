@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 from zoneinfo import available_timezones
@@ -27,6 +28,7 @@ _CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 """Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
 _CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?", re.ASCII)
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
+_LEAST_RATE, _MOST_RATE = 0.001, 1_000_000.0
 
 Pods = Annotated[int, between(1, 1000, "pods")]
 
@@ -53,6 +55,7 @@ def _is_cron_part(part: str, least: int, most: int, names: tuple[str, ...]) -> b
     return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)
 
 
+_A_LEAP_YEAR = date(2028, 1, 1)
 _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -139,6 +142,8 @@ class CronFloor(Section):
             yield at.problem("end", f"it begins and ends at '{self.start}'; give another end")
         elif moments(self.start)[2:] == moments(self.end)[2:]:
             yield from self._it_ends_on_its_day(at)
+        elif _comes(self.start) and _comes(self.end):
+            yield from self._they_take_turns(at)
 
     def _it_ends_on_its_day(self, at: Place) -> Iterator[Problem]:
         """Refuse, of two that come on the same days, an end before the start, and a start while it holds already."""
@@ -161,6 +166,41 @@ class CronFloor(Section):
                     )
                     break
 
+    def _they_take_turns(self, at: Place) -> Iterator[Problem]:
+        """Refuse, of two that come on other days, one that comes twice with none of the other between.
+
+        KEDA looks at which of them comes next, and holds the floor where that is an end
+        (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/cron_scaler.go).
+        """
+        for (first, before), (second, key) in pairwise(_turns(self.start, self.end)):
+            if before == key:
+                does, other, holds = ("begins", "end", "would not") if key == "start" else ("ends", "start", "would")
+                yield at.problem(
+                    key,
+                    f"'{getattr(self, key)}' {does} twice, at {first} and {second} for example, with no {other} "
+                    f"between, and KEDA {holds} hold the pods from one to the other; let it come on the days of the {other} "
+                    "alone, or on the days after",
+                )
+                return
+
+
+def _turns(start: str, end: str) -> Iterator[tuple[str, str]]:
+    """Yield when each comes in a year and a month, in order: `Mon 2028-01-03 07:00`, and which of the two it is."""
+    both = [(key, moments(cron), _times(cron)) for key, cron in (("start", start), ("end", end))]
+    for offset in range(366 + 31):
+        day = _A_LEAP_YEAR + timedelta(days=offset)
+        today = [(minute, key) for key, found, minutes in both if _is_on(found, day) for minute in minutes]
+        for minute, key in sorted(today):
+            yield f"{day:%a %Y-%m-%d} {_clock(minute)}", key
+
+
+def _is_on(found: tuple[frozenset[int], ...], day: date) -> bool:
+    """Return whether it comes on a day. As cron has it, one of two kinds of day is enough."""
+    _, _, days, months, weekdays = found
+    kinds = (day.day in days, day.isoweekday() % 7 in weekdays)
+    either = len(days) < 31 and len(weekdays) < 7
+    return day.month in months and (any(kinds) if either else all(kinds))
+
 
 class Target(Section):
     """The load of one pod with one model, in the place of the one derived from models.serving."""
@@ -171,6 +211,11 @@ class Target(Section):
     busy: Annotated[float, fraction_between(_LEAST_BUSY, _MOST_BUSY, "busy instances per pod")] | None = Field(
         default=None,
         description="instances of the model that execute, on average; without it: derived from how many there are",
+    )
+    rate: Annotated[float, fraction_between(_LEAST_RATE, _MOST_RATE, "requests/s per pod")] | None = Field(
+        default=None,
+        description="requests per second that are answered, in the place of a derived `busy`: 80 % of what a pod was "
+        "measured to answer within the SLO (`modelctl tune`); without it: not looked at",
     )
 
 
@@ -202,8 +247,8 @@ class Autoscaling(Section):
     )
     scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,
-        description="for how many seconds fewer pods have to be enough before one goes; without it: two starts, and 600 at "
-        "least",
+        description="for how many seconds fewer pods have to be enough before one goes, and 105 at least before the last "
+        "one does (minReplicas: 0); without it: two starts, and 600 at least",
     )
     prometheus_url: _PrometheusUrl | None = Field(
         default=None, description="a Prometheus of your own; without it: that of the section monitoring"
@@ -212,12 +257,18 @@ class Autoscaling(Section):
         default=0, description="pods of Triton's size that hold nodes and give way to Triton's; with a node autoscaler only"
     )
 
+    spare_pods: Annotated[int, between(0, 100, "pods")] | None = Field(
+        default=None,
+        description="pods beyond those that the busy instances ask for, for what comes while another one starts, with KEDA "
+        "only; without it: 1, and 80 % of the instances may be busy; with 0, or without KEDA, 70 %",
+    )
+
     @rule
     def _targets_say_something(self, at: Place) -> Iterator[Problem]:
         """Refuse targets without a number."""
         for name, target in self.targets.items():
-            if target.pending is None and target.busy is None:
-                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending or busy, or remove it")
+            if target.pending is None and target.busy is None and target.rate is None:
+                yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending, busy or rate, or remove it")
 
     @rule
     def _warm_pods_have_an_heir(self, at: Place) -> Iterator[Problem]:
@@ -229,6 +280,16 @@ class Autoscaling(Section):
                 f"{self.warm_pods} are more than the {most} pods that may come beyond minReplicas {self.min_replicas} "
                 f"(maxReplicas {self.max_replicas}), so that their nodes would wait in vain; "
                 + (f"give 0 to {most}" if most else "give 0"),
+            )
+
+    @rule
+    def _spare_pods_are_not_all(self, at: Place) -> Iterator[Problem]:
+        """Require fewer sparePods than maxReplicas: no load would change the number of pods."""
+        if self.spare_pods and self.spare_pods >= self.max_replicas:
+            yield at.problem(
+                "sparePods",
+                f"{self.spare_pods} leave none of maxReplicas {self.max_replicas} to follow a load; "
+                f"give 0 to {self.max_replicas - 1}",
             )
 
     @rule

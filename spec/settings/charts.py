@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import is_host, is_port
+from spec.settings.images import wrong_with_registry
 from spec.settings.kind import matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -31,8 +31,6 @@ class Charts(Section):
     @rule
     def _registry_is_an_address(self, at: Place) -> Iterator[Problem]:
         """Require a registry with the name of a host, and a port from 1 to 65535 if any."""
-        host, colon, port = self.registry.removeprefix("oci://").partition("/")[0].partition(":")
-        if not is_host(host):
-            yield at.problem("registry", f"'{host}' is no name of a host; give one like registry.example.com")
-        if colon and not is_port(port):
-            yield at.problem("registry", f"'{port}' is no port, which is 1 to 65535; give one like 5000, or none")
+        wrong = wrong_with_registry(self.registry.removeprefix("oci://"))
+        if wrong is not None:
+            yield at.problem("registry", wrong)

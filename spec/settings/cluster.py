@@ -75,6 +75,7 @@ class Cluster(Section):
             "the nodes",
             *(f"{cidr} inside of the VPC or connected to it" for cidr in (inside.cidrs if inside else ())),
             *(f"{group} inside of the VPC" for group in (inside.security_groups if inside else ())),
+            *([f"jobs of {inside.runner.repository} on the runner in the VPC"] if inside and inside.runner else []),
             *(f"{cidr} over the internet" for cidr in self.public_access_cidrs),
         )
 

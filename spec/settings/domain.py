@@ -13,6 +13,19 @@ from spec.settings.section import Section
 
 _LONGEST_NAME = 64
 """ACM takes the first name of a certificate up to here: https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html."""
+_AMAZONS = ("amazonaws.com", "amazonaws.com.cn", "cloudfront.net", "elasticbeanstalk.com")
+"""https://docs.aws.amazon.com/acm/latest/userguide/acm-certificate-characteristics.html"""
+_OF_NOBODY = (
+    *("local", "localhost", "internal", "invalid", "test", "example", "onion", "alt", "home.arpa"),
+    *("lan", "corp", "home", "intranet", "private"),
+)
+"""Those that are kept for other uses (https://www.iana.org/assignments/special-use-domain-names), and that networks use
+which nobody has registered: no public authority certifies a name below them."""
+
+
+def uncertified_ending(name: str) -> str | None:
+    """Return the ending of a name for which ACM gives nobody a certificate; None for other names."""
+    return next((ending for ending in (*_AMAZONS, *_OF_NOBODY) if f".{name}".endswith(f".{ending}")), None)
 
 
 def _domain(value: Any) -> str:

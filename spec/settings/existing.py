@@ -8,7 +8,7 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings.fields import SubnetId, VpcId, ZoneName
 from spec.settings.kind import matching
-from spec.settings.rule import Place
+from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 SubnetIds = dict[ZoneName, SubnetId]
@@ -39,6 +39,27 @@ class ExistingNetwork(Section):
         default_factory=dict,
         description="by zone, the subnets of the control plane's interfaces; without them: the private ones",
     )
+
+    @rule
+    def _a_subnet_is_in_one_zone(self, at: Place) -> Iterator[Problem]:
+        """Require each subnet once: it is in one zone, and either private or public."""
+        for key, subnets in (
+            ("privateSubnetIds", self.private_subnet_ids),
+            ("publicSubnetIds", self.public_subnet_ids),
+            ("intraSubnetIds", self.intra_subnet_ids),
+        ):
+            zones: dict[str, str] = {}
+            for zone, subnet in subnets.items():
+                other = zones.setdefault(subnet, zone)
+                if other != zone:
+                    yield at.problem(
+                        f"{key}.{zone}", f"{subnet} is said to be in {other} too, and a subnet is in one zone; give another"
+                    )
+                elif key == "publicSubnetIds" and subnet in self.private_subnet_ids.values():
+                    yield at.problem(
+                        f"{key}.{zone}",
+                        f"{subnet} is one of privateSubnetIds, and its routes lead to the internet or do not; give another",
+                    )
 
     @property
     def control_plane_subnet_ids(self) -> SubnetIds:

@@ -12,14 +12,18 @@ from spec.wording import one_of
 
 # Persistent 2 on SSD (FSx API reference, CreateFileSystem: StorageCapacity and PerUnitStorageThroughput).
 _SMALLEST_GIB, _STEP_GIB = 1200, 2400
+_LARGEST_GIB = (2**31 - 1) // _STEP_GIB * _STEP_GIB  # as botocore's model of FSx has it
 _THROUGHPUTS = (125, 250, 500, 1000)
 # As botocore's model of FSx demands it: the day (1 is Monday) and the time.
 _MAINTENANCE = r"[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]"
 
 
 def _storage(value: int) -> int:
-    if value != _SMALLEST_GIB and (value <= 0 or value % _STEP_GIB):
-        refuse(f"{value} GiB is no size of this file system; use {_SMALLEST_GIB}, or a multiple of {_STEP_GIB}")
+    if value != _SMALLEST_GIB and (not 0 < value <= _LARGEST_GIB or value % _STEP_GIB):
+        refuse(
+            f"{value} GiB is no size of this file system; use {_SMALLEST_GIB}, or a multiple of {_STEP_GIB} up to "
+            f"{_LARGEST_GIB}"
+        )
     return value
 
 
@@ -45,7 +49,7 @@ class Fsx(Section):
         Kind(
             _storage,
             "1200 or a multiple of 2400 GiB",
-            {"anyOf": [{"const": _SMALLEST_GIB}, {"minimum": _STEP_GIB, "multipleOf": _STEP_GIB}]},
+            {"anyOf": [{"const": _SMALLEST_GIB}, {"minimum": _STEP_GIB, "maximum": _LARGEST_GIB, "multipleOf": _STEP_GIB}]},
             alone=False,
         ),
     ] = Field(description="the size in GiB, 1200 or a multiple of 2400; it bills by the hour")

@@ -8,8 +8,9 @@ from pydantic import Field
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
 from spec.settings.clients import MOST_RATES, Clients, Jwt
-from spec.settings.domain import Domain
+from spec.settings.domain import Domain, uncertified_ending
 from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
+from spec.settings.images import wrong_with_registry
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -120,11 +121,6 @@ class Gateway(Section):
         """Return whether the stack asks ACM for a certificate of the domain, as nothing else brings TLS."""
         return self.domain is not None and self.certificate_arn is None and self.tls_secret is None
 
-    @property
-    def ends_at_load_balancer(self) -> bool:
-        """Return whether TLS ends at the load balancer."""
-        return self.certificate_arn is not None or self.certifies_its_domain
-
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
         """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
@@ -157,6 +153,25 @@ class Gateway(Section):
                     f"{cidr} is the world, and Triton asks nobody who they are; "
                     f"list ranges of /{_WIDEST_PREFIX} or narrower",
                 )
+
+    @rule
+    def _registry_is_an_address(self, at: Place) -> Iterator[Problem]:
+        """Require a registry with the name of a host, and a port from 1 to 65535 if any."""
+        wrong = None if self.image_registry is None else wrong_with_registry(self.image_registry)
+        if wrong is not None:
+            yield at.problem("imageRegistry", wrong)
+
+    @rule
+    def _the_domain_can_be_certified(self, at: Place) -> Iterator[Problem]:
+        """Refuse a domain that ACM certifies for nobody, where it is asked for a certificate: it would never come."""
+        name = self.domain.name if self.domain is not None and self.certifies_its_domain else ""
+        ending = uncertified_ending(name)
+        if ending is not None:
+            yield at.problem(
+                "domain.name",
+                f"'{name}' ends in .{ending}, for which ACM gives nobody a certificate; give a name below a "
+                "domain of yours, or a certificateArn of a private certificate",
+            )
 
     @rule
     def _tls_ends_in_one_place(self, at: Place) -> Iterator[Problem]:

@@ -7,6 +7,8 @@ from spec.problem import Problem
 from spec.settings.fields import is_host, is_port
 from spec.settings.rule import Place
 
+_LONGEST = 255
+"""Characters of a name without tag and digest: https://github.com/distribution/reference/blob/main/reference.go."""
 _PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
 
 
@@ -15,7 +17,17 @@ def is_repository(text: str) -> bool:
     registry, *parts = text.split("/")
     host, colon, port = registry.partition(":")
     named = is_host(host) and host == host.lower() and (not colon or is_port(port))
-    return named and bool(parts) and all(_PATH.fullmatch(part) for part in parts)
+    return len(text) <= _LONGEST and named and bool(parts) and all(_PATH.fullmatch(part) for part in parts)
+
+
+def wrong_with_registry(address: str) -> str | None:
+    """Return what is wrong with host and port of a registry, with a path or without; None for nothing."""
+    host, colon, port = address.partition("/")[0].partition(":")
+    if not is_host(host):
+        return f"'{host}' is no name of a host; give one like registry.example.com"
+    if colon and not is_port(port):
+        return f"'{port}' is no port, which is 1 to 65535; give one like 5000, or none"
+    return None
 
 
 def of_ours(at: Place, key: str, image: str, name: str, owner: str) -> Iterator[Problem]:

@@ -19,9 +19,21 @@ class ContainerLogs(Section):
     )
 
 
+class ContainerInsights(Section):
+    """Metrics of nodes, pods and containers in CloudWatch, by EKS's add-on amazon-cloudwatch-observability."""
+
+    retention_days: LogRetention = Field(
+        description="days that the events are kept which the metrics are made of, like 7; the metrics stay 15 months"
+    )
+
+
 class Logs(Section):
     """Logs in CloudWatch."""
 
     guide: ClassVar[str] = "docs/logs.md"
 
     containers: ContainerLogs = Field(description="what the containers of all pods write")
+    container_insights: ContainerInsights | None = Field(
+        default=None,
+        description="CloudWatch Container Insights, paid by the observation; an agent on each node; without it: none",
+    )

@@ -42,9 +42,13 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
     """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, and Unreadable."""
-    path = Path(path)
-    stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    return load(read_config(reading.file(path, LARGEST_BYTES), stack_file(stack)), stack, today=today)
+    return load_content(reading.file(Path(path), LARGEST_BYTES), path, today=today)
+
+
+def load_content(content: bytes, path: str | Path, *, today: date | None = None) -> Settings:
+    """Settings of what `path` holds, or is about to. Raises as `load_stack_file`."""
+    stack = Path(path).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    return load(read_config(content, stack_file(stack)), stack, today=today)
 
 
 def read_config(content: bytes | str, source: str) -> dict[str, Any]:

@@ -33,6 +33,9 @@ UNTRIED: Mapping[str, str] = {
     "a stack is judged by the policies of what it is, whatever its name": _OFFLINE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
     "what is deployed is what the approvers have read": _GITHUB,
+    "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
+        "it costs by the observation, and no stack of this repository has it"
+    ),
     "nodes pull images in parallel": "it needs two starts of the same node, with the setting and without",
     "a stack in [a VPC or a cluster that was there](existing.md) makes neither, and leaves both as they were when it goes": (
         "it needs a VPC or a cluster of somebody else's, held against what it was"
@@ -43,12 +46,14 @@ UNTRIED: Mapping[str, str] = {
     "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": _OFFLINE,
     "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
     "away whatever happens": "it is what runs",
+    "a runner of GitHub's jobs in the VPC is let in to the API server, and may not deploy by itself": _GITHUB,
     "workflows and the roles that they use": _GITHUB,
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": _OFFLINE,
     "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
-    "a fleet without pods gets its first by a message of the queue, and loses the last when all is answered, not in an "
-    "outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has lost the last",
+    "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "
+    "all is answered, not in an outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has "
+    "lost the last",
     "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": _OFFLINE,
     "nodes are started by cluster-autoscaler": "no node says which of them it has started",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",

@@ -48,6 +48,7 @@ KEYS: Mapping[str, str] = {
     "secrets.secret-month": "a secret of Secrets Manager, a month",
     "logs.ingested-gb": "a GB that CloudWatch Logs takes in",
     "logs.stored-gb-month": "a GB that CloudWatch Logs keeps, a month",
+    "insights.million-observations": "a million observations of Container Insights, of the first 1,000 million a month",
     "alarm.month": "an alarm on one metric, a month",
     "s3.gb-month": "a GB in S3 Standard, a month",
 }

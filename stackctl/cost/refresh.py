@@ -58,8 +58,9 @@ _QUESTIONS: Mapping[str, Question] = {
     "alarm.month": Question("AmazonCloudWatch", "CW:AlarmMonitorUsage", {"Alarms": 1}),
     "s3.gb-month": Question("AmazonS3", "TimedStorage-ByteHrs", _GB_MONTHS),
 }
-BY_HAND = frozenset(key for key in KEYS if key.startswith("fsx."))
-"""Keys typed in from https://aws.amazon.com/fsx/lustre/pricing/: no one usage type stands for each throughput."""
+BY_HAND = frozenset(key for key in KEYS if key.startswith(("fsx.", "insights.")))
+"""Keys typed in from https://aws.amazon.com/fsx/lustre/pricing/, as no one usage type stands for each throughput, and from
+https://aws.amazon.com/cloudwatch/pricing/, of which the usage type is not known here."""
 assert _QUESTIONS.keys() | BY_HAND == KEYS.keys()  # tables of one thing
 
 _REGION_PREFIX = re.compile(r"^[A-Z]{2,4}\d?-")

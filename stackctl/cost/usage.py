@@ -30,6 +30,8 @@ CONTROL_PLANE_LOGS_GB = Decimal(10)
 """That a control plane with all five log types is assumed to write a month: audit logs follow the number of objects."""
 FLOW_LOGS_GB_PER_NODE = Decimal(1)
 """That the flow logs of one node are assumed to be a month."""
+MILLION_OBSERVATIONS_PER_NODE = Decimal(44)
+"""That Container Insights is assumed to make a month of a node and its pods: 1,000 a minute."""
 _DAYS = HOURS / 24
 _EXACT = Decimal("0.0001")
 """Months of a retention are rounded to this, so that no other digit of the estimate is."""
@@ -224,6 +226,11 @@ def notes(settings: Settings) -> list[str]:
     if settings.logs is not None:
         daily = settings.logs.containers.gb_per_day
         found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
+        if settings.logs.container_insights is not None:
+            found.append("assumed: 1,000 observations of Container Insights a minute for each node with its pods")
+    inside = settings.cluster.api_access if settings.cluster.existing is None else None
+    if inside is not None and inside.runner is not None:
+        found.append("not in it: the runner in the VPC, which CodeBuild charges by the minute of a job")
     return [*found, NOT_COUNTED]
 
 
@@ -382,6 +389,9 @@ def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     if settings.logs is not None:
         containers = settings.logs.containers
         sources.append(("containers", always(containers.gb_per_day * _DAYS), containers.retention_days))
+        if settings.logs.container_insights is not None:
+            observed = nodes * MILLION_OBSERVATIONS_PER_NODE
+            yield Item("logs", "Container Insights", observed * prices.usd("insights.million-observations"))
     for what, ingested, days in sources:
         yield Item("logs", f"{what}: taken in", ingested * prices.usd("logs.ingested-gb"))
         kept = ingested * (Decimal(days) / _DAYS).quantize(_EXACT)

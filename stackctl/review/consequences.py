@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from stackctl.review.plan import Step
+
 _REPLACED: Mapping[str, str] = {
     "aws:ec2/vpc:Vpc": "the whole network goes, and with it the cluster and everything on it: plan a new stack instead",
     "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in it go; a cluster takes another one of its own VPC only",
@@ -91,6 +93,8 @@ _DELETED: Mapping[str, str] = {
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": "who may reach the pods is not restricted by it any more",
 }
 
+_WITH_PODS = frozenset(f"kubernetes:apps/v1:{kind}" for kind in ("Deployment", "StatefulSet", "DaemonSet"))
+
 _BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _DELETED}
 
 
@@ -107,3 +111,8 @@ def weight(type_: str) -> int:
 def types() -> frozenset[str]:
     """Return all types of the table."""
     return frozenset(_REPLACED) | frozenset(_DELETED)
+
+
+def replaces_pods(step: Step) -> bool:
+    """Return whether an update in place ends the pods that there are, and starts others: a label of theirs is enough."""
+    return step.type in _WITH_PODS and any(f"{change.path}.".startswith("spec.template.") for change in step.changed)

@@ -45,14 +45,25 @@ _OWN = (
     r"|tskey-[a-z]+-|EZ[AT]K|AT[AC]TT3x|AGE-SECRET-KEY-1|ABSK|AKCp|LTAI|AKID|EAA[A-Z]|secret_)[\w+/=-]{16,}",
     r"\bkey-[0-9a-f]{32}\b|\bpat\w{14}\.[0-9a-f]{32,}|\b\w{3}\dQ~[\w~.-]{20,}|\b\w{10,}\.atlasv1\.[\w=-]{20,}|\bsl\.[\w-]{60,}"
     r"|\bt1\.[\w-]+=*\.[\w-]{60,}",
+    # A short word, then letters of both cases and digits at random: what nobody's name looks like.
+    r"\b[a-z][a-z0-9]{1,8}[_-](?:[a-z]{1,10}[_-]){0,2}(?=[A-Za-z0-9]{0,23}\d)(?=[A-Za-z0-9]{0,23}[A-Z])"
+    r"(?=[A-Za-z0-9]{0,23}[a-z])[A-Za-z0-9]{24,}",
+    # Those that no such word says: in hex, with a UUID, or of another form.
+    r"\b(?:sk|e2b|live|test)_[0-9a-f]{32,}|\b(?:access-(?:production|development|sandbox)|pat-(?:na|eu)\d)-[0-9a-f-]{32,}"
+    r"|\bv1\.0-[0-9a-f]{24}-[0-9a-f]{100,}|\bst(?:\.[0-9a-f]{24,}){3}|\b\d/\d{10,}:[0-9a-f]{32}|\btoken\s+[0-9a-f]{40}\b"
+    r"|\b0\.[0-9a-f-]{36}\.\w{20,}:[\w+/]+=*|\b(?:prod|dev):[a-z-]+-\d+\|[\w+/=]{20,}|\bsq0(?:atp|csp|idp)-[\w-]{20,}"
+    r"|\b00D\w{12,15}![\w.]{40,}|\bcmVmdGtu[\w+/=]{40,}|\bdG9r[\w+/]{40,}=*|\bcio[A-Za-z0-9]{32}\b|\bATBB\w{28,}"
+    r"|\bre_\w{8}_\w{20,}|\bSSWS\s+[\w-]{20,}|(?<=hooks\.zapier\.com/hooks/catch/)[\w/]+|(?<=/with/key/)[\w-]+",
+    # https://tartarus.org/~simon/putty-snapshots/htmldoc/AppendixC.html
+    r"(?<=Private-Lines: )\d+\s+(?:[\w+/=]+\s*)+",
 )
 
 _NAMES = (
     r"pass(?:wor[dt]s?|wd|phrase|code)|(?<=[_-])(?:pass|pat)(?![a-z])|pwd|psk"
     r"|secret(?:[ _-]?key)?|(?<!account)(?<!page)(?<!next)token|credentials?|bearer|cookie"
     r"|(?:api|access|private)[ _-]?key|(?<=[\"'])auth(?=[\"'])|connection[_-]?string|auth[_-]?token"
-    r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage|master|session|hmac|deploy)"
-    r"[_-]?key"
+    r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage|master|session|hmac|deploy"
+    r"|routing|integration|pagerduty)[_-]?key(?:[_-]data)?"
 )
 _PLAIN_WORDS = (
     r"true|false|null|none|nil|undefined|is|are|was|were|has|have|had|must|may|might|can|cannot|could|should|would|will|does|do"

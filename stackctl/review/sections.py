@@ -34,11 +34,15 @@ _LONGEST_NAME = 160
 _WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
 _WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 _CENTS_BELOW = 100
+_ROLLED = "its pods are replaced, as what they are made from (`spec.template`) changes"
 _CHART_NOT_LOADED = re.compile(
     r'looks like "([^"\s]{1,160})" is not a valid chart repository|failed to download "([^"\s]{1,160})"'
 )
 """How the provider tells of a chart: of a registry, and of an archive, without a reason
 (https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`)."""
+PUBLIC_REGISTRIES = ("oci://docker.io/envoyproxy/", "oci://public.ecr.aws/karpenter/")
+"""Where charts come from in a stack without `charts.registry`. The pins are not imported: a comment is rendered without
+packages."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +82,28 @@ def of(report: Report) -> list[Section]:
 
 
 def _chart_advice(errors: Sequence[str]) -> str:
-    """Return what to do where the runner did not reach the sources of charts; empty where it did."""
+    """Return what to do where the runner did not get charts from their sources; empty where it did."""
     sources = sorted({found[1] or found[2] for error in errors for found in _CHART_NOT_LOADED.finditer(error)})
-    if not sources:
-        return ""
-    named = ", ".join(map(code, sources[:MOST_NAMES]))
-    return (
-        f"The runner could not load charts from {named}, which a preview does. Behind a proxy it needs `HTTPS_PROXY`; "
-        "without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
-        "`python3 -m stackctl preflight`, run there, says why a repository or registry is silent.\n"
-    )
+    own = [source for source in sources if source.startswith("oci://") and not source.startswith(PUBLIC_REGISTRIES)]
+    others = [source for source in sources if source not in own]
+    advice = ""
+    if others:
+        advice += (
+            f"The runner could not load charts from {_first(others)}, which a preview does. Behind a proxy it needs "
+            "`HTTPS_PROXY`; without a way out, `charts.registry` names a registry of yours (docs/chart-registry.md). "
+            "`python3 -m stackctl preflight`, run there, says why a repository or registry is silent.\n"
+        )
+    if own:
+        advice += (
+            f"Your own registry (`charts.registry`) did not give {_first(own)}: it lacks the chart in that version "
+            "(docs/chart-registry.md fills it), or the runner is not logged in to it, or does not reach it. "
+            f"`helm pull {own[0]} --version VERSION`, run there, says which.\n"
+        )
+    return advice
+
+
+def _first(sources: Sequence[str]) -> str:
+    return ", ".join(map(code, sources[:MOST_NAMES]))
 
 
 def summary_row(report: Report) -> str:
@@ -174,7 +190,8 @@ def _deleted(step: Step) -> str:
 
 def _updated(step: Step, replaced: Sequence[Step]) -> str:
     why = refusals.of(step, replaced)
-    return "\n".join([f"- {_resource(step)}" + (f": **{why}**" if why else ""), *_changes(step.changed)])
+    said = f": **{why}**" if why else f": {_ROLLED}" if consequences.replaces_pods(step) else ""
+    return "\n".join([f"- {_resource(step)}{said}", *_changes(step.changed)])
 
 
 def _changes(changed: Sequence[Change]) -> list[str]:

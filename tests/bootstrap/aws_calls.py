@@ -23,7 +23,7 @@ from twin.identity.authorization import Call
 ACCOUNT, REGION = "123456789012", "us-west-2"
 _CLUSTER = "eks/cluster:Cluster"
 # Two are asked for a file system that is made, and for a bucket that is emptied.
-_READS = re.compile(r"\w+:(Describe|List|Get|View)(?!SecurityGroupsForVpc|BucketVersions)")
+_READS = re.compile(r"\w+:(Describe|List|Get|BatchGet|View)(?!SecurityGroupsForVpc|BucketVersions|Connection)")
 _ID = re.compile(r"(?:.*/)?([^/]+)$")
 
 
@@ -445,6 +445,21 @@ def _log_group(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("logs:DescribeLogGroups", "*")
 
 
+def _runner_project(stack: Stack, made: Made) -> Iterator[Call]:
+    own = _arn("codebuild", f"project/{made.inputs['name']}")
+    yield from _on("codebuild:CreateProject", own, requested(made.tags))
+    yield from _on("codebuild:UpdateProject codebuild:DeleteProject codebuild:BatchGetProjects", own, carried(made.tags))
+    yield _pass(made.inputs["serviceRole"], "codebuild.amazonaws.com")
+    use = "codeconnections:GetConnection codeconnections:GetConnectionToken codeconnections:PassConnection"
+    yield from _on(use, made.inputs["source"]["auth"]["resource"])
+
+
+def _runner_webhook(stack: Stack, made: Made) -> Iterator[Call]:
+    own = _arn("codebuild", f"project/{made.inputs['projectName']}")
+    change = "codebuild:CreateWebhook codebuild:UpdateWebhook codebuild:DeleteWebhook codebuild:BatchGetProjects"
+    yield from _on(change, own)
+
+
 def _file_system(stack: Stack, made: Made) -> Iterator[Call]:
     own = _arn("fsx", "file-system/fs-0123456789abcdef0")
     yield from _on("fsx:CreateFileSystem fsx:TagResource", own, requested(made.tags))
@@ -525,6 +540,8 @@ _RULES: Mapping[str, Callable[[Stack, Made], Iterator[Call]]] = {
         "name",
         "PutMetricAlarm DeleteAlarms TagResource UntagResource DescribeAlarms ListTagsForResource",
     ),
+    "codebuild/project:Project": _runner_project,
+    "codebuild/webhook:Webhook": _runner_webhook,
     "costexplorer/anomalyMonitor:AnomalyMonitor": partial(_anomaly, "Monitor"),
     "costexplorer/anomalySubscription:AnomalySubscription": partial(_anomaly, "Subscription"),
     "ec2/defaultSecurityGroup:DefaultSecurityGroup": _default_security_group,

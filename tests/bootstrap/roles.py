@@ -23,7 +23,8 @@ def deploy(*clusters: str, zones: Sequence[str] = ("Z1234567890",)) -> list[Stat
     """The role that deploys, into clusters of others too, with names in these hosted zones."""
     return [
         *permissions.read(ACCOUNT),
-        *(one for found in deploy_permissions.deploy(ACCOUNT, clusters, zones).values() for one in found),
+        *(one for found in deploy_permissions.deploy(ACCOUNT, clusters).values() for one in found),
+        *deploy_permissions.domains(ACCOUNT, zones),
     ]
 
 

@@ -129,7 +129,13 @@ def test_the_patterns_of_names_are_those_of_the_stacks_roles() -> None:
     names, patterns = physical_names("aws:iam/role:Role"), deploy_identity.role_names(ACCOUNT)
     assert [name for name in names if not any(fnmatchcase(name, pattern) for pattern in patterns)] == []
     unused = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
-    of_none_of_ours = ["client-keys-reader", "cluster-autoscaler-controller", "plan-builder-writer"]
+    of_none_of_ours = [
+        "client-keys-reader",
+        "cluster-autoscaler-controller",
+        "container-insights-agent",
+        "plan-builder-writer",
+        "runner",
+    ]
     assert unused == [f"{name}-role-*" for name in of_none_of_ours]
 
 

@@ -25,12 +25,25 @@ STACKS = ("local", "dev", "staging", "prod")
 TAGS = {"project": "triton-eks", "environment": "prod", "owner": "ml-platform"}
 MODELS_KEY = "arn:aws:kms:us-west-2:123456789012:key/<models-encryption-key.id>"
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
+CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 CLUSTERS_GROUP = "sg-that-eks-makes"
 OPTIONS = (
     Made("acm/certificate:Certificate", "certificate", "arn", {"tags": TAGS}),
     Made("acm/certificateValidation:CertificateValidation", "issued", "arn", {"certificateArn": CERTIFICATE}),
     Made("route53/record:Record", "record", "record", {"zoneId": "Z1234567890", "type": "A"}),
     Made("autoscaling/tag:Tag", "tag", "asg,k8s.io/x", {}),
+    Made(
+        "codebuild/project:Project",
+        "runner",
+        "runner",
+        {
+            "name": "triton-prod-runner",
+            "serviceRole": "arn:aws:iam::123456789012:role/runner-role-1234567",
+            "source": {"auth": {"resource": CONNECTION}},
+            "tags": TAGS,
+        },
+    ),
+    Made("codebuild/webhook:Webhook", "webhook", "webhook", {"projectName": "triton-prod-runner"}),
     Made("costexplorer/anomalyMonitor:AnomalyMonitor", "monitor", "monitor", {"tags": TAGS}),
     Made("costexplorer/anomalySubscription:AnomalySubscription", "subscription", "subscription", {"tags": TAGS}),
     Made(

@@ -25,14 +25,17 @@ from twin.aws.base.clients import Clients
 
 REGION = "us-west-2"
 REPOSITORY = "example-org/triton-eks"
-ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
+ROLE, POLICY, INLINE = "aws:iam/role:Role", "aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy"
+ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 EXEMPT = {
     ("AccountAdministers", "kms:*"): "AWS's own default statement of a key: without it nobody could administer the key once "
     "its users are gone",
 }
 """Statement and action that may be as they are, and why."""
-_MANAGED_LIMIT = 6144
-_READS = re.compile(r"^[\w-]+:(Describe|Get|List|View|Decrypt$)")
+_MANAGED_LIMIT, _MANAGED_POLICIES, _INLINE_LIMIT = 6144, 10, 10240
+"""Characters of a managed policy, without white space; managed policies of a role by default; characters of all inline ones:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
+_READS = re.compile(r"^[\w-]+:(BatchGet|Describe|Get|List|View|Decrypt$)")
 
 
 @dataclass(frozen=True)
@@ -179,14 +182,15 @@ def test_a_role_of_spot_instances_that_others_made_is_left_alone(made: Made) -> 
 
 def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
     """The statements of each policy of a role, by the policy's name."""
-    attached = {
-        item.checked["policyArn"]
-        for item in made.up.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
-        if item.checked["role"] == role
-    }
-    return {
-        item.name: statements(item.checked["policy"]) for item in made.up.of_type(POLICY) if item.outputs["arn"] in attached
-    }
+    attached = {item.checked["policyArn"] for item in made.up.of_type(ATTACHMENT) if item.checked["role"] == role}
+    managed = [item for item in made.up.of_type(POLICY) if item.outputs["arn"] in attached]
+    inline = [item for item in made.up.of_type(INLINE) if item.checked["role"] == role]
+    return {item.name: statements(item.checked["policy"]) for item in (*managed, *inline)}
+
+
+def characters(policy: Any) -> int:
+    """How many IAM counts."""
+    return len(re.sub(r"\s", "", json.dumps(policy)))
 
 
 def actions(found: list[dict[str, Any]], effect: str = "Allow") -> set[str]:
@@ -195,7 +199,7 @@ def actions(found: list[dict[str, Any]], effect: str = "Allow") -> set[str]:
 
 def test_previews_read_and_do_nothing_else(made: Made) -> None:
     found = policies(made, "triton-eks-preview")
-    assert set(found) == {"github-preview-state", "github-preview-read"}
+    assert set(found) == {"github-preview-state-inline", "github-preview-read"}
     allowed = set().union(*map(actions, found.values()))
     assert {action for action in allowed if not _READS.match(action)} == set()
 
@@ -204,7 +208,7 @@ def test_previews_read_no_data_but_the_state(made: Made) -> None:
     found = policies(made, "triton-eks-preview")
     data = {"s3:GetObject", "sqs:ReceiveMessage", "logs:GetLogEvents", "secretsmanager:GetSecretValue", "ssm:GetParameter"}
     assert not data & actions(found["github-preview-read"])
-    (reading,) = [one for one in found["github-preview-state"] if one["Action"] == ["s3:GetObject"]]
+    (reading,) = [one for one in found["github-preview-state-inline"] if one["Action"] == ["s3:GetObject"]]
     assert reading["Resource"] == ["arn:aws:s3:::pulumi-state-123456789012-us-west-2/.pulumi/*"]
 
 
@@ -212,7 +216,30 @@ def test_previews_read_no_data_but_the_state(made: Made) -> None:
 def test_no_action_is_a_wildcard_and_each_policy_fits(made: Made, role: str) -> None:
     for name, found in policies(made, role).items():
         assert not [action for action in actions(found) if "*" in action], name
-        assert len(re.sub(r"\s", "", json.dumps(found))) < _MANAGED_LIMIT - 50, name
+        assert characters(found) < _MANAGED_LIMIT - 50, name
+
+
+def test_each_role_has_room_for_three_more_managed_policies_with_all_that_can_be_set(made: Made) -> None:
+    """One more than the quota, and the stack's next `up` fails half-way."""
+    zones = tuple(f"Z{number:020}" for number in range(5))
+    accounts = tuple(f"{number:012}" for number in range(5))
+    found = recorded(made.clients, preview=True, hosted_zones=zones, release_accounts=accounts)
+    attached = Counter(item.checked["role"] for item in found.of_type(ATTACHMENT))
+    assert {role: _MANAGED_POLICIES - number for role, number in attached.items()} == {
+        "triton-eks-preview": 9,
+        "triton-eks-deploy": 3,
+    }
+    own = [item.checked for item in found.of_type(INLINE)]
+    assert {(one["role"], one["name"]) for one in own} == {
+        ("triton-eks-preview", "state"),
+        ("triton-eks-preview", "domains"),
+        ("triton-eks-deploy", "state"),
+        ("triton-eks-deploy", "domains"),
+        ("triton-eks-deploy", "promote"),
+    }
+    deploy = [json.loads(one["policy"]) for one in own if one["role"] == "triton-eks-deploy" and one["name"] != "state"]
+    state = permissions.write_state(permissions.StateAccess("arn:aws:s3:::" + "b" * 63, "k" * 80, "k" * 80))
+    assert sum(map(characters, [*deploy, json.loads(state)])) < _INLINE_LIMIT / 2
 
 
 def test_who_deploys_cannot_give_itself_more(made: Made) -> None:
@@ -243,7 +270,7 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     """Roles and their policies, the policies of the bucket and of the keys: all but exact pairs, each with its reason."""
     found = list(iam_lint.documents(made.up))
     kinds = Counter(one.type for one in found)
-    assert kinds == {ROLE: 2, POLICY: 10, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
+    assert kinds == {ROLE: 2, POLICY: 8, INLINE: 2, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
     findings = [finding for one in found for finding in iam_lint.lint(one)]
     assert [str(one) for one in findings if (one.statement, one.subject) not in EXEMPT] == []
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()
@@ -257,13 +284,13 @@ def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Ma
     assert roles["github-deploy-role"] == "triton-eks-deploy"
     assert roles["github-deploy-eu-central-1-role"] == "triton-eks-deploy-eu-central-1"
     documents = {policy.checked["name"]: policy.checked["policy"] for policy in found.of_type(POLICY)}
-    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name and not name.endswith("-state")}
+    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name}
     assert theirs.keys() == {
         name.replace("triton-eks-deploy-", "triton-eks-deploy-eu-central-1-").replace(
             "triton-eks-preview-", "triton-eks-preview-eu-central-1-"
         )
         for name in documents
-        if "-eu-central-1-" not in name and not name.endswith("-state")
+        if "-eu-central-1-" not in name
     }
     assert {region for text in theirs.values() for region in re.findall(r"(?<=:)[a-z]+-[a-z]+-\d(?=:)", text)} == {
         "eu-central-1"
@@ -278,8 +305,8 @@ def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Ma
 def test_who_deploys_reads_the_releases_of_the_accounts_that_are_named_and_nothing_else_of_them(made: Made) -> None:
     found = recorded(made.clients, preview=True, release_accounts=("222222222222",))
     added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
-    assert {urn.rpartition("::")[2] for urn in added} == {"github-deploy-promote", "github-deploy-promote-attached"}
-    (policy,) = [one for one in found.of_type(POLICY) if one.checked["name"] == "triton-eks-deploy-promote"]
+    assert {urn.rpartition("::")[2] for urn in added} == {"github-deploy-promote-inline"}
+    policy = found.one(INLINE, "github-deploy-promote-inline")
     assert statements(policy.checked["policy"]) == [
         {
             "Effect": "Allow",
@@ -355,6 +382,21 @@ def test_a_list_that_is_none_is_told(key: str, written: str, monkeypatch: pytest
     monkeypatch.setattr("pulumi.config.get_config", {f"bootstrap:{key}": written}.get)
     with pytest.raises(SettingsInvalid, match=rf"^{key}: .* is no list of names; give one like \[NAME\]$"):
         from_pulumi()
+
+
+@pytest.mark.parametrize("written", ["[123456789012]", '["123456789012", 12345678]', "123456789012"])
+def test_an_account_id_without_quotes_is_told_with_the_command_that_writes_it_as_text(
+    written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = pulumi.Config
+    monkeypatch.setattr(pulumi, "Config", lambda _name=None: named("bootstrap"))
+    monkeypatch.setattr("pulumi.config.get_config", {"bootstrap:releaseAccounts": written}.get)
+    with pytest.raises(SettingsInvalid) as refused:
+        from_pulumi()
+    assert str(refused.value) == (
+        "releaseAccounts: has an account id that is a number; give its 12 digits in quotes, like ['123456789012'], or with "
+        "`pulumi config set --path --type string 'releaseAccounts[0]' 123456789012`"
+    )
 
 
 def test_elements_of_lists_are_set_as_text_by_the_commands_that_docs_give() -> None:

@@ -87,6 +87,62 @@ def test_pods_of_a_node_share_downloads_and_serve_from_copies_of_their_own() -> 
     assert pod_security.violations(pod) == []
 
 
+def following(overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+    live = {**rendering.IN_PLACE, "release": {"id": ""}, "modelRepository": {"s3": {"prefix": "live"}}}
+    return with_fetch(merge(live, overrides or {}))
+
+
+def test_in_place_a_sidecar_fetches_what_rollouts_bring() -> None:
+    pod = rendering.pod(following())
+    before, beside = pod["initContainers"]
+    assert before["args"] == ["follow", "--once", "--bucket=triton-prod-models", "--to=/models", "--serve=$(POD_IP):8002"]
+    assert beside["args"] == ["follow", "--bucket=triton-prod-models", "--to=/models", "--serve=$(POD_IP):8003"]
+    assert (before.get("restartPolicy"), beside["restartPolicy"]) == (None, "Always")
+    assert beside["ports"] == [{"name": "models", "containerPort": 8003, "protocol": "TCP"}]
+    for name in ("image", "command", "env", "volumeMounts", "securityContext"):
+        assert beside[name] == before[name]
+    assert beside["resources"] == {
+        "requests": {"cpu": "250m", "memory": "256Mi"},
+        "limits": {"cpu": "250m", "memory": "256Mi"},
+    }
+    assert rendering.flag(rendering.container(following()), "--model-repository") == "/models/current"
+    assert pod_security.violations(pod) == []
+
+
+def test_in_place_whoever_sees_the_metrics_may_ask_the_sidecar() -> None:
+    ingress = rendering.only(rendering.render(following()), "NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for port in ingress[1]["ports"]] == [8002, 8003]
+    ingress = rendering.only(rendering.render(with_fetch()), "NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for port in ingress[1]["ports"]] == [8002]
+
+
+def test_in_place_the_next_release_changes_no_pod() -> None:
+    small, large = (following({"release": {"bytes": size}}) for size in (3 * GIB, 4 * GIB))
+    assert rendering.pod(small) == rendering.pod(large)
+
+
+@pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
+@pytest.mark.parametrize("release_bytes", [1, GIB // 2 + 1, 5 * GIB])
+def test_in_place_the_disk_holds_two_releases(environment: str, release_bytes: int) -> None:
+    pod = rendering.pod(following({"release": {"bytes": release_bytes}}), environment=environment)
+    cache = 1024 + math.ceil(2 * (1 << (release_bytes - 1).bit_length()) / 1024**2)
+    assert {"name": "models", "emptyDir": {"sizeLimit": f"{cache}Mi"}} in pod["volumes"]
+    values = pod_values(environment)
+    for container in (pod["initContainers"][0], *pod["containers"]):
+        mebibytes = int(container["resources"]["requests"]["ephemeral-storage"].removesuffix("Mi"))
+        assert pod_disk_gib(release_bytes, "in-place", access="local", values=values) == math.ceil(mebibytes / 1024)
+
+
+def test_in_place_a_start_may_fetch_both_releases() -> None:
+    release = {"bytes": 4 * GIB, "models": {"a": 1}}
+    rendered = rendering.deployment(following({"release": release}), environment="staging")["spec"]
+    (server,) = rendered["template"]["spec"]["containers"]
+    probe, download = server["startupProbe"], math.ceil(4 * GIB / 104857600)
+    assert probe["failureThreshold"] * probe["periodSeconds"] == 300
+    read = settings({**LOCAL, "triton.rollout": "in-place", "models.release.bytes": 4 * GIB})
+    assert timing(read).start == 2 * download + 300
+
+
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
 @pytest.mark.parametrize("release_bytes", [1, GIB // 2 + 1, 5 * GIB, 80 * GIB + 12_345])
 def test_settings_reckon_with_its_disk_which_holds_one_copy(environment: str, release_bytes: int) -> None:
@@ -119,9 +175,9 @@ def test_the_server_has_its_own_time_to_start_after_the_download(size: int) -> N
             "leave modelRepository.fetch.image out",
         ),
         (
-            {**rendering.IN_PLACE, "release": {"id": ""}},
-            f"modelRepository.fetch.image: is {IMAGE}, but rollout.mode is in-place; a release that is fetched before the "
-            "server starts does not change under it, leave it out or use the mode rolling",
+            {**rendering.IN_PLACE, "release": {"id": ""}, "modelRepository": {"s3": {"prefix": "mine"}}},
+            "modelRepository.s3.prefix: is mine, but modelctl follows live; give that, or leave modelRepository.fetch.image "
+            "out",
         ),
         (
             {"modelRepository": {"fetch": {"memory": "13Gi"}}},

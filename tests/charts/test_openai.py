@@ -49,7 +49,7 @@ def test_it_is_the_program_of_the_image_with_the_server_inside(objects: list[Obj
         ("metrics", 8002),
     ]
     plain = rendering.container(environment="prod")
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe] == plain[probe]
     assert pod_security.violations(pod) == []
 
@@ -87,3 +87,13 @@ def test_what_its_server_cannot_be_told_is_refused(more: dict[str, Any], path: s
 def test_a_tokenizer_is_a_name_or_a_directory() -> None:
     with pytest.raises(HelmError, match=r"server\.openai\.tokenizer: './x' does not match pattern"):
         rendering.render({"server": {"openai": {"tokenizer": "./x"}}})
+
+
+@pytest.mark.parametrize(("longest", "pre_stop"), [(60, 45), (600, 585), (20, 15)])
+def test_the_server_is_told_to_end_when_30_seconds_are_enough_for_what_is_open(longest: int, pre_stop: int) -> None:
+    """It has no flag for its exit timeout; the grace period is that of a server which has."""
+    drain = {"preStopSeconds": 15, "longestRequestSeconds": longest, "longestBatchSeconds": 10}
+    pod, plain = (rendering.pod({**more, "drain": drain}, environment="prod") for more in (TOKENIZER, {}))
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": pre_stop}}}
+    assert plain["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": 15}}}
+    assert pod["terminationGracePeriodSeconds"] == plain["terminationGracePeriodSeconds"] == 15 + longest + 5 + 10 + 10

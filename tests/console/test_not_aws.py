@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,7 +30,7 @@ WHY = (
 
 
 @contextmanager
-def answering(status: int, body: str) -> Iterator[str]:
+def answering(status: int, body: str, headers: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of a server that answers everything alike."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -39,6 +39,8 @@ def answering(status: int, body: str) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(body.encode())))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body.encode())
@@ -138,3 +140,32 @@ def test_the_bucket_of_models_is_told_from_a_page(instead_of_aws: Callable[[int,
         2,
         f"error: s3://models at {address}: {address} answers ListObjectsV2 with a page of HTML: {WHY}\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "answer"),
+    [
+        (302, {"Location": "http://login.invalid/"}, "a redirect"),
+        (301, {"Location": "/"}, "a redirect"),
+        (307, {"Location": "https://127.0.0.1:1/"}, "a redirect"),
+        (200, {}, "nothing"),
+        (204, {}, "nothing"),
+    ],
+)
+@pytest.mark.parametrize(("command", "operation"), [("list", "ListObjectsV2"), ("show 0123456789ab", "GetObject")])
+def test_a_redirect_to_a_login_page_and_an_empty_answer_are_no_answers_of_a_bucket(
+    status: int,
+    headers: dict[str, str],
+    answer: str,
+    command: str,
+    operation: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    with answering(status, "", headers) as address:
+        done = run("modelctl", *command.split(), "--bucket", "triton-models", "--endpoint-url", address)
+    assert done.exit_code in (1, 2)
+    if (answer, operation) == ("nothing", "GetObject"):
+        return  # an object may be empty; a manifest may not, which its reader tells
+    assert f"{address} answers {operation} with {answer}: a proxy, a network's login page" in done.stderr

@@ -49,6 +49,36 @@ def test_the_disk_of_a_node_holds_twice_the_release_that_the_server_could_copy()
     ]
 
 
+def test_in_place_the_disk_of_a_node_holds_two_releases() -> None:
+    in_place = {**LOCAL, "triton.rollout": "in-place", "models.release.bytes": 64 * 1024**3}
+    assert settings(in_place).models.access == "local"
+    assert complaints({**in_place, "models.release.bytes": 64 * 1024**3 + 1}) == [
+        f"models.release.bytes: {64 * 1024**3 + 1} bytes make a pod ask for 259 GiB of disk (its cache holds 2 copies) and "
+        "a g5.xlarge of pool 'g5' has 177 GiB left beside the kubelet and the images; use instance types with larger disks, "
+        "or release fewer models",
+    ]
+
+
+def test_in_place_a_node_has_room_for_what_fetches_beside_the_server() -> None:
+    (most,) = complaints({**LOCAL, "triton.memoryGiB": 64})
+    (beside,) = complaints({**LOCAL, "triton.memoryGiB": 64, "triton.rollout": "in-place"})
+    assert "256 MiB of the containers beside the server" in beside
+    assert "beside the server" not in most
+    (cpus,) = complaints({**LOCAL, "triton.cpu": "64", "triton.rollout": "in-place"})
+    assert "250m of the containers beside the server" in cpus
+
+
+def test_in_place_the_chart_is_told_what_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    read = settings({**LOCAL, "triton.rollout": "in-place"})
+    assert read.models.release is not None
+    given = values(stack(), FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release))
+    assert given["modelRepository"]["s3"]["prefix"] == "live"
+    rendered = rendering.render_values(given, environment="staging")
+    inits = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["initContainers"]
+    assert [init["name"] for init in inits] == ["fetch", "follow"]
+
+
 CACHED: dict[str, Any] = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}
 
 
@@ -82,11 +112,6 @@ def test_the_disk_of_a_node_has_less_room_by_its_cache() -> None:
         (
             {**LOCAL, "models.access": "s3"},
             "models.fetcher: is not used with access: s3; remove the section, or use access: local",
-        ),
-        (
-            {**LOCAL, "triton.rollout": "in-place"},
-            "models.access: 'local' copies one release before the server starts, and rollout: in-place changes it under "
-            "running pods; use s3, or rollout: rolling",
         ),
         (
             {**LOCAL, "models.fetcher": {"image": f"{ECR}/modelctl:1.0"}},

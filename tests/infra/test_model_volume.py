@@ -125,7 +125,7 @@ def test_a_file_system_holds_two_releases() -> None:
         (
             {**MOUNTED, "triton.rollout": "in-place"},
             "models.access: 'mountpoint' mounts one release, and rollout: in-place changes it under running pods; "
-            "use s3, or rollout: rolling",
+            "use local or s3, or rollout: rolling",
         ),
         (
             {**MOUNTED, "models.s3Endpoint": "https://minio.example.com:9000"},
@@ -135,7 +135,7 @@ def test_a_file_system_holds_two_releases() -> None:
         (
             {**lustre(), "triton.rollout": "in-place"},
             "models.access: 'fsx-lustre' mounts one release, and rollout: in-place changes it under running pods; "
-            "use s3, or rollout: rolling",
+            "use local or s3, or rollout: rolling",
         ),
         (
             {**lustre(), "models.s3Endpoint": "https://minio.example.com:9000"},

@@ -69,6 +69,18 @@ def test_a_fleet_without_pods_gets_its_first_by_a_message_and_no_second() -> Non
     assert [problem for trigger in spec["triggers"] for problem in triggers.problems(trigger)] == []
 
 
+def test_the_last_pod_stays_for_longer_than_a_fleet_under_load_looks_idle_while_prometheus_fails() -> None:
+    """From its last activity to the fallback that counts as some, with a look that finds KEDA's scalers being made anew."""
+
+    def last_pod(after: int) -> tuple[int, int]:
+        bounds = scaling(minReplicas=0, scaleDownAfterSeconds=after)
+        spec = scaled_object_spec(settings({**SCALED, "worker": KEDA, "autoscaling": bounds}), PROMETHEUS)
+        looks = spec["fallback"]["failureThreshold"] + 1 + 1
+        return spec["cooldownPeriod"], looks * spec["pollingInterval"]
+
+    assert [last_pod(after) for after in (1, 60, 104, 106)] == [(105, 90), (105, 90), (105, 90), (106, 90)]
+
+
 def test_a_fleet_behind_a_gateway_gets_its_first_pod_by_a_request_that_found_none_and_keeps_it_until_it_can_answer() -> None:
     bounds = scaling(minReplicas=0, startSeconds=900, scaleDownAfterSeconds=60)
     spec = scaled_object_spec(settings({**SCALED, **gateway(), **MONITORED, "autoscaling": bounds}), PROMETHEUS)

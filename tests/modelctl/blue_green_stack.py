@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from tests.modelctl.stacks import write_stack
 
@@ -13,9 +13,8 @@ GATEWAY = {"replicas": 1, "cpu": "1", "memoryMiB": 512}
 def write_blue_green(directory: Path, serving: dict[str, dict[str, Any]] | None = None, *, pods: int = 1) -> Path:
     """`Pulumi.dev.yaml` with these models.serving, whose pool has room for both releases."""
     file = write_stack(directory, serving or {}, triton={"rollout": "blue-green", "replicas": pods})
-    yaml = YAML()
-    document = yaml.load(file)
+    document = yaml.load(file.read_text(), yaml.CSafeLoader)
     document["config"]["triton-eks:gateway"] = GATEWAY
     document["config"]["triton-eks:gpu"]["pools"][0] |= {"desired": 2 * pods, "max": 2 * pods}
-    yaml.dump(document, file)
+    file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False))
     return file

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from tests.paths import ROOT
 
@@ -17,7 +17,7 @@ def write_stack(
     triton: dict[str, Any] | None = None,
 ) -> Path:
     """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev, on the pool of these instance types."""
-    document = YAML(typ="safe").load(ROOT / "stacks" / "Pulumi.dev.yaml")
+    document = yaml.load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text(), yaml.CSafeLoader)
     config = document["config"]
     config["triton-eks:environment"] = stack
     config["triton-eks:models"] = {"oldReleaseDays": 14, **({"serving": serving} if serving else {})}
@@ -26,8 +26,7 @@ def write_stack(
         config["triton-eks:gpu"]["pools"][0]["instanceTypes"] = instance_types
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"Pulumi.{stack}.yaml"
-    yaml = YAML()
-    yaml.dump(document, file)
+    file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False))
     return file
 
 

@@ -249,9 +249,44 @@ def test_an_unreachable_endpoint() -> None:
     )
 
 
-def test_an_endpoint_that_is_no_url() -> None:
-    assert _sentence(_run("list", "--bucket", BUCKET, "--endpoint-url", "localhost"), 2) == (
-        "'localhost' is no endpoint: Invalid endpoint: localhost; write for example http://127.0.0.1:9000"
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("localhost", "'localhost' is no endpoint: it does not begin with http:// or https://"),
+        ("ftp://127.0.0.1", "'ftp://127.0.0.1' is no endpoint: it does not begin with http:// or https://"),
+        ("http://", "'http://' is no endpoint: it has no name of a host, or no port from 1 to 65535"),
+        ("http://127.0.0.1:99999", "'http://127.0.0.1:99999' is no endpoint: Port out of range 0-65535"),
+        ("http://[::1", "'http://[::1' is no endpoint: Invalid IPv6 URL"),
+        ("http://127.0.0.1/a b", "'http://127.0.0.1/a b' is no endpoint: it has more than host, port and path"),
+        (
+            "http://me:hunter2@127.0.0.1:9000",
+            "the endpoint has a name or a password in its address, which nothing sends; leave them out",
+        ),
+    ],
+)
+def test_an_endpoint_that_is_no_url(endpoint: str, said: str) -> None:
+    assert _sentence(_run("list", "--bucket", BUCKET, "--endpoint-url", endpoint), 2) == (
+        f"{said}; write for example http://127.0.0.1:9000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ("credential_process = echo no-json", "Expecting value: line 1 column 1 (char 0)"),
+        ("s3 = x", "'str' object has no attribute 'get'"),
+    ],
+)
+def test_a_profile_that_cannot_be_used_is_no_mistake_of_the_endpoint(
+    profile: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = "" if "process" in profile else "\naws_access_key_id = a\naws_secret_access_key = b"
+    (tmp_path / "config").write_text(f"[default]\n{profile}{keys}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    assert _sentence(_run("list", "--bucket", BUCKET, "--endpoint-url", "http://127.0.0.1:9"), 2) == (
+        f"the AWS configuration cannot be used: {said}; check the variables AWS_… and ~/.aws/config"
     )
 
 

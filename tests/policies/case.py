@@ -59,6 +59,7 @@ class Case:
     unknown: Path | tuple[str, Path] | None
     environment: str = "prod"
     region: str | None = "us-west-2"
+    accounts: Sequence[str] = ("123456789012",)
     needs_no_value: bool = False
     """The rule judges without the unknown value: where it comes from is enough."""
     options: Mapping[str, Any] | None = None

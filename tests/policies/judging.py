@@ -27,7 +27,7 @@ class Verdict:
 
 def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
     """Return the verdict of the case's policy about the inputs, or about the stack."""
-    run = Run(region=case.region)
+    run = Run(region=case.region, accounts=frozenset(case.accounts))
     policy: Any = to_sdk(BY_ID[case.policy], run)
     told: list[str] = []
 

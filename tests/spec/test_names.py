@@ -37,7 +37,7 @@ def test_pods_say_which_release_they_serve_unless_it_changes_in_place() -> None:
 
 
 def test_the_headless_service_resolves_to_each_pod() -> None:
-    headless = service(names.TRITON_HEADLESS_SERVICE)
+    headless = service(names.headless_service(names.TRITON_RELEASE))
     assert headless["clusterIP"] == "None"
     assert names.TRITON_GRPC_PORT in {port["port"] for port in headless["ports"]}
 

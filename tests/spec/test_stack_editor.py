@@ -95,6 +95,24 @@ def test_a_change_that_would_change_something_else_is_refused(tmp_path: Path) ->
     assert (tmp_path / "Pulumi.dev.yaml").read_text() == text
 
 
+def test_a_content_that_is_refused_is_never_in_the_file(tmp_path: Path) -> None:
+    """Not even for a moment: a command that is killed then leaves a file that can be used."""
+    editor = opened(tmp_path, TEXT.encode())
+    judged = []
+
+    def refuse(content: bytes) -> None:
+        judged.append((content.decode(), (tmp_path / "Pulumi.dev.yaml").read_text()))
+        raise ValueError
+
+    models = editor.section("triton-eks:models")
+    assert models is not None
+    models["days"] = 30
+    with pytest.raises(ValueError):
+        editor.save({("triton-eks:models", "days"): 30}, refuse)
+    assert judged == [(CHANGED, TEXT)]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("Pulumi.dev.yaml", TEXT)]
+
+
 def test_of_two_commands_that_change_the_file_at_a_time_the_later_one_is_told_and_loses_nothing(tmp_path: Path) -> None:
     first, second = opened(tmp_path, TEXT.encode()), StackEditor(tmp_path / "Pulumi.dev.yaml")
     change(first)

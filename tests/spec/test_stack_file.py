@@ -73,3 +73,17 @@ def test_a_stack_without_config_has_none(text: str) -> None:
 def test_a_value_is_read_as_the_program_reads_what_the_engine_hands_over(value: object, read_as: object) -> None:
     found = decoded(value)
     assert (found, type(found)) == (read_as, type(read_as))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r'{"containers": "\ud800"}', "half of a character stands alone in a text; write the whole character"),
+        (r'{"\udfff": 1}', "half of a character stands alone in a text; write the whole character"),
+        ("[" * 150 + "]" * 150, "nested deeper than 100 times"),
+    ],
+    ids=["value", "key", "deep"],
+)
+def test_what_nobody_could_write_again_is_told_of_json_in_quotes(text: str, said: str) -> None:
+    with pytest.raises(StackFileError, match=f"line 2: triton-eks:logs: {said}"):
+        read(f"config:\n  triton-eks:logs: '{text}'\n")

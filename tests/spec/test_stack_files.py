@@ -67,6 +67,7 @@ def test_pins_look_like_what_aws_and_helm_publish() -> None:
         assert pins.addons.keys() == {
             *("vpc-cni", "coredns", "kube-proxy", "aws-ebs-csi-driver", "metrics-server", "eks-pod-identity-agent"),
             *("aws-mountpoint-s3-csi-driver", "aws-fsx-csi-driver", "eks-node-monitoring-agent"),
+            "amazon-cloudwatch-observability",
         }
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon) for addon in pins.addons.values())
         assert pins.addons["kube-proxy"].startswith(f"v{version}.")

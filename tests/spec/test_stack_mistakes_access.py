@@ -45,6 +45,14 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        *(
+            (
+                {"gateway": {**PLAIN, "domain": {**DOMAIN, "name": f"inference.{ending}"}}},
+                f"domain.name: 'inference.{ending}' ends in .{ending}, for which ACM gives nobody a certificate; give a "
+                "name below a domain of yours, or a certificateArn of a private certificate",
+            )
+            for ending in ("amazonaws.com", "cloudfront.net", "local", "internal", "home.arpa", "corp")
+        ),
         (gateway(clients={}), "clients: is empty, so that nobody may ask; give one or more, or remove the key"),
         (
             gateway(clients={"Team_A": {}}),

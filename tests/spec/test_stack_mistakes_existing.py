@@ -15,6 +15,22 @@ _CLUSTER_STAYS = _VPC_STAYS.replace("the VPC", "the cluster")
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {
+            **IN_A_VPC,
+            f"{EXISTING}.privateSubnetIds": {**PRIVATE, "us-west-2b": PRIVATE["us-west-2a"]},
+            f"{EXISTING}.publicSubnetIds": {**PUBLIC, "us-west-2c": PRIVATE["us-west-2c"]},
+            f"{EXISTING}.intraSubnetIds": {**PRIVATE, "us-west-2c": PRIVATE["us-west-2b"]},
+        },
+        [
+            f"{EXISTING}.privateSubnetIds.us-west-2b: subnet-0123456789abcdea0 is said to be in us-west-2a too, and a "
+            "subnet is in one zone; give another",
+            f"{EXISTING}.publicSubnetIds.us-west-2c: subnet-0123456789abcdec0 is one of privateSubnetIds, and its routes "
+            "lead to the internet or do not; give another",
+            f"{EXISTING}.intraSubnetIds.us-west-2c: subnet-0123456789abcdeb0 is said to be in us-west-2b too, and a subnet "
+            "is in one zone; give another",
+        ],
+    ),
+    (
+        {
             "network.existing": {"vpcId": VPC, "privateSubnetIds": PRIVATE},
         },
         [f"network.{key}: {_VPC_STAYS}" for key in ("cidr", "zones", "nat", "endpoints", "flowLogRetentionDays")],

@@ -53,6 +53,32 @@ def described(**facts: Any) -> dict[str, Any]:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
+    *(
+        (
+            {"triton.image": f"{registry}/tritonserver@{DIGEST}"},
+            f"triton.image: '{registry}' is no registry of ECR; give one like <12 digits>.dkr.ecr.us-west-2.amazonaws.com",
+        )
+        for registry in ("12345.dkr.ecr.us-west-2.amazonaws.com", "dkr.ecr.us-west-2.amazonaws.de", "ecr.amazonaws.com")
+    ),
+    (
+        {"charts": {"registry": "oci://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/charts"}},
+        "charts.registry: its registry is in cn-north-1, for which nodes in us-west-2 have no credentials; mirror the image "
+        "to ECR in us-west-2",
+    ),
+    (
+        {"gateway": {**GATEWAY, "imageRegistry": "registry.example.com:99999/hub"}},
+        "gateway.imageRegistry: '99999' is no port, which is 1 to 65535; give one like 5000, or none",
+    ),
+    (
+        {"triton.image": f"registry.example.com/{'x' * 240}/tritonserver@{DIGEST}"},
+        f"triton.image: 'registry.example.com/{'x' * 240}/tritonserver' is not an image repository; give "
+        "<mirror>/nvidia/tritonserver@sha256:<64 hex digits> (`stackctl image` writes it)",
+    ),
+    (
+        {"models.access": "fsx-lustre", "models.fsx": {"storageGiB": 2400 * 10**6, "throughputMBsPerTiB": 125}},
+        "models.fsx.storageGiB: 2400000000 GiB is no size of this file system; use 1200, or a multiple of 2400 up to "
+        "2147481600",
+    ),
     (
         {"triton.image": f"123456789012.dkr.ecr.us-wset-2.amazonaws.com/nvidia/tritonserver@{DIGEST}"},
         "triton.image: there is no region 'us-wset-2'; did you mean 'us-west-2'? give the address as ECR has it",
@@ -324,7 +350,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         scaled(targets={"resnet50": {}}),
-        "autoscaling.targets.resnet50: is empty and changes nothing; give pending or busy, or remove it",
+        "autoscaling.targets.resnet50: is empty and changes nothing; give pending, busy or rate, or remove it",
     ),
     (
         {**SCALED, "models.serving": {"resnet50": {**MODEL, "peakRate": 200_000}}},
@@ -474,8 +500,8 @@ RIGHT: list[dict[str, Any]] = [
     reserved("us-west-2b", "cr-0123456789abcdef1"),
     described(),
     {"tags.owner": "Größe 1/2 = a+b@c_d"},
-    scaled(cronFloor={**FLOOR, "start": "0 7 29 2 *", "end": "0 8 31 * *"}),
-    scaled(cronFloor={**FLOOR, "start": "0 7 31 2 mon"}),
+    scaled(cronFloor={**FLOOR, "start": "0 7 29 2 *", "end": "0 8 31 3 *"}),
+    scaled(cronFloor={**FLOOR, "start": "0 7 31 2 mon", "end": "0 19 31 2 mon"}),
     scaled(warmPods=2),
     scaled(targets={"resnet50": {"busy": 1}}),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, costs, domains, events, existing, invokes, logs
+from twin.aws import alarms, autoscaling, codebuild, costs, domains, events, existing, invokes, logs
 from twin.aws.base.errors import UnsupportedType
 from twin.aws.base.handler import Handler, Invoke
 from twin.aws.ec2 import (
@@ -35,6 +35,8 @@ _CLASSES: tuple[type[Handler], ...] = (
     autoscaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
+    codebuild.Project,
+    codebuild.Webhook,
     costs.AnomalyMonitor,
     costs.AnomalySubscription,
     costs.Budget,

@@ -16,7 +16,7 @@ from spec.settings.fleets import Fleet
 from twin.aws import moto_server
 from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
-from twin.commands import inference, interrupted, readiness
+from twin.commands import fixed_pods, inference, interrupted, readiness
 from twin.commands.inference import Answer
 from twin.engine import stack_files
 from twin.engine.engine import EngineError
@@ -61,6 +61,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer:
         _take_a_new_account(home, servers, say)
     elif lost:
         say("no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks")
+    if not (in_doubt or lost):
+        fixed_pods.hand_back(home, servers.cluster().client, STACK, say)
     released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
     if released_to is not None:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.

@@ -55,7 +55,7 @@ def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
     """Set the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; say whether it changed.
 
-    None takes the place of what the tracked file says, as if it said nothing.
+    None takes away what the tracked file says.
     """
     path = pins_file(home, stack)
     pins = read(path)
@@ -168,14 +168,17 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
-    """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old."""
+    """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old.
+
+    A property that a pin says is None goes.
+    """
     laid = dict(config)
     for key, value in pins.items():
         tracked = config.get(key)
         if not isinstance(value, dict):  # a section that is a list: fleets
             laid[key] = value
         elif isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
-            laid[key] = {**(tracked or {}), **value}
+            laid[key] = {name: given for name, given in ((tracked or {}) | value).items() if given is not None}
     return laid
 
 

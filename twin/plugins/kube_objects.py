@@ -12,7 +12,7 @@ from typing import Any
 
 from twin.cluster.kube_api import ApiResource, KubeClient, Object
 from twin.cluster.kube_errors import ApiError, Unreachable
-from twin.plugins import awaiting, differences, kube_normal, kube_rules
+from twin.plugins import awaiting, differences, field_owners, kube_normal, kube_rules
 from twin.plugins.errors import Failure, PluginError, Unfinished
 from twin.plugins.provider import Plan, Resource
 from twin.plugins.server import EngineLog
@@ -122,14 +122,15 @@ class KubeObjects:
             try:
                 served = self._client.kind(inputs["apiVersion"], inputs["kind"])
                 if served is not None:
-                    self._apply(served, resource.id, inputs, dry_run=True)
+                    self._apply(served, resource.id, self._not_ignored(served, resource, inputs), dry_run=True)
             except Unreachable as error:
                 self._log.warning_once(f"{error}. This preview was not checked by it")
         return {**state, **inputs}
 
     def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
         served = self._served(inputs)
-        return self._ready(served, self._apply(served, resource.id, inputs), timeout)
+        applied = self._apply(served, resource.id, self._not_ignored(served, resource, inputs))
+        return self._ready(served, applied, timeout)
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
         described = inputs or state
@@ -173,6 +174,10 @@ class KubeObjects:
         except ApiError as error:
             raise _refused(error, inputs) from error
         return applied
+
+    def _not_ignored(self, served: ApiResource, resource: Resource, inputs: Values) -> Values:
+        live = self._client.find(_path(served, resource.id)) if resource.ignored else None
+        return inputs if live is None else field_owners.without_ignored(inputs, live, resource.ignored, FIELD_MANAGER)
 
     def _ready(self, served: ApiResource, live: Object, timeout: float) -> Values:
         path = _path(served, kube_rules.object_id(live))

@@ -35,6 +35,9 @@ class Resource:
 
     id: str = ""
 
+    ignored: tuple[str, ...] = ()
+    """In an update, paths like `spec.replicas` whose changes the program ignores: the engine gives their old inputs."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -261,7 +264,8 @@ def _plain(*structs: Any) -> list[Values]:
 
 def _resource(request: Any) -> Resource:
     qualified, _, name = request.urn.split("::", 2)[2].partition("::")
-    return Resource(request.urn, qualified.rpartition("$")[2], name, getattr(request, "id", ""))
+    ignored = tuple(getattr(request, "ignoreChanges", ()))
+    return Resource(request.urn, qualified.rpartition("$")[2], name, getattr(request, "id", ""), ignored)
 
 
 def _failures(failures: list[Failure]) -> list[provider_pb2.CheckFailure]:

@@ -16,7 +16,7 @@ from twin.host.home import TwinHome
 from twin.host.processes import Record, Service
 from twin.pods import pod_spec, probes
 from twin.pods.pod_spec import SpecError
-from twin.pods.pod_status import ContainerStatus, terminated, waiting
+from twin.pods.pod_status import ContainerStatus, is_sidecar, terminated, waiting
 from twin.pods.pod_volumes import PathRewriter
 from twin.pods.probes import Probe, Verdict
 
@@ -65,6 +65,11 @@ class ContainerProcess:
         self._stopping = asyncio.Event()
         self._deadline = float("inf")
         self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is an init container that goes on beside the others."""
+        return is_sidecar(self._container)
 
     async def run(self) -> None:
         """Start the process, again and again as the restart policy says; return when it is not to run any more."""

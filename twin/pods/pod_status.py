@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,9 +92,10 @@ def pod_status(
     conditions = {c["type"]: c for c in pod.get("status", {}).get("conditions") or []}
     gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or []]
     closed = [g for g in gates if conditions.get(g, {}).get("status") != "True"]
-    unready = [c.name for c in containers if not c.ready]
+    sidecars = {c["name"] for c in pod["spec"].get("initContainers") or [] if is_sidecar(c)}
+    unready = [c.name for c in (*(init for init in inits if init.name in sidecars), *containers) if not c.ready]
     has_address = pod_ip is not None
-    open_inits = [c.name for c in inits if not c.succeeded]
+    open_inits = [c.name for c in inits if not (c.started or c.last_state if c.name in sidecars else c.succeeded)]
     initialized = has_address and not open_inits
     found = [
         _condition("PodReadyToStartContainers", has_address, "", "", conditions),
@@ -106,7 +107,7 @@ def pod_status(
     else:
         message = f"readiness gates not open: {closed}"
         found.append(_condition("Ready", not closed, "ReadinessGatesNotReady", message, conditions))
-    own = {c.name: {**c.to_api(), "ready": c.succeeded} for c in inits}
+    own = {c.name: {**c.to_api(), **({} if c.name in sidecars else {"ready": c.succeeded})} for c in inits}
     init_statuses = [own.get(c["name"]) or _completed(c, start_time) for c in pod["spec"].get("initContainers") or []]
     status: Object = {
         "phase": phase(pod, containers),
@@ -139,6 +140,13 @@ def is_ready(status: Object) -> bool | None:
     return None if said is None else said == "True"
 
 
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Return whether an init container goes on beside the others
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/).
+    """
+    return container.get("restartPolicy") == "Always"
+
+
 def _condition(kind: str, true: bool, reason: str, message: str, before: dict[str, Object]) -> Object:
     status = "True" if true else "False"
     old = before.get(kind, {})
@@ -150,7 +158,7 @@ def _condition(kind: str, true: bool, reason: str, message: str, before: dict[st
 
 def _completed(container: Object, at: str) -> Object:
     """Return the status of an init container that does not run here: it counts as done, or as running if it is a sidecar."""
-    sidecar = container.get("restartPolicy") == "Always"
+    sidecar = is_sidecar(container)
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}}
     return {
         "name": container["name"],

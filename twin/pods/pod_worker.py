@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from twin.pods import pod_spec, pod_status, pod_volumes
 from twin.pods.events import Events
 from twin.pods.pod_process import ContainerProcess, backoff, process_name
 from twin.pods.pod_spec import SpecError
-from twin.pods.pod_status import ContainerStatus
+from twin.pods.pod_status import ContainerStatus, is_sidecar
 from twin.pods.pod_volumes import PathRewriter
 from twin.pods.program import Launch, PodProgram, PodPrograms
 
@@ -38,6 +39,7 @@ _KEPT_DIRECTORIES = 20
 _SYNC_SECONDS = 5.0
 """How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
 _RETRY_SECONDS = 0.5
+_LOOK_SECONDS = 0.1
 """Until an API server that did not answer is asked again."""
 
 
@@ -72,7 +74,8 @@ class PodWorker:
         for container in pod["spec"].get("initContainers") or []:
             program = shared.programs.of(container)
             if program is not None and program.sidecar:
-                self._inits.append(self._container_process(container, program, restart_policy="OnFailure"))
+                policy = "Always" if is_sidecar(container) else "OnFailure"
+                self._inits.append(self._container_process(container, program, restart_policy=policy))
         self._processes: list[ContainerProcess] = []
         self._simulated: list[ContainerStatus] = []
         for container in pod["spec"]["containers"]:
@@ -121,7 +124,12 @@ class PodWorker:
         try:
             await self._deleted.wait()
             grace = 0.0 if self._gone else self._grace()
-            await asyncio.gather(*(process.stop(grace) for process in (*self._inits, *self._processes)))
+            ended = time.monotonic() + grace
+            first = [process for process in self._inits if not process.is_sidecar]
+            await asyncio.gather(*(process.stop(grace) for process in (*first, *self._processes)))
+            # Sidecars end after what they are beside.
+            left = max(0.0, ended - time.monotonic())
+            await asyncio.gather(*(process.stop(left) for process in self._inits if process.is_sidecar))
             await running
         finally:
             for task in (running, *beside):
@@ -130,12 +138,17 @@ class PodWorker:
         await self._finish()
 
     async def _run_containers(self) -> None:
-        """The init containers one after the other, each until it succeeds, and then all others."""
-        for init in self._inits:
-            if not init.status.succeeded:
-                await self._run_container(init)
-        if not self._deleted.is_set():
-            await asyncio.gather(*(self._run_container(process) for process in self._processes))
+        """The init containers one after the other, each until it succeeds, a sidecar until it runs, and then all others."""
+        async with asyncio.TaskGroup() as beside:
+            for init in self._inits:
+                if init.is_sidecar:
+                    beside.create_task(self._run_container(init))
+                    while not init.status.started and not self._deleted.is_set():
+                        await asyncio.sleep(_LOOK_SECONDS)
+                elif not init.status.succeeded:
+                    await self._run_container(init)
+            if not self._deleted.is_set():
+                await asyncio.gather(*(self._run_container(process) for process in self._processes))
 
     async def _run_container(self, process: ContainerProcess) -> None:
         failures = 0

@@ -31,9 +31,10 @@ MEANINGS: Mapping[Effect, str] = {
     "none": "nobody notices",
 }
 
+_BUCKET = "aws:s3/bucket:Bucket"
 _LOST = frozenset(
     {
-        *("aws:kms/key:Key", "aws:s3/bucket:Bucket", "aws:sqs/queue:Queue", "aws:cloudwatch/logGroup:LogGroup"),
+        *("aws:kms/key:Key", _BUCKET, "aws:sqs/queue:Queue", "aws:cloudwatch/logGroup:LogGroup"),
         *("kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolumeClaim"),
     }
 )
@@ -155,8 +156,10 @@ def judge(
     hidden = {key_of(urn): paths for urn, paths in hidden.items()}
     kept = frozenset(map(key_of, retained))
     replaced, scaled = [step for step in plan.steps if step.action == "replace"], _least_pods(inputs)
+    there = {str(old["bucket"]) for key, (old, _) in inputs.items() if key.startswith(f"{_BUCKET}::") and "bucket" in old}
     found = [
-        _finding(step, replaced, inputs.get(step.key, ({}, {})), hidden.get(step.key, ()), scaled) for step in plan.steps
+        _finding(step, replaced, inputs.get(step.key, ({}, {})), hidden.get(step.key, ()), scaled, there)
+        for step in plan.steps
     ]
     found = [_retained(one) if f"{one.type}::{one.name}" in kept else one for one in found]
     found.sort(key=lambda one: (ORDER.index(one.effect), one.caused_by is not None, one.type, one.name))
@@ -169,6 +172,7 @@ def _finding(
     inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
     hidden: Sequence[differences.Path],
     scaled: Mapping[str, int],
+    there: Collection[str],
 ) -> Finding:
     paths = step.replace_reasons or tuple(change.path for change in step.changed)
     effect: Effect = "none"
@@ -181,6 +185,8 @@ def _finding(
         effect, says = _gone(step, "delete")
     elif step.action == "update":
         effect, says = _updated(step, replaced, *inputs, scaled)
+    elif step.action == "create" and inputs[1].get("bucket") in there:
+        effect, says = _worst(list(_fewer(step.type, *inputs)))
     if effect == "interrupted" and step.type == _DEPLOYMENT and _is_spare(inputs):
         effect, says = "weakened", "the warm pods, which only hold a node ready, are away for a moment"
     return Finding(effect, step.action, step.type, step.name, paths, says, step.caused_by)
@@ -231,12 +237,16 @@ def _updated(
     for rule in _IN_PLACE:
         if rule.type == step.type and any(_below(change.path, rule.properties) for change in step.changed):
             found.append((rule.effect, rule.says))
+    return _worst([*found, *_fewer(step.type, old, new)])
+
+
+def _fewer(type_: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Effect, str]]:
+    """Yield what is lost by each limit of age that is smaller than before, or new."""
     before = dict(_whole_numbers(old))
     for place, after in _whole_numbers(new):
-        says = _FEWER.get((step.type, str(place[-1])))
+        says = _FEWER.get((type_, str(place[-1])))
         if says is not None and 0 < after < (before.get(place) or math.inf):  # 0 is no limit
-            found.append(("lost", says))
-    return _worst(found)
+            yield "lost", says
 
 
 def _worst(found: Sequence[tuple[Effect, str | None]]) -> tuple[Effect, str | None]:

@@ -13,7 +13,7 @@ from console.terminal import output, print_json
 from spec import reading, stack_file
 from spec.prometheus.timing import start_seconds
 from spec.scaling.behavior import behavior
-from spec.scaling.signal import instances_per_pod
+from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, instances_per_pod, spare_pods
 from spec.settings import Settings, SettingsError, load, read_config
 from spec.stack_names import file_of
 from stackctl.cost import prices
@@ -22,11 +22,12 @@ from twin.replay import page
 from twin.replay.command import NoReplay, Replayed, batch_times, expected, simulated, trace_of
 from twin.replay.outcome import Outcome
 from twin.replay.plan import plans
+from twin.replay.service import ASSUMED
 from twin.replay.simulation import check
 
 _KEY = "triton-eks:autoscaling"
 _BUSY_SHARES = (0.5, 0.85)
-"""Of a model's instances, how many are to be busy; 0.7 is derived (`spec.scaling.signal.BUSY_SHARE`).
+"""Of a model's instances, how many are to be busy; 0.7 or, with a spare pod, 0.8 are derived (`spec.scaling.signal`).
 
 More than 0.87 might never ask for a pod: of an instance that is always busy 0.96 were measured
 (docs/facts/triton-metrics.md#measured-pod), and a tenth more than the target is tolerated.
@@ -97,8 +98,11 @@ def pasted(keys: Keys) -> str:
     return f"{key}: {_flow(value)}{'  # only where starts are as fast' if key == 'startSeconds' else ''}"
 
 
-def changes(settings: Settings, section: Keys) -> Iterator[Keys]:
-    """Yield what is tried: bounds, warm pods, the wait before fewer, the start, and how busy instances are to be."""
+def changes(settings: Settings, section: Keys, answers: Mapping[str, float]) -> Iterator[Keys]:
+    """Yield what is tried: bounds, warm and spare pods, the wait before fewer, the start, and how busy instances may be.
+
+    `answers`: requests/s of a pod, of each model that was measured; of them, a target of requests is tried.
+    """
     bounds = settings.autoscaling
     assert bounds is not None, "the caller has looked"
     yield {"minReplicas": bounds.min_replicas + 1}
@@ -109,6 +113,11 @@ def changes(settings: Settings, section: Keys) -> Iterator[Keys]:
         yield {"warmPods": bounds.warm_pods + 1}
         if bounds.warm_pods:
             yield {"warmPods": bounds.warm_pods - 1}
+    if settings.pod_autoscaler == "keda":
+        spare = spare_pods(settings)
+        yield {"sparePods": spare + 1}
+        if spare:
+            yield {"sparePods": spare - 1}
     look_back = behavior(settings)["scaleDown"]["stabilizationWindowSeconds"]
     yield {"scaleDownAfterSeconds": look_back // 2}
     if look_back < _LONGEST_LOOK_BACK_SECONDS:
@@ -122,6 +131,10 @@ def changes(settings: Settings, section: Keys) -> Iterator[Keys]:
             instances = instances_per_pod(settings, model, settings.models.serving[model])
             targets[model] = {**targets.get(model, {}), "busy": round(share * instances, 3)}
         yield {"targets": targets}
+    if answers:
+        kept = {model: {key: one for key, one in target.items() if key != "busy"} for model, target in given.items()}
+        rates = {model: {"rate": float(f"{BUSY_SHARE_BESIDE_SPARE * rate:.3g}")} for model, rate in sorted(answers.items())}
+        yield {"targets": {**kept, **{model: {**kept.get(model, {}), **rate} for model, rate in rates.items()}}}
 
 
 def _advice(stack: str, trace: str, batch_ms: Sequence[str]) -> tuple[Advice, str]:
@@ -140,7 +153,9 @@ def _advice(stack: str, trace: str, batch_ms: Sequence[str]) -> tuple[Advice, st
     section = stack_file.decoded(config[_KEY])
     tried: list[tuple[Keys, Total]] = []
     refused = []
-    for keys in changes(settings, section):
+    services = {model.name: model.service for plan in found for model in plan.models}
+    answers = {model: service.capacity for model, service in services.items() if service.source != ASSUMED}
+    for keys in changes(settings, section, answers):
         try:
             changed = load({**config, _KEY: {**section, **keys}}, stack)
         except SettingsError as error:

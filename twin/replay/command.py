@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,14 +96,14 @@ def trace_of(trace: str, found: list[Plan]) -> Trace:
     """Return a sample for these models, or what a file says. Raises NoReplay, TraceUnusable."""
     if trace in samples.NAMES:
         return samples.sample(trace, {model.name: model.peak for plan in found for model in plan.models})
-    if not Path(trace).exists():
+    if not os.path.lexists(trace):
         near, known = did_you_mean(trace, samples.NAMES), ", ".join(samples.NAMES)
         raise NoReplay(f"--trace {trace}: there is no such file, nor such a sample; {near}samples are {known}")
     return traces.read(Path(trace))
 
 
 def _settings_against(against: str, stack: str) -> Settings:
-    if Path(against).is_file():
+    if os.path.lexists(against) and not Path(against).is_dir():  # a branch may be called like a directory
         try:
             return load(read_config(reading.file(Path(against)), against), stack)
         except Unreadable as error:

@@ -58,14 +58,16 @@ class Keda:
     """A ScaledObject, and the HorizontalPodAutoscaler that KEDA makes of it."""
 
     def __init__(self, spec: Mapping[str, Any], signals: Sequence[Signal]) -> None:
-        self._names = [signal.name for signal in signals]
+        self._added = {signal.name: signal.added for signal in signals}
         self._scaled = ScaledObject(spec)
         self._autoscaler = Autoscaler(autoscaler_of(spec))
         self.poll_seconds: int | None = self._scaled.polling_seconds
 
     def poll(self, seen: Seen) -> None:
         """Ask Prometheus every query once."""
-        self._scaled.poll({name: seen.total(name) for name in self._names}, seen.current)
+        totals = {name: seen.total(name) for name in self._added}
+        answers = {name: None if total is None else total + self._added[name] for name, total in totals.items()}
+        self._scaled.poll(answers, seen.current)
 
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:
         """Return the pods wanted."""

@@ -42,6 +42,11 @@ class Target:
         """Return `pod_model:triton_pending_requests:sum`."""
         return None if self.gone or not self.samples else self.samples[-1].pending
 
+    def answered(self, now: float) -> float | None:
+        """Return `pod_model:triton_answered_requests:rate1m`; None before there are two samples."""
+        recent = [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]
+        return rate([one.at for one in recent], [one.successes for one in recent], now) if len(recent) > 1 else None
+
     def busy(self, now: float) -> float | None:
         """Return `pod_model:triton_busy_instances:rate1m`, 0 of an idle pod; None before there are two samples."""
         recent = [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]

@@ -14,6 +14,10 @@ from spec.settings import Settings
 from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 
+_ROUNDS = 30
+"""Until a batch and its time agree."""
+ASSUMED = "assumed"
+"""The source of service times that nobody has measured."""
 ONE_OF_FULL = 0.5
 """Of the time of a full batch, what a batch of one is assumed to take."""
 
@@ -63,14 +67,22 @@ class Service:
         return known
 
     def _steady(self, rate: float) -> Steady:
-        """Requests are batched only while all instances are busy: what came during one batch is the next."""
+        """Requests that come by chance while an instance is busy are its next batch; it is idle until one comes after none.
+
+        Of a batch that takes `t`, `rate * t` are expected to come meanwhile, and with the probability `exp(-rate * t)` none,
+        after which the next one is a batch alone.
+        """
         each = rate / self.instances
-        if each * self.one <= 1 or self.batch == 1:
+        if self.batch == 1:
             return Steady(rate, self.one, min(1.0, each * self.one))
         per_request = (self.full - self.one) / (self.batch - 1)
-        free = 1 - each * per_request
-        size = min(self.batch, each * (self.one - per_request) / free) if free > 0 else self.batch
-        return Steady(rate / size, self.one + per_request * (size - 1), 1.0)
+        size = 1.0
+        for _ in range(_ROUNDS):
+            taken = self.one + per_request * (size - 1)
+            size = min(self.batch, each * taken + math.exp(-each * taken))
+        taken = self.one + per_request * (size - 1)
+        share = min(1.0, each * taken / size)
+        return Steady(self.instances * share / taken, taken, share)
 
 
 def service_of(
@@ -89,4 +101,4 @@ def service_of(
             return Service(instances, 1, instances / measured.rate, instances / measured.rate, f"measured: {measured.where}")
         alone = measured.lone_ms / 1000 if measured.lone_ms is not None else half * ONE_OF_FULL
         return Service(instances, formed, min(max(alone, half / formed), half), half, f"measured: {measured.where}")
-    return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, "assumed")
+    return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, ASSUMED)

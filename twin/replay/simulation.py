@@ -8,7 +8,9 @@ one.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -29,14 +31,37 @@ _MOMENTS = 96
 _CHUNK = 86_400
 
 
+@dataclass(frozen=True)
+class Clocks:
+    """The first seconds of what comes again: scrapes of each new pod, rules, KEDA's polls, the autoscaler's syncs."""
+
+    scrapes: Iterator[int]
+    rules: int
+    poll: int
+    sync: int
+
+    @classmethod
+    def drawn(cls, seed: int) -> Clocks:
+        """Return seconds by chance."""
+        source = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        rules, poll, sync = (source.randrange(SCRAPE_SECONDS) for _ in range(3))
+        return cls((source.randrange(SCRAPE_SECONDS) for _ in repeat(None)), rules, poll, sync)
+
+
 def simulate(
-    plan: Plan, trace: Trace, *, everybody: Mapping[str, float], sync_seconds: int = SYNC_SECONDS, seed: int = _SEED
+    plan: Plan,
+    trace: Trace,
+    *,
+    everybody: Mapping[str, float],
+    sync_seconds: int = SYNC_SECONDS,
+    seed: int = _SEED,
+    clocks: Clocks | None = None,
 ) -> Outcome:
     """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
 
-    `seed`: of the requests of each second, and of the clocks.
+    `seed`: of the requests of each second, and of the clocks where they are not given.
     """
-    return _Simulation(plan, trace, everybody, sync_seconds, seed).run()
+    return _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed)).run()
 
 
 def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
@@ -50,13 +75,12 @@ def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
 
 
 class _Simulation:
-    def __init__(self, plan: Plan, trace: Trace, everybody: Mapping[str, float], sync_seconds: int, seed: int) -> None:
+    def __init__(
+        self, plan: Plan, trace: Trace, everybody: Mapping[str, float], sync_seconds: int, seed: int, clocks: Clocks
+    ) -> None:
         self._plan, self._trace = plan, trace
         self._rates = [_of_model(trace, model.name, everybody) * model.share for model in plan.models]
-        self._sync = sync_seconds
-        source = random.Random(seed)  # noqa: S311 - repeatable on purpose
-        self._draw_scrape = lambda: source.randrange(SCRAPE_SECONDS)
-        self._rules_at, self._poll_at, self._sync_at = (source.randrange(SCRAPE_SECONDS) for _ in range(3))
+        self._sync, self._clocks = sync_seconds, clocks
         self._requests = np.random.default_rng(seed)
         self._cluster = Cluster(plan.pool, plan.starts)
         self._controller = plan.controller()
@@ -137,12 +161,12 @@ class _Simulation:
 
     def _look(self, now: int, counted: bool) -> None:
         """Let the clocks of Prometheus, KEDA and the autoscaler come round."""
-        if now % SCRAPE_SECONDS == self._rules_at:
+        if now % SCRAPE_SECONDS == self._clocks.rules:
             self._record(now)
         polls = self._controller.poll_seconds
-        if polls is not None and now % polls == self._poll_at % polls:
+        if polls is not None and now % polls == self._clocks.poll % polls:
             self._controller.poll(self._seen(now))
-        if now % self._sync == self._sync_at % self._sync:
+        if now % self._sync == self._clocks.sync % self._sync:
             current = len(self._cluster.pods)
             wanted = self._controller.decide(now, self._trace.begins + now, self._seen(now))
             for _ in range(wanted - current):
@@ -173,7 +197,7 @@ class _Simulation:
 
     def _new(self) -> Pod:
         servers = [Server(model.service, model.slo_seconds, model.timeout_seconds) for model in self._plan.models]
-        return Pod(servers, self._draw_scrape())
+        return Pod(servers, next(self._clocks.scrapes))
 
     def _end(self, now: int) -> None:
         pod = self._cluster.last(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,12 @@ EVERY = None
 """The model of rates that say none: all models together, divided by what the stack expects of each."""
 MONDAY = 1_767_571_200.0
 """2026-01-05, 0:00 UTC: when a trace begins whose file does not say it."""
+_YEARS = range(0, 4_102_444_800)
+"""1970 to 2099, in seconds: a moment beyond is in milliseconds, or none."""
+_SINCE_1970 = 1_000_000_000
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _HEADERS = (["seconds", "requests_per_second"], ["seconds", "requests_per_second", "model"])
+_SERIES = {"metric": {str: str}, "values": list}
 _TOLD = 10
 
 Rates = npt.NDArray[np.float64]
@@ -68,7 +74,7 @@ def read(file: Path) -> Trace:
     try:
         text = reading.text_file(file)
     except Unreadable as error:
-        raise TraceUnusable(f"--trace {file}: {error.problem}") from None
+        raise TraceUnusable(f"--trace {error.within(file)}") from None
     parse = _of_prometheus if text.lstrip().startswith("{") else _of_csv
     points, problems = parse(text)
     if not problems and not any(points.values()):
@@ -108,9 +114,11 @@ def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
         seconds, rate = _number(row[0]), _number(row[1])
         if seconds is None or seconds < 0:
             yield f"{at}: '{row[0]}' is no number of seconds; give 0 or more"
+        elif seconds >= _SINCE_1970:
+            yield f"{at}: '{row[0]}' is a moment since 1970; give seconds from the beginning of the trace"
         elif rate is None or not 0 <= rate <= MOST_RATE:
             yield f"{at}: '{row[1]}' is no rate; give 0 to {MOST_RATE:,.0f} requests per second"
-        elif columns == len(_HEADERS[1]) and not row[2]:
+        elif columns == len(_HEADERS[1]) and not row[2].strip():
             yield f"{at}: names no model; name one, or leave the column out"
         else:
             found = points.setdefault(row[2] if columns == len(_HEADERS[1]) else EVERY, [])
@@ -133,26 +141,49 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
     for place, series in enumerate(data["result"]):
         at = f"data.result[{place}]"
         try:
-            model = series["metric"].get("model", EVERY)
-            pairs = [(float(moment), float(value)) for moment, value in series["values"]]
-        except (KeyError, TypeError, ValueError, AttributeError):
-            problems.append(f"{at}: is no series with a metric, and values of a time and a number each")
+            series = reading.checked(series, _SERIES, at)
+        except Unreadable as error:
+            problems.append(str(error))
             continue
-        wrong = next((value for _, value in pairs if not 0 <= value <= MOST_RATE), None)
-        if wrong is not None or not all(math.isfinite(moment) for moment, _ in pairs):
-            problems.append(f"{at}: {wrong} is no rate; give 0 to {MOST_RATE:,.0f} requests per second")
+        if "values" not in series:
+            problems.append(f"{at}: has no values of a time and a number each; ask for numbers, not for histograms")
             continue
-        of_model = sums.setdefault(model, {})
-        for moment, value in pairs:
-            of_model[moment] = of_model.get(moment, 0.0) + value
+        of_model = sums.setdefault((series.get("metric") or {}).get("model", EVERY), {})
+        for index, pair in enumerate(series["values"] or ()):
+            try:
+                moment, rate = _sample(pair)
+            except ValueError as error:
+                problems.append(f"{at}.values[{index}]: {error}")
+                break
+            of_model[moment] = of_model.get(moment, 0.0) + rate
+    for model, found in sums.items():
+        if any(rate > MOST_RATE for rate in found.values()):
+            named = "all series" if model is EVERY else f"the series of {model}"
+            problems.append(f"{named} together are more than {MOST_RATE:,.0f} requests per second, which is the most")
     return {model: sorted(found.items()) for model, found in sums.items() if found}, problems
 
 
+def _sample(pair: Any) -> tuple[float, float]:
+    """Return moment and rate of `[1767571200, "12.5"]`. Raises ValueError, with what is wrong."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError("is no pair of a time and a number")
+    moment, value = pair
+    if isinstance(moment, bool) or not isinstance(moment, int | float) or not _YEARS.start <= moment < _YEARS.stop:
+        raise ValueError(f"{_short(moment)} is no time in seconds since 1970")
+    rate = _number(str(value)) if isinstance(value, str | int | float) else None
+    if rate is None or not 0 <= rate <= MOST_RATE:
+        raise ValueError(f"{_short(value)} is no rate; give 0 to {MOST_RATE:,.0f} requests per second")
+    return float(moment), rate
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
 def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
+    """Return the number that a text is as every program reads it; None for 1_000, other scripts' digits and what is none."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None
 
 

@@ -46,6 +46,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.modelRepository.fetch.image -}}true{{- end -}}
 {{- end }}
 
+{{/* A container beside the server copies there what rollouts in place bring. */}}
+{{- define "triton.following" -}}
+{{- if and (include "triton.fetched" .) (include "triton.inPlace" .) -}}true{{- end -}}
+{{- end }}
+
+{{/* Releases that are on a pod's disk at a time: in place the next one too, from its copy to the end of its rollout. */}}
+{{- define "triton.fetchedCopies" -}}
+{{- ternary 2 1 (eq (include "triton.following" .) "true") -}}
+{{- end }}
+
 {{/*
 The repository: the folder that the release is mounted at, or a URL. Triton's S3 client takes another endpoint only inside the
 URL and recognises it only with a port.
@@ -115,20 +125,33 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- include "triton.ceilDiv" (list (include "triton.releaseBytes" .) .Values.startup.bytesPerSecond) -}}
 {{- end }}
 
-{{/* Longest start before the server's, in seconds: the init container that fetches the release. */}}
+{{/* Longest start before the server's, in seconds: the init container that fetches the release; both, amid a rollout in place. */}}
 {{- define "triton.fetchSeconds" -}}
-{{- ternary (include "triton.downloadSeconds" .) "0" (include "triton.fetched" . | eq "true") -}}
+{{- if include "triton.fetched" . -}}
+{{- mul (include "triton.downloadSeconds" . | int64) (include "triton.fetchedCopies" . | int64) -}}
+{{- else -}}
+0
+{{- end -}}
 {{- end }}
 
 {{/* Longest start of the server, in seconds: ports open only when the last model is loaded. */}}
 {{- define "triton.startupSeconds" -}}
-{{- $download := sub (include "triton.downloadSeconds" . | int64) (include "triton.fetchSeconds" . | int64) -}}
+{{- $download := ternary 0 (include "triton.downloadSeconds" . | int64) (eq (include "triton.fetched" .) "true") | int64 -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
 {{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
 {{- end }}
 
 {{- define "triton.startupFailureThreshold" -}}
 {{- include "triton.ceilDiv" (list (include "triton.startupSeconds" .) .Values.startup.periodSeconds) -}}
+{{- end }}
+
+{{/*
+Time until SIGTERM, in seconds. The server of the OpenAI-compatible front end has an exit timeout of 30 s, and no flag for
+another one: what takes longer has to end before.
+*/}}
+{{- define "triton.preStopSeconds" -}}
+{{- $beyond := ternary (max 0 (sub (int64 .Values.drain.longestRequestSeconds) 30)) 0 (eq (include "triton.openai" .) "true") -}}
+{{- add (int64 .Values.drain.preStopSeconds) $beyond -}}
 {{- end }}
 
 {{/* Exit timeout, in seconds: the models are unloaded inside it, after the last request, and take 3 to 5 s (docs/drain.md). */}}
@@ -158,14 +181,14 @@ Copies of the release on disk. In place a model has two versions for a while, an
 
 {{/*
 Cache volume, in MiB; none for a release that is mounted. S3 downloads are (versions of a model)² copies; a release holds one
-version of each. A fetched release is there once, with room beside it for directories, journals and half-used blocks.
+version of each. A fetched release is there once, in place twice, with room beside it for directories, journals and half-used blocks.
 */}}
 {{- define "triton.cacheMebibytes" -}}
 {{- if include "triton.mounted" . -}}
 0
 {{- else if include "triton.fetched" . -}}
-{{- $wanted := include "triton.ceilDiv" (list .Values.release.bytes 1048576) | int64 -}}
-{{- add (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) $wanted -}}
+{{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.fetchedCopies" . | int64) -}}
+{{- add (include "triton.mebibytes" .Values.modelCache.minimumSize | int64) (include "triton.ceilDiv" (list $bytes 1048576) | int64) -}}
 {{- else -}}
 {{- $bytes := mul (include "triton.releaseBytes" . | int64) (include "triton.cacheCopies" . | int64) -}}
 {{- $wanted := include "triton.ceilDiv" (list $bytes 1048576) | int64 -}}

@@ -116,7 +116,9 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- with $v.modelRepository.fetch.image -}}
 {{- if eq $v.rollout.mode "in-place" -}}
-{{- $problems = append $problems (printf "modelRepository.fetch.image: is %s, but rollout.mode is in-place; a release that is fetched before the server starts does not change under it, leave it out or use the mode rolling" .) -}}
+{{- if and $v.modelRepository.s3.prefix (ne $v.modelRepository.s3.prefix "live") -}}
+{{- $problems = append $problems (printf "modelRepository.s3.prefix: is %s, but modelctl follows live; give that, or leave modelRepository.fetch.image out" $v.modelRepository.s3.prefix) -}}
+{{- end -}}
 {{- else if and $v.release.id $v.modelRepository.s3.prefix (ne $v.modelRepository.s3.prefix (printf "releases/%s" $v.release.id)) -}}
 {{- $problems = append $problems (printf "modelRepository.s3.prefix: is %s, but modelctl fetches releases/%s; give that, or leave modelRepository.fetch.image out" $v.modelRepository.s3.prefix $v.release.id) -}}
 {{- end -}}

@@ -36,8 +36,9 @@ What people add to the pod: it may not take the place of what the chart puts the
 {{- end -}}
 {{- end -}}
 
-{{- $names := list "triton" "fetch" -}}
+{{- $names := list "triton" "fetch" "follow" -}}
 {{- $ports := dict "8000" "triton" "8001" "triton" "8002" "triton" -}}
+{{- if include "triton.following" . -}}{{- $_ := set $ports "8003" "follow" -}}{{- end -}}
 {{- range $list := list "extraInitContainers" "extraContainers" -}}
 {{- range $index, $container := get $v $list -}}
 {{- $path := printf "%s[%d]" $list $index -}}

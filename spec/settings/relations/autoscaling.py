@@ -45,7 +45,7 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
-    """Refuse cronFloor and fallbackReplicas with a HorizontalPodAutoscaler, which knows neither."""
+    """Refuse cronFloor, fallbackReplicas and sparePods with a HorizontalPodAutoscaler, which knows none of them."""
     bounds = subject.document.autoscaling
     if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
@@ -55,6 +55,11 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "autoscaling.fallbackReplicas",
             "a HorizontalPodAutoscaler without metrics leaves the pods as they are; remove it, or use KEDA",
+        )
+    if bounds.spare_pods:
+        yield Problem(
+            "autoscaling.sparePods",
+            "a HorizontalPodAutoscaler adds nothing to what its pods have on average; remove it, or use KEDA",
         )
 
 
@@ -82,15 +87,7 @@ def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
 def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
     """Warn of a gateway whose requests find no pod, and start none."""
     document, bounds = subject.document, subject.document.autoscaling
-    if bounds is None or bounds.min_replicas > 0 or document.gateway is None:
-        return
-    if document.woken_at_gateway:
-        yield Problem(
-            "autoscaling.minReplicas",
-            "is 0: a request at the gateway is to start the first pod, and tried from end to end it did not "
-            "(docs/proven.md); give 1 or more where clients ask through the gateway",
-        )
-    else:
+    if bounds is not None and bounds.min_replicas == 0 and document.gateway is not None and not document.woken_at_gateway:
         yield Problem(
             "autoscaling.minReplicas",
             "is 0: while there is no pod the gateway answers 503, and without the section monitoring its requests start "
@@ -169,10 +166,17 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
-    """Require targets of busy instances that are no more than a pod has: more are never busy, and nothing would scale."""
+    """Require targets that a pod can come to: no more busy instances than it has, and no rate of a language model."""
     bounds, serving = subject.document.autoscaling, subject.document.models.serving
     for name, target in bounds.targets.items() if bounds is not None else ():
-        if target.busy is None or name not in serving:
+        if name not in serving:
+            continue
+        if target.rate is not None and serving[name].llm is not None:
+            yield Problem(
+                f"autoscaling.targets.{name}.rate",
+                "requests of a language model take as long as their answers are; remove it, or give busy, its streams",
+            )
+        if target.busy is None:
             continue
         model, release = serving[name], subject.document.models.release
         each = model.device == "gpu" and (release is None or name not in release.self_placed)

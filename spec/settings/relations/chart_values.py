@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ class PodValues:
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
     `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.
     `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
+    `follower_millis` and `follower`: those of the one that copies releases beside the server, with access local in place.
     `longest_request`: the seconds that a pod which ends waits for requests.
     `extra_objects`: kind and name of each object that is installed beside the pods.
     """
@@ -37,6 +38,8 @@ class PodValues:
     extra_disk: int = 0
     beside_millis: int = 0
     beside: int = 0
+    follower_millis: int = 250
+    follower: int = 256
     longest_request: int = 60
     extra_objects: tuple[str, ...] = ()
 
@@ -73,6 +76,8 @@ def pod_values(environment: str) -> PodValues:
         ),
         beside_millis=sum(_millis(value_at(container, "resources.cpu")) for container in beside),
         beside=sum(_mebibytes(value_at(container, "resources.memory"), 0) for container in beside),
+        follower_millis=_millis(value_at(values, "modelRepository.fetch.follower.cpu")) or default.follower_millis,
+        follower=_mebibytes(value_at(values, "modelRepository.fetch.follower.memory"), default.follower),
         longest_request=longest if isinstance(longest, int) else default.longest_request,
         extra_objects=tuple(
             f"{item.get('kind')} {value_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")
@@ -83,7 +88,12 @@ def pod_values(environment: str) -> PodValues:
 def values_of(document: Document) -> PodValues:
     """Return what the pods of a stack have; the chart's defaults where its environment is missing or misspelt."""
     said: str | None = document.__dict__.get("environment")
-    return pod_values(said or "")
+    values, models, triton = pod_values(said or ""), document.__dict__.get("models"), document.__dict__.get("triton")
+    if models is None or triton is None or models.__dict__.get("access") != "local" or triton.rollout != "in-place":
+        return values
+    return replace(
+        values, beside_millis=values.beside_millis + values.follower_millis, beside=values.beside + values.follower
+    )
 
 
 def _list(values: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

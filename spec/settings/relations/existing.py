@@ -79,6 +79,17 @@ def _an_existing_cluster_is_another_ones(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _the_add_ons_of_a_cluster_that_is_there_are_its_owners(subject: Subject) -> Iterator[Problem]:
+    """Refuse Container Insights, an add-on, in a cluster that is there already, where there may be one."""
+    logs = subject.document.logs
+    if subject.document.cluster.existing is not None and logs is not None and logs.container_insights is not None:
+        yield Problem(
+            "logs.containerInsights",
+            "is an add-on of the cluster, and those of a cluster that is there already are its owner's; remove the section",
+        )
+
+
+@rule
 def _a_public_gateway_has_subnets(subject: Subject) -> Iterator[Problem]:
     """Require a public subnet in each zone of nodes for a public gateway: targets elsewhere get no requests."""
     network, gateway = subject.document.network.existing, subject.document.gateway

@@ -14,9 +14,17 @@ from spec.settings.rule import rule, warning
 from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of
 
-_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)(?=/)", re.ASCII)
+_ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)", re.ASCII)
+_LIKE_ECR = re.compile(r"(?!.*\.vpce\.)(.*dkr\.ecr.*|.*\.amazonaws\.com(\.cn)?\.?)")
+_REGISTRIES = ("gateway.imageRegistry", "charts.registry")
 # What pods and nodes ask. On a machine of one's own (`local`) they may be on that machine.
-_ASKED_BY_PODS = ("models.s3Endpoint", "autoscaling.prometheusUrl", "tracing.endpoint", "worker.awsEndpoint")
+_ASKED_BY_PODS = (
+    "models.s3Endpoint",
+    "autoscaling.prometheusUrl",
+    "gateway.jwt.jwksUri",
+    "tracing.endpoint",
+    "worker.awsEndpoint",
+)
 _ASKED_BY_NODES = (
     "triton.image",
     "worker.image",
@@ -136,8 +144,14 @@ def _registries_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
     """Require registries of ECR in the stack's partition: nodes have credentials for no other."""
     region = subject.document.region
     for path, text in _texts(subject.document):
-        match = _ECR.match(text)
+        if path not in (*_ASKED_BY_NODES, *_REGISTRIES):
+            continue
+        host = text.removeprefix("oci://").partition("/")[0].partition(":")[0]
+        match = _ECR.fullmatch(host)
         if match is None:
+            if _LIKE_ECR.fullmatch(host):
+                own = f"<12 digits>.dkr.ecr.{region}.{dns_suffix(partition_of(region))}"
+                yield Problem(path, f"'{host}' is no registry of ECR; give one like {own}")
             continue
         there, suffix = match[1], match[2]
         if there not in REGIONS:

@@ -13,13 +13,13 @@ _GIB = 1024**3
 
 @rule
 def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place of a release that is mounted, or copied once."""
+    """Refuse rollouts in place of a release that is mounted."""
     access = subject.document.models.access
-    if access != "s3" and subject.document.triton.rollout == "in-place":
-        does = "copies one release before the server starts" if access == "local" else "mounts one release"
+    if access not in {"s3", "local"} and subject.document.triton.rollout == "in-place":
         yield Problem(
             "models.access",
-            f"'{access}' {does}, and rollout: in-place changes it under running pods; use s3, or rollout: rolling",
+            f"'{access}' mounts one release, and rollout: in-place changes it under running pods; use local or s3, or "
+            "rollout: rolling",
         )
 
 

@@ -24,6 +24,16 @@ _WITHOUT_NAT = "mirror images to ECR and name them in helm-values, and give serv
 
 
 @rule
+def _a_runner_reaches_github(subject: Subject) -> Iterator[Problem]:
+    """Require a NAT gateway for a runner in the VPC: GitHub has no endpoint there."""
+    network, inside = subject.document.network, subject.document.cluster.api_access
+    if inside is not None and inside.runner is not None and network.existing is None and network.nat == "none":
+        yield Problem(
+            "cluster.apiAccess.runner", "reaches GitHub through NAT alone; use network.nat: single, or a runner elsewhere"
+        )
+
+
+@rule
 def _zones_are_of_the_region(subject: Subject) -> Iterator[Problem]:
     """Require zones of the region."""
     zones = subject.document.network.zones

@@ -165,7 +165,8 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
     if wanted > limit:
         kept = pool.model_cache_gib if isinstance(pool, GpuPool) else None
         cache = f", {kept} GiB of modelCacheGiB" if kept is not None else ""
-        copies = "one copy" if access == "local" else f"{_cache_copies(triton.rollout, values)} copies"
+        number = _fetched_copies(triton.rollout) if access == "local" else _cache_copies(triton.rollout, values)
+        copies = "one copy" if number == 1 else f"{number} copies"
         yield Problem(
             "models.release.bytes",
             f"{release.bytes} bytes make a pod ask for {wanted} GiB of disk (its cache holds {copies}) and a "
@@ -238,6 +239,10 @@ def _cache_copies(rollout: str, values: PodValues) -> int:
     return values.cache_copies * (_COPIES_IN_PLACE if rollout == "in-place" else 1)
 
 
+def _fetched_copies(rollout: str) -> int:
+    return 2 if rollout == "in-place" else 1  # `triton.fetchedCopies`
+
+
 def _disk_of_a_pod_gib(document: Document) -> int:
     models = document.models
     release_bytes = models.release.bytes if models.release is not None else 0
@@ -256,9 +261,10 @@ def pod_disk_gib(
     others = values.tmp + values.extra_disk + _LOGS_MIB
     if access not in _ON_DISK:
         return math.ceil(others / 1024)
-    if access == "local":
-        return math.ceil((values.smallest_cache + math.ceil(release_bytes / 1024**2) + others) / 1024)
     if rollout == "in-place":
         release_bytes = 1 << (release_bytes - 1).bit_length() if release_bytes else 0  # `triton.releaseBytes`
+    if access == "local":
+        copies = math.ceil(release_bytes * _fetched_copies(rollout) / 1024**2)
+        return math.ceil((values.smallest_cache + copies + others) / 1024)
     cache_mib = max(values.smallest_cache, math.ceil(release_bytes * _cache_copies(rollout, values) / 1024**2))
     return math.ceil((cache_mib + others) / 1024)

@@ -56,6 +56,11 @@ ADDONS: Mapping[str, tuple[PodSet, ...]] = {
         PodSet("s3-csi-node", _CSI_CONTAINER * 3, "every node"),
         PodSet("s3-csi-controller", NOTHING),
     ),
+    # With the configuration of infra/platform/container_insights.py, which leaves Fluent Bit and the exporters of GPUs out.
+    "amazon-cloudwatch-observability": (
+        PodSet("cloudwatch-agent", Request(250, 128), "every node"),
+        PodSet("amazon-cloudwatch-observability-controller-manager", Request(100, 64)),
+    ),
     "aws-fsx-csi-driver": (
         PodSet("fsx-csi-node", Request(10, 40) + Request(10, 32) * 2, "every node"),
         PodSet("fsx-csi-controller", Request(10, 40) + Request(10, 32) * 3, count=2),

@@ -44,7 +44,12 @@ class Pods:
 def addons(document: Document) -> list[str]:
     """Return the names of EKS's add-ons that a stack has."""
     mounts = _ADDONS_OF_ACCESS.get(document.models.access)
-    return [*ADDONS_OF_EVERY_STACK, *([mounts] if mounts is not None else [])]
+    insights = document.logs is not None and document.logs.container_insights is not None
+    return [
+        *ADDONS_OF_EVERY_STACK,
+        *([mounts] if mounts is not None else []),
+        *(["amazon-cloudwatch-observability"] if insights else []),
+    ]
 
 
 def charts(document: Document) -> list[str]:

@@ -1,4 +1,4 @@
-"""Can the gateway have its name: a hosted zone for it, nobody else's record, and a certificate?"""
+"""Can the gateway have its name: a hosted zone for it that DNS asks, nobody else's record, and a certificate?"""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spec.settings.gateway import Gateway
+from stackctl.account.public_dns import PublicDnsSilent, name_servers
 from stackctl.account.read_only import or_none
-from stackctl.preflight.checks.check import Finding, Subject, fail, ok
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, unknown, warn
 
 _AMAZON = ("amazon.com", "amazontrust.com", "awstrust.com", "amazonaws.com")
 """Of a CAA record one of these lets ACM issue: https://docs.aws.amazon.com/acm/latest/userguide/setup-caa.html."""
@@ -24,6 +25,8 @@ class _Zone:
     name: str
     private: bool
     records: Records
+    servers: frozenset[str]
+    """Route 53's name servers of the zone; a private one has none."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -49,6 +52,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     seen = ", which is public: its private addresses are told to whoever asks DNS"
     told = seen if gateway.exposure == "internal" and not own.private else ""
     yield from problems or [ok(f"{domain.name} can be a name in {own.name}{told}")]
+    for zone in zones:
+        yield from _delegated(zone)
 
 
 def _zone(route53: Any, key: str, id: str, name: str) -> _Zone | Finding:
@@ -64,7 +69,30 @@ def _zone(route53: Any, key: str, id: str, name: str) -> _Zone | Finding:
         return fail(f"{name} is not in the zone {zone} ({id})", "set gateway.domain to a name in it")
     pages = route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=id)
     records = [item for page in pages for item in page["ResourceRecordSets"]]
-    return _Zone(key, id, zone, bool(found["HostedZone"].get("Config", {}).get("PrivateZone")), records)
+    private = bool(found["HostedZone"].get("Config", {}).get("PrivateZone"))
+    servers = found.get("DelegationSet", {}).get("NameServers", [])
+    return _Zone(key, id, zone, private, records, frozenset(server.rstrip(".").lower() for server in servers))
+
+
+def _delegated(zone: _Zone) -> Iterator[Finding]:
+    """Yield what keeps DNS outside from asking a public zone: ACM would see no proof, and clients no name."""
+    if zone.private or not zone.servers:
+        return
+    own = ", ".join(sorted(zone.servers))
+    try:
+        asked = name_servers(zone.name)
+    except PublicDnsSilent as error:
+        yield unknown(
+            f"public DNS did not tell who answers for {zone.name} ({error})", f"`dig NS {zone.name}` should name {own}"
+        )
+        return
+    if asked != zone.servers:
+        others = f"is delegated to {', '.join(sorted(asked))}" if asked else "is delegated to nobody"
+        yield warn(
+            f"{zone.name} {others} in public DNS, and not to the hosted zone {zone.id}; nobody outside finds a name in it, "
+            "and a certificate of ACM for one is never issued",
+            f"enter these name servers for {zone.name} at its registrar, or as its NS record in the zone above it: {own}",
+        )
 
 
 def _taken(name: str, records: Records, region: str) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """`modelctl import`: from an ONNX file, or what MLflow has kept, to a directory that a release takes; or a sentence."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_an_mlmodel_that_is_none_is_a_sentence(tmp_path: Path, text: str) -> Non
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "{file}: cannot be read: No such file or directory"),
+        (None, "{file}: there is no such file; check the path"),
         (b"", "{file}: not an ONNX model: it is empty; copy or export it again"),
         (
             b"<html>",
@@ -230,3 +231,21 @@ def test_a_model_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
         import_model(file, tmp_path / "models", None, None)
 
     assert list((tmp_path / "models" / "net").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_what_is_no_file_is_told_as_what_it_is(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "m.onnx"
+    if kind == "pipe":
+        os.mkfifo(source)
+    else:
+        source.symlink_to("/dev/zero" if kind == "device" else "gone")
+    said = {
+        "pipe": "is a pipe, for which nobody may ever write; name a file",
+        "device": "is a device; name a file",
+        "link": "is a symbolic link to gone, which is not there; make it lead to a file",
+    }
+    with pytest.raises(NotImported) as refused:
+        import_model(source, tmp_path / "models", None, None)
+    assert str(refused.value) == f"{source}: {said[kind]}"
+    assert not (tmp_path / "models").exists()

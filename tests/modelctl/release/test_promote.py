@@ -169,7 +169,8 @@ def test_the_bucket_before_is_the_one_that_its_stack_file_says(regions: Path, st
     done = run("modelctl", "promote", "prod-us", "--before", "dev", "--bucket", US, "--stacks", str(regions))
     assert (done.exit_code, done.stderr) == (
         1,
-        f"error: {dev} does not say in which account its bucket is: name one in aws:allowedAccountIds, or --from\n",
+        f"error: {dev} does not say in which account its bucket is: name one in aws:allowedAccountIds of that file, "
+        "as deploy.yml needs it; by hand the bucket may be given with --from instead\n",
     )
 
 

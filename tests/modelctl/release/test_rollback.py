@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from modelctl.release import rollback
 from modelctl.release.pin import Pinned, pin, pinned
 from modelctl.release.publish import release
 from modelctl.release.retire import retire
@@ -337,3 +338,24 @@ def test_a_previous_release_without_the_version_of_a_canary_leaves_the_file_as_i
     said = f"{file}: with release {older.id} the stack is refused, and nothing was written:"
     assert f"error: {said}\n" in result.stderr
     assert "gateway.canaries.classify.version: 1 is the version that all requests go to; give another one" in result.stderr
+
+
+def test_a_release_that_the_stack_is_refused_for_is_never_in_the_file(
+    file: Path, releases: tuple[Manifest, Manifest], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed while it judges leaves the file as it was."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(content: bytes, path: Path) -> None:
+        assert older.id.encode() in content
+        raise Killed
+
+    older, _ = releases
+    before = file.read_bytes()
+    monkeypatch.setattr(rollback, "load_content", kill)
+
+    with pytest.raises(Killed):
+        rollback.roll_back(file, store)
+    assert file.read_bytes() == before

@@ -96,6 +96,15 @@ def test_a_file_that_is_cut_off_or_damaged_is_read_or_refused(
         assert str(error)
 
 
+@pytest.mark.parametrize(
+    ("begins", "letter"), [(b"", b"x"), (b"\x08\x08\x3a\x80\xda\xc4\x09", b"\x18")], ids=["model", "graph"]
+)
+def test_a_file_of_one_letter_is_refused_before_somebody_waits_for_it(tmp_path: Path, begins: bytes, letter: bytes) -> None:
+    (tmp_path / "m.onnx").write_bytes(begins + letter * 20_000_000)  # each two look like a field that ONNX may get
+    with pytest.raises(NotOnnx, match="more than 2000000 fields stand from byte"):
+        onnx_file.read(tmp_path / "m.onnx")
+
+
 def test_every_cut_of_a_file_is_told(tmp_path: Path) -> None:
     whole = onnx_models.sums().SerializeToString()
     path = tmp_path / "m.onnx"

@@ -1,14 +1,19 @@
 """`modelctl rollout` and `modelctl parity` as a person types them, where no cluster is needed."""
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from modelctl.rollout import command
+from modelctl.rollout.fleet import FleetError
 from modelctl.rollout.parity import PodState
 from tests.command import Ended, run
+from tests.infra.test_fetcher import LOCAL
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.paths import ROOT
+from tests.spec.stack_config import settings
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -51,6 +56,25 @@ def test_canary_steps_ascend_to_all_requests(steps: str) -> None:
 def test_a_stack_without_a_file_is_named() -> None:
     done = _run("rollout", "--bucket", "b" * 5, "--stacks", "nowhere", "--stack", "local", "0123456789ab")
     assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: there is no such file; check the path\n")
+
+
+@pytest.mark.parametrize(("given", "follows"), [(LOCAL, True), ({}, False)])
+@pytest.mark.parametrize("fleets", [{}, {"fleets": [{"name": "one", "models": ["resnet50"]}]}])
+def test_pods_are_asked_what_is_on_their_disks_where_they_serve_from_them(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], fleets: dict[str, Any], follows: bool
+) -> None:
+    asked = []
+
+    def fleet(*_: str | None, follows: bool) -> None:
+        asked.append(follows)
+        raise FleetError("no cluster here")
+
+    read = settings({**given, **fleets, "triton.rollout": "in-place"})
+    monkeypatch.setattr(command, "load_stack_file", lambda _: read)
+    monkeypatch.setattr(command, "Lease", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(command, "_fleet", fleet)
+    assert _rollout("0123456789ab").stderr == "error: no cluster here; run the same command again, it goes on\n"
+    assert asked == [follows]
 
 
 def test_a_stack_file_without_a_release_has_nothing_to_watch() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
 RELEASE = "0123456789ab"
@@ -106,3 +106,46 @@ def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: Kuber
         [("a", "uid-a", "http://10.0.0.1:8000")],
         [("b", "uid-b", "http://10.0.0.1:8000")],
     ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"<html>log in</html>", b"[]", b"null", b'"x"', b"{}", b'{"items": [', b'{"items": 5}', b"[" * 9999],
+    ids=lambda answer: answer.decode()[:12] or "nothing",
+)
+def test_what_is_no_answer_of_kubernetes_is_told(
+    fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    def say(self: _Api) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    monkeypatch.setattr(_Api, "do_GET", say)
+    said = r"the cluster at http://127\.0\.0\.1:\d+ answers with something else than Kubernetes does; a proxy or a network"
+    with pytest.raises(FleetError, match=said):
+        fleet.all_fleets()
+    with pytest.raises(FleetError, match=said):
+        fleet.release(Pod("rolling", "uid-rolling", http="", metrics="", admin_key=""))
+
+
+def test_nobody_waits_as_long_as_an_answer_says(fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(self: _Api) -> None:
+        self.send_response(429)
+        self.send_header("retry-after", "99999")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    monkeypatch.setattr(_Api, "do_GET", say)
+    with pytest.raises(FleetError, match="answers 429"):
+        fleet.all_fleets()
+
+
+@pytest.mark.usefixtures("fleet")
+def test_where_pods_have_releases_on_their_own_disks_they_are_asked_for_them() -> None:
+    (pod,) = KubernetesFleet("triton", follows=True).all_fleets()["triton-a"].pods()
+    assert pod.follower == "http://10.0.0.1:8003"
+    (pod,) = KubernetesFleet("triton").all_fleets()["triton-a"].pods()
+    assert pod.follower is None

@@ -114,7 +114,7 @@ def test_a_pod_without_time_may_prove_a_version_later(
     monkeypatch.setattr(pods_module, "until", lambda *_: range(3))  # times
     monkeypatch.setattr(PodClient, "config_hash", lambda *_: "as before")
     golden = StackRelease(publish(store, tmp_path / "repository", model()), "local", store).golden("adder")
-    target = Target("adder", (1,), "{}", proven=1, golden=golden)
+    target = Target("adder", (1,), "{}", "", proven=1, golden=golden)
     answers = iter([FULL] * full)
     with answering_pod(lambda _: next(answers, out(1.0))) as pod, PodClient(pod) as client:
         pods = Pods(IdleFleet([pod]), Limits(), lambda: None, lambda _: None)

@@ -1,14 +1,19 @@
 """How the store recognises an object that is there already, from what a HEAD request says."""
 
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from modelctl.store.bucket import Store
 from modelctl.store.digest import Digest
-from modelctl.store.errors import Place
+from modelctl.store.errors import Place, StoreError
+from modelctl.store.journal import Journal
+from modelctl.store.live import LiveRepository
+from tests.modelctl.conftest import BUCKET
 
 DIGEST = Digest(sha256="ab" * 32, bytes=12, s3_checksum="q83v", part_bytes=5)
 
@@ -42,3 +47,74 @@ def test_an_object_that_is_not_there_is_not_held() -> None:
         stubber.add_client_error("head_object", "404", "Not Found", 404)
 
         assert not Store(client, Place("b", None)).holds("1", "m/x", DIGEST)
+
+
+PLAN = "plans/abc/model.plan"
+
+
+def _written_once(tmp_path: Path, *answers: tuple[str, int] | None) -> bool:
+    """Whether the store wrote a file, with S3's answers to one request each; None is that it is written."""
+    client, file = boto3.client("s3", region_name="us-west-2"), tmp_path / "model.plan"
+    file.write_bytes(b"plan")
+    with Stubber(client) as stubber:
+        for answer in answers:
+            if answer is None:
+                stubber.add_response("put_object", {})
+            else:
+                stubber.add_client_error("put_object", answer[0], "no", answer[1])
+        written = Store(client, Place("b", None)).write_once(PLAN, file)
+        stubber.assert_no_pending_responses()
+    return written
+
+
+CONFLICT = ("ConditionalRequestConflict", 409)
+
+
+@pytest.mark.parametrize(
+    ("answers", "written"),
+    [
+        ((("PreconditionFailed", 412),), False),
+        ((CONFLICT, None), True),  # the other request was a removal, or failed
+        ((CONFLICT, CONFLICT, ("PreconditionFailed", 412)), False),  # the other one has written it
+    ],
+)
+def test_a_write_that_meets_another_one_is_tried_again(
+    tmp_path: Path, answers: tuple[tuple[str, int] | None, ...], written: bool
+) -> None:
+    assert _written_once(tmp_path, *answers) is written
+
+
+def test_a_conflict_that_stays_is_no_object_that_was_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as refused:
+        _written_once(tmp_path, *[CONFLICT] * 5)
+    assert str(refused.value) == (
+        "another command writes the same object of s3://b at this moment: wait until it is done, and run this again"
+    )
+
+
+def test_a_journal_that_meets_another_write_is_written() -> None:
+    client = boto3.client("s3", region_name="us-west-2")
+    with Stubber(client) as stubber:
+        stubber.add_client_error("put_object", CONFLICT[0], "no", CONFLICT[1])
+        stubber.add_response("put_object", {"ETag": '"new"'})
+
+        assert LiveRepository(Store(client, Place("b", None))).write_journal(Journal(), '"old"') == '"new"'
+
+
+def test_a_file_is_written_whole_after_a_conflict(store: Store, tmp_path: Path) -> None:
+    """The request that was refused has read it to its end."""
+    file = tmp_path / "model.plan"
+    refused: list[bytes] = []
+    file.write_bytes(b"plan")
+
+    def conflict(request: Any, **_: Any) -> None:
+        if not refused:
+            refused.append(request.body.read())
+            raise ClientError({"Error": {"Code": CONFLICT[0], "Message": "no"}}, "PutObject")
+
+    store.client.meta.events.register_first("before-send.s3.PutObject", conflict)
+
+    assert store.write_once(PLAN, file)
+    (first,) = refused
+    assert b"plan" in first
+    assert store.client.get_object(Bucket=BUCKET, Key=PLAN)["Body"].read() == b"plan"

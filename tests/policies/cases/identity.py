@@ -82,6 +82,50 @@ CASES = (
         unknown="inlinePolicies[0].policy",
     ),
     Case(
+        policy="other-accounts-named",
+        type=ROLE,
+        passes={"assumeRolePolicy": _trust(_OIDC, StringEquals={**_SUB, **_AUD})},
+        fails=tuple(
+            fail(
+                {"assumeRolePolicy": document},
+                "it: assumeRolePolicy.Statement[0].Principal: lets in 222222222222, which is neither an account of the "
+                "stack nor in `accounts` of this policy. Fix: take the account out (models.readerAccounts), or have it "
+                "approved in policies/config.json",
+            )
+            for document in (
+                _trust({"AWS": "arn:aws:iam::222222222222:root"}),
+                _trust({"AWS": ["arn:aws:iam::123456789012:root", "222222222222"]}),
+                _trust({"Service": "ec2.amazonaws.com"}, StringEquals={"aws:SourceAccount": "222222222222"}),
+                _trust("*", ArnLike={"aws:PrincipalArn": "arn:aws:iam::222222222222:role/*"}),
+            )
+        ),
+        unknown="assumeRolePolicy",
+    ),
+    Case(
+        policy="other-accounts-named",
+        type="aws:kms/key:Key",
+        passes={"policy": _policy(Principal={"AWS": "arn:aws:iam::222222222222:root"}, Action="kms:Decrypt")},
+        fails=(
+            fail(
+                {"policy": _policy(Principal={"AWS": "arn:aws:iam::333333333333:root"}, Action="kms:Decrypt")},
+                "it: policy.Statement[0].Principal: lets in 333333333333, which is neither an account of the stack nor in "
+                "`accounts` of this policy. Fix: take the account out (models.readerAccounts), or have it approved in "
+                "policies/config.json",
+            ),
+        ),
+        unknown="policy",
+        config={"accounts": ["222222222222"]},
+    ),
+    Case(
+        policy="other-accounts-named",
+        type="aws:s3/bucketPolicy:BucketPolicy",
+        passes={"policy": _policy(Principal={"AWS": "arn:aws:iam::222222222222:root"})},
+        fails=(),
+        unknown="policy",
+        needs_no_value=True,
+        accounts=(),
+    ),
+    Case(
         policy="iam-trust-bounded",
         type=ROLE,
         passes={"assumeRolePolicy": _trust(_OIDC, StringEquals={**_SUB, **_AUD})},

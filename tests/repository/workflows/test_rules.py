@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bootstrap import github
 from spec import stack_names
+from spec.names import cluster_name, runner_project
 from spec.settings import load_stack_file
 from tests.repository.workflows import workflow_files as files
 from tests.repository.workflows.workflow_files import Document, Step
@@ -282,13 +283,19 @@ def test_the_matrix_has_every_stack() -> None:
     [
         ("preview", "preview", "matrix.stack"),
         ("drift", "look", "matrix.stack"),
+        ("deploy-stack", "plan", "inputs.stack"),
         ("deploy-stack", "up", "inputs.stack"),
         ("destroy", "destroy", "inputs.stack"),
     ],
 )
 def test_each_stack_can_have_a_runner_of_its_own(workflow: str, job: str, stack: str) -> None:
     # A variable of the environment would be read too late: GitHub knows it only once a runner has the job.
-    wanted = f"${{{{ fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"
+    project = runner_project(cluster_name("{0}"))
+    label = f"format('codebuild-{project}-{{1}}-{{2}}', {stack}, github.run_id, github.run_attempt)"
+    in_vpc = f"contains(fromJSON(vars.VPC_RUNNERS || '[]'), {stack}) && {label} || "
+    if workflow == "destroy":  # a runner in the VPC would take itself away, and its interface keeps the VPC
+        in_vpc = ""
+    wanted = f"${{{{ {in_vpc}fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"
     assert files.load(workflow)["jobs"][job]["runs-on"] == wanted
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -37,6 +37,8 @@ class Step:
     job: str
     content: Document
     of_the_job: Document = field(default_factory=dict)
+    copies: tuple[Step, ...] = ()
+    """Other steps that have the same script, and are said the same variables."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -74,3 +76,12 @@ def step(workflow: str, job: str, name: str) -> Step:
     """The step of that name."""
     (found,) = [one for one in steps() if (one.workflow, one.job, one.content.get("name")) == (workflow, job, name)]
     return found
+
+
+def distinct(*names: str) -> list[Step]:
+    """The steps of these names, `WORKFLOW/JOB/NAME`; those that are the same script with the same variables are one."""
+    alike: dict[tuple[Any, ...], list[Step]] = {}
+    for name in names:
+        found = step(*name.split("/", 2))
+        alike.setdefault((found.script, *sorted(found.environment.items())), []).append(found)
+    return [replace(first, copies=tuple(others)) for first, *others in alike.values()]

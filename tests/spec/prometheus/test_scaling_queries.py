@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spec.scaling.signal import BUSY, PENDING, Signal, signals
+from spec.scaling.signal import ANSWERED, BUSY, PENDING, Signal, signals
 from tests.spec.prometheus import promtool as tool
 from tests.spec.prometheus.stacks import SERVING, rule_groups, settings
 
@@ -15,6 +15,9 @@ pytestmark = pytest.mark.timeout(1800)
 
 PENDING_OF_CLASSIFY = Signal(PENDING, "classify", 8)
 BUSY_OF_CLASSIFY = Signal(BUSY, "classify", 0.7)
+RATE_OF_CLASSIFY = Signal(ANSWERED, "classify", 10)
+WITH_A_SPARE_POD = Signal(BUSY, "classify", 0.8, spare=1)
+SIGNALS = [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY, RATE_OF_CLASSIFY, WITH_A_SPARE_POD]
 AT = "5m"
 
 Series = list[tuple[str, str]]
@@ -71,6 +74,8 @@ def test_busy_instances_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path
         for entry in counters(pod, infer_us=4 * 15 * 600_000, executions=15, requests=60)
     ]
     answer(promtool, tmp_path, BUSY_OF_CLASSIFY, loaded, 1.2)
+    answer(promtool, tmp_path, WITH_A_SPARE_POD, loaded, 2)
+    answer(promtool, tmp_path, RATE_OF_CLASSIFY, loaded, 8)
 
 
 def test_waiting_requests_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ def test_an_idle_fleet_is_0_and_not_nothing(signal: Signal, promtool: Path, tmp_
     answer(promtool, tmp_path, signal, idle, 0)
 
 
-@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.query)
 def test_a_fleet_that_is_not_scraped_is_nothing_and_not_0(signal: Signal, promtool: Path, tmp_path: Path) -> None:
     """0 would scale a fleet in full work down to its minimum."""
     answer(promtool, tmp_path, signal, [("up{job='other'}", "1x40")], None)
@@ -126,5 +131,6 @@ def test_a_pod_that_has_just_started_takes_nothing_from_the_others(promtool: Pat
 
 
 def test_the_queries_of_a_stack_are_those_that_are_tested() -> None:
-    asked = {signal.query for signal in signals(settings(SERVING)) if signal.model == "classify"}
-    assert asked == {PENDING_OF_CLASSIFY.query, BUSY_OF_CLASSIFY.query}
+    read = settings(SERVING)
+    tested = {PENDING_OF_CLASSIFY.query, (WITH_A_SPARE_POD if read.pod_autoscaler == "keda" else BUSY_OF_CLASSIFY).query}
+    assert {signal.query for signal in signals(read) if signal.model == "classify"} == tested

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
+    ANSWERED,
     BUSY,
     IN_FLIGHT,
     PENDING,
@@ -24,6 +25,7 @@ from spec.scaling.signal import (
 from spec.settings.digest import serving_digest
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
+from twin.replay.hpa import by_average_value
 
 P4D = {"gpu.pools[1].desired": 2}
 
@@ -33,7 +35,7 @@ def targets(changes: dict[str, Any]) -> dict[str, float]:
 
 
 def test_a_model_is_scaled_on_its_queue_and_on_its_instances() -> None:
-    assert targets({}) == {"busy-classify": 0.7, "pending-classify": 8}
+    assert targets({}) == {"busy-classify": 0.8, "pending-classify": 8}
 
 
 def test_the_measured_pod_has_the_target_that_was_measured() -> None:
@@ -44,7 +46,7 @@ def test_the_measured_pod_has_the_target_that_was_measured() -> None:
 def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
     on_gpu = {**CLASSIFY, "device": "gpu", "instances": 2, "gpuMemoryMiB": 900, "maxBatchSize": 16}
     pool = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2}
-    assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 5.6, "pending-classify": 128}
+    assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 6.4, "pending-classify": 128}
 
 
 CHAT = {
@@ -82,14 +84,14 @@ def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]
 
 def test_an_ensemble_is_counted_by_its_steps_alone() -> None:
     serving = {"pipeline": CLASSIFY, "classify": CLASSIFY}
-    assert targets_of_release(serving, ensembles={"pipeline": ["classify"]}) == {"busy-classify": 0.7, "pending-classify": 8}
+    assert targets_of_release(serving, ensembles={"pipeline": ["classify"]}) == {"busy-classify": 0.8, "pending-classify": 8}
     assert len(targets_of_release(serving)) == 4
 
 
 def test_a_model_that_takes_the_gpus_by_itself_is_there_once_for_a_pod() -> None:
     on_gpu = {**CLASSIFY, "device": "gpu", "gpuMemoryMiB": 900}
-    assert targets_of_release({"classify": on_gpu}, selfPlaced=["classify"]) == {"busy-classify": 0.7, "pending-classify": 8}
-    assert targets_of_release({"classify": on_gpu}) == {"busy-classify": 2.8, "pending-classify": 32}
+    assert targets_of_release({"classify": on_gpu}, selfPlaced=["classify"]) == {"busy-classify": 0.8, "pending-classify": 8}
+    assert targets_of_release({"classify": on_gpu}) == {"busy-classify": 3.2, "pending-classify": 32}
 
 
 @pytest.mark.parametrize(
@@ -107,18 +109,32 @@ def test_as_many_wait_as_a_batch_holds_by_the_stack_or_else_by_the_config(
 
 def test_a_stack_can_give_either_target_of_a_model_itself() -> None:
     given_ = {"autoscaling": scaling(targets={"classify": {"pending": 3}})}
-    assert targets(given_) == {"busy-classify": 0.7, "pending-classify": 3}
+    assert targets(given_) == {"busy-classify": 0.8, "pending-classify": 3}
     given_ = {"autoscaling": scaling(targets={"classify": {"busy": 0.5}})}
     assert targets(given_) == {"busy-classify": 0.5, "pending-classify": 8}
+
+
+def test_a_rate_takes_the_place_of_the_derived_instances() -> None:
+    read = settings({**SCALED, "autoscaling": scaling(targets={"classify": {"rate": 64}})})
+    assert [(one.name, one.target, one.spare) for one in signals(read)] == [
+        ("pending-classify", 8, 0),
+        ("rate-classify", 64, 1),
+    ]
+    assert signals(read)[1].query == (
+        'sum(pod_model:triton_answered_requests:rate1m{namespace="triton",model="classify"}) + 64'
+    )
+    assert recordings(read) == (*RECORDINGS, ANSWERED)
+    both = {"autoscaling": scaling(targets={"classify": {"rate": 64, "busy": 0.9}})}
+    assert targets(both) == {"pending-classify": 8, "busy-classify": 0.9, "rate-classify": 64}
 
 
 def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() -> None:
     serving = {"embed.v2": CLASSIFY, "classify": {**CLASSIFY, "instances": 2}}
     assert targets({"models.serving": serving}) == {
         "pending-classify": 16,
-        "busy-classify": 1.4,
+        "busy-classify": 1.6,
         "pending-embed.v2": 8,
-        "busy-embed.v2": 0.7,
+        "busy-embed.v2": 0.8,
     }
 
 
@@ -130,7 +146,7 @@ def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
 
 
 def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
-    assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment"]
+    assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment", "spare"]
     signal = Signal(BUSY, "classify", 0.7)
     assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
     assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"
@@ -159,6 +175,35 @@ def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
     }
 
 
+SPARE = Signal(BUSY, "classify", 0.8, spare=2)
+
+
+def test_a_spare_pod_is_added_to_what_the_busy_instances_ask_for() -> None:
+    metadata = SPARE.keda_trigger("http://p:9090")["metadata"]
+    query = 'sum(pod_model:triton_busy_instances:rate1m{namespace="triton",model="classify"}) + 1.6'
+    assert (metadata["query"], metadata["threshold"], "activationThreshold" in metadata) == (query, "0.8", False)
+    assert [by_average_value(busy + SPARE.added, SPARE.target, 1) for busy in (0, 0.8, 2)] == [2, 3, 5]
+
+
+def test_a_spare_pod_keeps_no_pod_of_a_fleet_that_may_have_none() -> None:
+    metadata = SPARE.keda_trigger("http://p:9090", to_zero=True)["metadata"]
+    assert (metadata["query"].rpartition(" + ")[2], metadata["activationThreshold"]) == ("1.6", "1.6")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"busy-classify": (0.8, 1), "pending-classify": (8, 0)}),
+        ({"autoscaling": scaling(sparePods=0)}, {"busy-classify": (0.7, 0), "pending-classify": (8, 0)}),
+        ({"autoscaling": scaling(sparePods=1)}, {"busy-classify": (0.8, 1), "pending-classify": (8, 0)}),
+        ({"triton.autoscaler": "hpa"}, {"busy-classify": (0.7, 0), "pending-classify": (8, 0)}),
+    ],
+)
+def test_instances_may_be_busier_where_there_is_a_spare_pod(changes: dict[str, Any], expected: Any) -> None:
+    found = signals(settings({**SCALED, **changes}))
+    assert {signal.name: (signal.target, signal.spare) for signal in found} == expected
+
+
 def test_an_autoscaler_asks_for_the_same_number_of_the_same_model() -> None:
     assert Signal(BUSY, "classify", 0.7).pods_metric() == {
         "type": "Pods",
@@ -176,5 +221,5 @@ def test_quantities(value: float, text: str) -> None:
 
 @given(st.integers(1, 64), st.integers(1, 4096))
 def test_targets_grow_with_what_a_pod_holds_and_never_ask_for_more_than_it_has(instances: int, batch: int) -> None:
-    assert 0 < busy_target(instances) < instances
+    assert 0 < busy_target(instances) < busy_target(instances, 1) < instances
     assert pending_target(batch, instances) == instances * batch

@@ -217,6 +217,31 @@ def test_storage_queue_and_logs_are_exact() -> None:
         assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count + containers) * Decimal("0.50")
 
 
+def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:
+    connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+
+    def more(sections: dict[str, Any]) -> None:
+        sections["cluster"]["apiAccess"] = {"runner": {"repository": "example/platform", "connectionArn": connection}}
+
+    note = "not in it: the runner in the VPC, which CodeBuild charges by the minute of a job"
+    assert note in estimate(stack("prod", more), prices(), TODAY).notes
+    assert note not in estimate(stack("prod"), prices(), TODAY).notes
+
+
+def test_container_insights_is_paid_by_nodes() -> None:
+    """dev: 2 of at most 3 system nodes, and those of its pool; 44 million observations a month each."""
+
+    def more(sections: dict[str, Any]) -> None:
+        sections["logs"] = {"containers": {"retentionDays": 30}, "containerInsights": {"retentionDays": 7}}
+
+    found = estimate(stack("dev", more), prices(insights_million_observations="0.21"), TODAY)
+    (item,) = [item for item in found.items if item.what == "Container Insights"]
+    (flows,) = [item for item in found.items if item.what == "flow logs: taken in"]
+    assert item.cost == flows.cost * (44 * Decimal("0.21"))  # a GB of flow logs a node, at a price of 1
+    assert item.cost.min >= 2 * 44 * Decimal("0.21")
+    assert "assumed: 1,000 observations of Container Insights a minute for each node with its pods" in found.notes
+
+
 def test_containers_logs_are_what_the_stack_assumes() -> None:
     def more(sections: dict[str, Any]) -> None:
         sections["logs"] = {"containers": {"retentionDays": 365, "gbPerDay": 12}}

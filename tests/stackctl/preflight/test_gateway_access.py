@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import pytest
 
+from stackctl.account import public_dns
 from stackctl.preflight.checks import client_keys, domain
 from stackctl.preflight.checks.check import Status, Subject
 
@@ -19,6 +25,55 @@ FREE = f"{NAME} can be a name in example.com"
 SEEN = f"{FREE}, which is public: its private addresses are told to whoever asks DNS"
 OUTSIDE = "is private, and ACM asks DNS from outside"
 BALANCER = "k8s-a-b.elb.us-west-2.amazonaws.com"
+
+
+NO_SUCH_NAME, REFUSED = 3, 5
+
+
+@dataclass
+class PublicDns:
+    """A resolver that answers over HTTP, from what a zone is delegated to; by default to what moto says of it."""
+
+    servers: Callable[[str], list[str]]
+    status: int = 0
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def answer(self, query: str) -> dict[str, Any]:
+        ((name,), (kind,)) = (parse_qs(query)[key] for key in ("name", "type"))
+        self.asked.append((name, kind))
+        found = [] if self.status else [{"name": f"{name}.", "type": 2, "data": f"{one}."} for one in self.servers(name)]
+        return {"Status": self.status, **({"Answer": found} if found else {})}
+
+
+def of_the_newest_zone(name: str) -> list[str]:
+    route53 = boto3.client("route53")
+    public = [one for one in route53.list_hosted_zones()["HostedZones"] if not one["Config"]["PrivateZone"]]
+    assert {one["Name"] for one in public} == {f"{name}."}
+    return list(route53.get_hosted_zone(Id=public[-1]["Id"])["DelegationSet"]["NameServers"])
+
+
+@pytest.fixture(autouse=True)
+def dns(monkeypatch: pytest.MonkeyPatch, account: str) -> Iterator[PublicDns]:
+    """Public DNS."""
+    there = PublicDns(of_the_newest_zone)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(there.answer(urlsplit(self.path).query)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    monkeypatch.setattr(public_dns, "RESOLVER", f"http://127.0.0.1:{server.server_address[1]}/resolve")
+    yield there
+    server.shutdown()
+    server.server_close()
 
 
 def zone(*records: tuple[str, str, str], private: bool = False) -> str:
@@ -105,6 +160,54 @@ def test_the_public_zone_is_looked_at_too(subject: Callable[..., Subject]) -> No
     assert found == (Status.FAIL, "the CAA records of example.com let letsencrypt.org make certificates, and not Amazon")
     (found,) = asked(subject, zone(), zone())
     assert found[1] == "the zone example.com of hostedZoneId is public too, and DNS asks one public zone for a name"
+
+
+def found_of(subject: Callable[..., Subject], id: str, **keys: Any) -> list[domain.Finding]:
+    gateway = {**GATEWAY, "domain": {"name": NAME, "hostedZoneId": id}, **keys}
+    return list(domain.check(subject({"gateway": gateway})))[1:]
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        ([], "is delegated to nobody"),
+        (["ns1.registrar.example", "NS0.registrar.example"], "is delegated to ns0.registrar.example, ns1.registrar.example"),
+    ],
+)
+def test_a_zone_that_dns_does_not_ask_is_a_warning_with_the_name_servers_to_enter(
+    subject: Callable[..., Subject], dns: PublicDns, servers: list[str], said: str
+) -> None:
+    there = zone()
+    own = ", ".join(sorted(of_the_newest_zone("example.com")))
+    dns.servers = lambda name: servers
+    (found,) = found_of(subject, there)
+    assert found == domain.warn(
+        f"example.com {said} in public DNS, and not to the hosted zone {there}; nobody outside finds a name in it, and a "
+        "certificate of ACM for one is never issued",
+        f"enter these name servers for example.com at its registrar, or as its NS record in the zone above it: {own}",
+    )
+    assert dns.asked == [("example.com", "NS")]
+
+
+def test_a_domain_that_nobody_has_is_delegated_to_nobody(subject: Callable[..., Subject], dns: PublicDns) -> None:
+    dns.status = NO_SUCH_NAME
+    (found,) = found_of(subject, zone())
+    assert (found.status, found.message.partition(" in ")[0]) == (Status.WARN, "example.com is delegated to nobody")
+
+
+def test_public_dns_that_does_not_tell_is_no_mistake(subject: Callable[..., Subject], dns: PublicDns) -> None:
+    dns.status = REFUSED
+    (found,) = found_of(subject, zone())
+    assert (found.status, found.message) == (
+        Status.UNKNOWN,
+        "public DNS did not tell who answers for example.com (its answer about example.com has the code 5)",
+    )
+    assert found.remedy.startswith("`dig NS example.com` should name ns-")
+
+
+def test_a_private_zone_is_delegated_to_nobody_and_need_not_be(subject: Callable[..., Subject], dns: PublicDns) -> None:
+    assert found_of(subject, zone(private=True), certificateArn=CERTIFICATE) == []
+    assert dns.asked == []
 
 
 def test_each_client_needs_keys_before_the_gateway_gets_any(subject: Callable[..., Subject]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stackctl.review import document, markdown, refusals
+from spec import versions
+from stackctl.review import document, markdown, refusals, sections
 from stackctl.review.plan import ABSENT, WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Report
 from tests.golden import Golden
@@ -173,6 +174,21 @@ def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:
     ) in text
 
 
+def test_a_chart_that_ones_own_registry_did_not_give_is_told_apart_from_the_network() -> None:
+    own = "oci://123456789012.dkr.ecr.us-west-2.amazonaws.com/charts/keda"
+    errors = (f'failed to download "{own}" at version "2.20.1"',)
+    text = document.render([replace(scenarios.nothing(), plan=Plan((), errors=errors))], title="t", name="n")
+    assert (
+        f"#### The preview failed\n\nYour own registry (`charts.registry`) did not give `{own}`: it lacks the chart in that "
+        "version (docs/chart-registry.md fills it), or the runner is not logged in to it, or does not reach it. "
+        f"`helm pull {own} --version VERSION`, run there, says which.\n\n```text\nfailed to download"
+    ) in text
+    assert "HTTPS_PROXY" not in text
+    pins = [pin for pin in vars(versions).values() if isinstance(pin, versions.ChartPin)]
+    public = {f"{pin.repository}/" for pin in pins if pin.repository.startswith("oci://")}
+    assert set(sections.PUBLIC_REGISTRIES) == public
+
+
 def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement() -> None:
     keys = Change("encryptionConfig.provider.keyArn", "arn:old", "arn:new")
     subnets = Change("vpcConfig.subnetIds[0]", "subnet-1", "subnet-2")
@@ -183,6 +199,22 @@ def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement
     assert above.count("the provider does nothing here") == 0
     assert below.count("the provider does nothing here: a cluster keeps the key of its secrets") == 1
     assert above.count("EKS refuses this update, as a cluster stays in the VPC that it was made in") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "replaced"),
+    [
+        ('spec.template.metadata.annotations["karpenter.sh/do-not-disrupt"]', True),
+        ("spec.template", True),
+        ("spec.templates", False),
+        ("spec.replicas", False),
+    ],
+)
+def test_a_change_of_what_pods_are_made_from_says_that_they_are_replaced(path: str, replaced: bool) -> None:
+    step = Step("update", "kubernetes:apps/v1:Deployment", "triton", changed=(Change(path, ABSENT, "true"),))
+    text = document.render([Report("prod", Plan((step,)))], title="t", name="n")
+    said = "its pods are replaced, as what they are made from (`spec.template`) changes"
+    assert (f"- `triton` (`kubernetes:apps/v1:Deployment`): {said}\n" in text) is replaced
 
 
 def test_a_first_key_of_a_cluster_is_carried_out() -> None:

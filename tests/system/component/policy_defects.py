@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,9 @@ _CLUSTER, _TEMPLATE = "cluster-control-plane-eksCluster", "nodes-system-template
 _TRITON, _WORKER = "triton-chart:triton/triton", "workers-chart:triton-worker/triton-worker"
 _OTHERS = {"matchLabels": {"app.kubernetes.io/name": "another"}}
 _DEFAULT_PROVIDER = "default_4_34_2"
+_OTHERS_READ = json.dumps(
+    {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::222222222222:root"}, "Action": "kms:Decrypt", "Resource": "*"}
+)
 _PLAIN_HTTP = {"Bool": {"aws:SecureTransport": "false"}}
 _MODELS = "arn:aws:s3:::triton-models-prod-123456789012-us-west-2"
 
@@ -119,6 +123,9 @@ DEFECTS: Mapping[str, Seeded] = {
     "iam-no-wildcard": Seeded("monitoring-alertmanager-policy", {"policy": _swap("sns:Publish", "sns:*")}),
     "iam-trust-bounded": Seeded(
         "addons-ebs-csi-role", {"assumeRolePolicy": _swap("kubernetes-service-account", "kubernetes-pod-name")}
+    ),
+    "other-accounts-named": Seeded(
+        "models-encryption-key", {"policy": _swap('"Statement": [', f'"Statement": [{_OTHERS_READ}, ')}
     ),
     "iam-no-admin-policy": Seeded(
         "nodes-AmazonEKSWorkerNodePolicy", {"policyArn": _swap("AmazonEKSWorkerNodePolicy", "AdministratorAccess")}

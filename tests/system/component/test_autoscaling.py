@@ -143,6 +143,20 @@ def test_only_cluster_autoscaler_takes_the_size_of_a_group_out_of_this_programs_
     assert ignored == {("scalingConfig.desiredSize",) if nodes == "cluster-autoscaler" else ()}
 
 
+@pytest.mark.parametrize(("pods", "ignored"), [("keda", ("spec.replicas",)), ("hpa", ("spec.replicas",)), ("none", ())])
+def test_a_stack_that_gets_an_autoscaler_keeps_its_pods(
+    programs: Callable[[str, str], Recording], pods: str, ignored: tuple[str, ...]
+) -> None:
+    # Why: tests/system/serving/test_replicas_owner.py
+    (triton,) = (
+        item
+        for item in programs(pods, "none").of_type("kubernetes:apps/v1:Deployment")
+        if item.inputs["metadata"]["name"] == "triton"
+    )
+    assert triton.ignore_changes == ignored
+    assert ("replicas" in triton.inputs["spec"]) == (pods == "none")
+
+
 @pytest.mark.parametrize("nodes", ["karpenter", "cluster-autoscaler"])
 def test_warm_pods_are_of_tritons_size_and_give_way(programs: Callable[[str, str], Recording], nodes: str) -> None:
     recording = programs("keda", nodes)

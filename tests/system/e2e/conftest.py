@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,8 +88,14 @@ class Twin:
 
     def down(self) -> None:
         """`python3 -m twin down`, after which nothing of this twin may be left."""
-        done = self.run("down")
-        assert done.returncode == 0, done.stdout
+        # Into a file and not a pipe: it goes on where pytest does not wait for its end (pytest-xdist gives it 10 s).
+        with tempfile.TemporaryFile("w+") as said:
+            command = [sys.executable, "-m", "twin", "down"]
+            done = subprocess.run(
+                command, cwd=self.checkout, env=self.environment(), stdout=said, stderr=said, timeout=COMMAND_SECONDS
+            )
+            said.seek(0)
+            assert done.returncode == 0, said.read()
         assert processes.marked(self.home) == {}
         assert not self.home.path.exists()
 

@@ -81,6 +81,18 @@ class Gateway:
         series = re.findall(rf"^{metric}{{([^}}]*)}} (\S+)$", self.scrape(), re.MULTILINE)
         return sum(float(value) for labels, value in series if re.search(f'envoy_cluster_name="{clusters}"', labels))
 
+    def answers_itself(self) -> list[bool]:
+        """Return whether Envoy answers without a pod, for each route of MODEL in each Envoy."""
+        found = []
+        for pod in self.envoys():
+            url = f"http://{listens(pod)}:19000/config_dump?resource=dynamic_route_configs"
+            configs = httpx.get(url, trust_env=False).json()["configs"]
+            routes = [route for one in configs for host in one["route_config"]["virtual_hosts"] for route in host["routes"]]
+            ours = [route for route in routes if re.match(f"(http|grpc)route/{TRITON_NAMESPACE}/{MODEL}/", route["name"])]
+            assert {route["name"].partition("/")[0] for route in ours} == {"httproute", "grpcroute"}
+            found += ["direct_response" in route for route in ours]
+        return found
+
     def apply(self, manifest: dict[str, Any]) -> None:
         gateway_objects.apply(self.kube, manifest)
 

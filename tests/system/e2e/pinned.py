@@ -60,7 +60,14 @@ LOCAL_DISK: dict[str, Any] = {
     },
 }
 
+_SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
+_PATIENT: dict[str, Any] = {
+    # A request may wait in the queue while a machine with other work starts servers.
+    "triton-eks:models.serving": {"normalize": _SERVING, "classify": _SERVING},
+}
+
 OLD_KUBERNETES: dict[str, Any] = {
+    **_PATIENT,
     "triton-eks:cluster.version": "1.34",
     "triton-eks:triton.replicas": 2,
     "triton-eks:gpu.pools": [
@@ -76,8 +83,8 @@ OLD_KUBERNETES: dict[str, Any] = {
     ],
 }
 
-_SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
 FLEETS: dict[str, Any] = {
+    **_PATIENT,
     # A node more than pods, for the new one of a rolling update.
     "triton-eks:gpu.pools": [
         {
@@ -91,8 +98,6 @@ FLEETS: dict[str, Any] = {
         }
         for name in ("g5", "g6")
     ],
-    # A request may wait in the queue while a machine with other work starts servers.
-    "triton-eks:models.serving": {"normalize": _SERVING, "classify": _SERVING},
 }
 """For the stack of `make up GATEWAY=1`: nodes of two kinds, for a fleet on each."""
 

@@ -72,6 +72,11 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
 
     plain = own_twin.up()
     assert "python3 -m twin load" not in plain
+    # Set by KEDA before it went: see docs/autoscaling.md#back-to-a-fixed-number.
+    replicas = own_twin.shell(
+        "kubectl get deployments -A -o jsonpath='{range .items[*]}{.metadata.name}={.spec.replicas} {end}'"
+    )
+    assert {"triton=1", "triton-worker=1"} <= set(replicas.stdout.split()), replicas.stdout
     processes.wait_until(lambda: "scaledobject" not in scaled_objects(own_twin), "autoscaling to be gone", 120, poll=2)
     pods_now = own_twin.shell("kubectl get deployments -A -o name").stdout
     assert "keda" not in pods_now and "prometheus" not in pods_now

@@ -93,8 +93,14 @@ class Site:
         """Return what the newest rollout has said until now."""
         return self.log.read_text()
 
-    def until_said(self, what: str) -> None:
-        until(lambda: what in self.said, f"{what!r} to be said", ROLLOUT_SECONDS)
+    def until_said(self, rollout: subprocess.Popen[bytes], what: str) -> None:
+        """Wait for it, and no longer than the rollout lives."""
+
+        def said_or_ended() -> bool:
+            return what in self.said or rollout.poll() is not None
+
+        until(said_or_ended, f"{what!r} to be said", ROLLOUT_SECONDS)
+        assert what in self.said, f"the rollout ended with {rollout.returncode} before it said {what!r}:\n{self.said}"
 
     def clients(self) -> list[Ask]:
         """Four of each protocol, that tell versions apart."""
@@ -188,13 +194,13 @@ def test_a_bad_release_is_taken_back_by_itself(
 def test_a_right_release_gets_copies_then_half_of_the_requests_then_all_and_none_fails(site: Site) -> None:
     release = site.release()
     with load(*site.clients(), rate=12) as account, site.rollout(release, "--mirror 100% --canary 50%,100%") as rollout:
-        site.until_said("gets 50 % of the requests")
+        site.until_said(rollout, "gets 50 % of the requests")
         assert set(account.outcomes) == {OLD}, "an answer of copies is dropped"
         copied = site.gateway.counted("envoy_cluster_upstream_rq_total", COPIES)
         until(lambda: account.outcomes[NEW] > 0, "a request of a client to reach the new release", ROLLOUT_SECONDS)
         age(TOLD_SECONDS)
         half = collections.Counter(account.outcomes)
-        site.until_said("gets 100 % of the requests")
+        site.until_said(rollout, "gets 100 % of the requests")
         half = collections.Counter(account.outcomes) - half
         assert site.weights() == {kind: [("triton-blue", 50), ("triton-green", 50)] for kind in ("http", "grpc")}
     assert rollout.returncode == 0, site.said

@@ -14,6 +14,7 @@ from modelctl.plan_builds.job import Build, job
 from spec.settings.gpu import GpuPool
 from tests.charts import rendering
 from tests.charts.test_extension_points import EVERYTHING
+from tests.charts.test_fetched_release import following
 from tests.spec.stack_config import DIGEST, ECR, settings
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
@@ -57,6 +58,16 @@ def test_the_pod_with_all_that_can_be_added_is_admitted(client: KubeClient) -> N
     assert config["data"] == {"mine": "1"}
     deployment = client.create("/apis/apps/v1/namespaces/triton/deployments", rendering.only(objects, "Deployment"))
     assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "vision"
+
+
+def test_the_pod_whose_sidecar_fetches_releases_is_admitted(client: KubeClient) -> None:
+    template = rendering.deployment(following(), environment="prod")["spec"]["template"]
+    made = client.create("/api/v1/namespaces/triton/pods?fieldValidation=Strict", _pod("following", template["spec"]))
+    assert [(one["name"], one.get("restartPolicy")) for one in made["spec"]["initContainers"]] == [
+        ("fetch", None),
+        ("follow", "Always"),
+    ]
+    assert made["status"]["qosClass"] == "Guaranteed"
 
 
 def test_what_the_chart_refuses_the_namespace_would_refuse_too(client: KubeClient) -> None:

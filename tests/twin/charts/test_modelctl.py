@@ -1,4 +1,4 @@
-"""The program that the twin makes of a container that fetches a release."""
+"""The program that the twin makes of containers that fetch releases."""
 
 import sys
 
@@ -13,9 +13,10 @@ from twin.pods.pod_spec import SpecError
 FETCH = ["python", "-m", "modelctl", "fetch", "3f2a9c1b7d04", "--bucket=models", "--to=/volumes/models"]
 
 
-def test_it_is_modelctl_of_this_checkout() -> None:
-    started = MODELCTL.command(launch(*FETCH, "--endpoint-url=http://127.0.0.1:5000", AWS_REGION="us-west-2"))
-    assert started.argv == (sys.executable, *FETCH[1:], "--endpoint-url=http://127.0.0.1:5000")
+@pytest.mark.parametrize("words", [FETCH, [*FETCH[:3], "follow", "--bucket=models", "--to=/volumes/models"]])
+def test_it_is_modelctl_of_this_checkout(words: list[str]) -> None:
+    started = MODELCTL.command(launch(*words, "--endpoint-url=http://127.0.0.1:5000", AWS_REGION="us-west-2"))
+    assert started.argv == (sys.executable, *words[1:], "--endpoint-url=http://127.0.0.1:5000")
     assert started.env["PYTHONPATH"] == str(REPOSITORY)
     assert started.env["AWS_REGION"] == "us-west-2"
 

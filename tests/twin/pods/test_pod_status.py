@@ -102,6 +102,23 @@ def test_a_pod_is_initialized_when_its_init_containers_succeeded() -> None:
         ]
 
 
+def test_a_sidecar_is_waited_for_and_keeps_the_pod_unready_while_it_does_not_run() -> None:
+    one = pod()
+    one["spec"]["initContainers"] = [{"name": "beside", "image": "image", "restartPolicy": "Always"}]
+    beside = ContainerStatus("beside", "image")
+    found = {}
+    for moment in ("created", "running", "crashed"):
+        if moment == "running":
+            beside.state, beside.started, beside.ready = RUNNING, True, True
+        if moment == "crashed":
+            beside.last_state, beside.state = terminated(1, "Error", AT), waiting("CrashLoopBackOff")
+            beside.started = beside.ready = False
+        status = pod_status(one, [container(RUNNING, ready=True)], "10.244.200.2", AT, [beside])
+        found[moment] = (conditions(status)["Initialized"], conditions(status)["Ready"])
+        assert status["initContainerStatuses"] == [beside.to_api()]
+    assert found == {"created": ("False", "False"), "running": ("True", "True"), "crashed": ("True", "False")}
+
+
 def test_a_new_agent_knows_which_init_containers_succeeded() -> None:
     done = init(terminated(0, "Completed", AT))
     known = pod(initContainerStatuses=[done.to_api()])

@@ -19,6 +19,7 @@ from twin.identity.exchange import IdentityExchange
 from twin.pods import pod_worker
 from twin.pods.events import Events
 from twin.pods.pod_process import ContainerProcess
+from twin.pods.pod_status import terminated
 from twin.pods.pod_worker import PodContext, PodWorker
 from twin.pods.program import LocalCommand, PodProgram, PodPrograms
 
@@ -81,8 +82,11 @@ def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) 
     home, given = TwinHome(tmp_path), Given()
     home.pods.mkdir()
     triton = PodProgram("triton", "tritonserver", lambda launch: LocalCommand((), {}))
+    modelctl = PodProgram("modelctl", "modelctl", lambda launch: LocalCommand((), {}), sidecar=True)
     nobody, unheard = cast(IdentityExchange, None), cast(Events, None)
-    shared = PodContext(home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton]), 53)
+    shared = PodContext(
+        home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton, modelctl]), 53
+    )
 
     async def life() -> None:
         worker = PodWorker(api.pod, shared)
@@ -166,6 +170,45 @@ def test_a_container_that_the_runner_failed_to_start_is_taken_up_again(
 
     live(tmp_path, api, act)
     assert runs == ["pod-u-triton"] * 2
+
+
+def test_a_sidecar_runs_before_the_server_and_ends_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    ended: dict[str, asyncio.Event] = {}
+
+    async def run(process: ContainerProcess) -> None:
+        seen.append(f"{process.name.removeprefix('pod-u-')} runs")
+        process.status.started = True
+        if process.name.endswith("fetch"):
+            process.status.state = terminated(0, "Completed", "2026-01-01T00:00:00Z")
+            return
+        await ended.setdefault(process.name, asyncio.Event()).wait()
+
+    async def stop(process: ContainerProcess, grace: float) -> None:
+        seen.append(f"{process.name.removeprefix('pod-u-')} ends")
+        if process.name in ended:
+            ended[process.name].set()
+
+    monkeypatch.setattr(ContainerProcess, "run", run)
+    monkeypatch.setattr(ContainerProcess, "stop", stop)
+    api = Api()
+    image = "nvcr.io/nvidia/tritonserver:1"
+    api.pod["spec"] = {
+        "initContainers": [
+            {"name": "fetch", "image": "mirror/modelctl:1"},
+            {"name": "follow", "image": "mirror/modelctl:1", "restartPolicy": "Always"},
+        ],
+        "containers": [{"name": "triton", "image": image}],
+    }
+
+    async def act(worker: PodWorker) -> None:
+        await until(lambda: "triton runs" in seen, "the server")
+        await end(worker)
+
+    live(tmp_path, api, act)
+    assert seen[:3] == ["fetch runs", "follow runs", "triton runs"]
+    assert seen[-1] == "follow ends"
+    assert seen.index("triton ends") < seen.index("follow ends")
 
 
 def test_a_ready_pod_that_the_node_controller_calls_unready_says_that_it_is_ready(tmp_path: Path) -> None:

@@ -144,3 +144,18 @@ def test_objects_are_lost_by_a_rule_that_is_new_or_shorter_wherever_it_stands(
     lifecycle = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
     step = Step("update", lifecycle, "models", (Change("rules[0]", "(none)", "{…}"),))
     assert one(step, inputs={step.key: ({"rules": before}, {"rules": after})}).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("rules", "effect"),
+    [
+        ([{"id": "all", "expiration": {"days": 30}}], "lost"),
+        ([{"id": "uploads", "abortIncompleteMultipartUpload": {"daysAfterInitiation": 1}}], "none"),
+    ],
+)
+def test_objects_are_lost_by_the_first_rules_of_a_bucket_that_is_there_already(rules: list[Any], effect: str) -> None:
+    step = Step("create", "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration", "models")
+    made = {step.key: ({}, {"bucket": "triton-models", "rules": rules})}
+    bucket = {"bucket": "triton-models"}
+    assert one(step, inputs={**made, f"{BUCKET}::models": (bucket, bucket)}).effect == effect
+    assert one(step, inputs={**made, f"{BUCKET}::models": ({}, bucket)}).effect == "none"

@@ -45,15 +45,33 @@ def test_what_helps_is_told_with_the_fewest_misses_first(capsys: pytest.CaptureF
     assert {"minReplicas": 4} in [one["autoscaling"] for one in found["advice"]]
 
 
-def test_a_figure_is_that_of_a_replay_of_the_file_with_the_line(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
-    (told,) = [one for one in document(capsys, *SLOW)["advice"] if one["autoscaling"] == {"minReplicas": 4}]
-    file = checkout / "stacks/Pulumi.prod.yaml"
-    file.write_text(file.read_text().replace("minReplicas: 3", "minReplicas: 4"))
-    command.replay("prod", "trace.csv", None, SLOW, as_json=True)
-    replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
-    assert [told[key] for key in ("missedShare", "gpuHours", "usd")] == [
-        replayed[key] for key in ("missedShare", "gpuHours", "usd")
-    ]
+def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+    rows = "0,40,filetype\n60,340,filetype\n1200,40,filetype\n3000,40,filetype\n"
+    (checkout / "trace.csv").write_text(f"seconds,requests_per_second,model\n{rows}")
+    told, file = document(capsys, *SLOW), checkout / "stacks/Pulumi.prod.yaml"
+    yaml, text = YAML(), file.read_text()
+    found = {}
+    for one in told["advice"]:
+        stack = yaml.load(text)
+        stack["config"]["triton-eks:autoscaling"].update(YAML(typ="safe").load(advice.pasted(one["autoscaling"])))
+        with file.open("w") as stream:
+            yaml.dump(stack, stream)
+        command.replay("prod", "trace.csv", None, SLOW, as_json=True)
+        replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
+        found[advice.pasted(one["autoscaling"])] = {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")}
+    assert found == {
+        advice.pasted(one["autoscaling"]): {key: one[key] for key in ("missedShare", "gpuHours", "usd")}
+        for one in told["advice"]
+    }
+    assert len(found) > 4
+
+
+def test_a_target_of_requests_is_tried_where_a_pods_are_known() -> None:
+    settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"filetype": {"pending": 2, "busy": 0.9}}}
+    assert {"targets": {"filetype": {"pending": 2, "rate": 64.0}}} in list(
+        advice.changes(settings, section, {"filetype": 80})
+    )
+    assert not [keys for keys in advice.changes(settings, {}, {}) if "rate" in str(keys)]
 
 
 def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +82,7 @@ def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: 
 
 def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:
     settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"text_in_picture": {"pending": 2}}}
-    targets = [keys["targets"] for keys in advice.changes(settings, section) if "targets" in keys]
+    targets = [keys["targets"] for keys in advice.changes(settings, section, {}) if "targets" in keys]
     assert [one["text_in_picture"] for one in targets] == [{"pending": 2, "busy": 1.0}, {"pending": 2, "busy": 1.7}]
     assert targets[0]["filetype"] == {"busy": 0.5}
 

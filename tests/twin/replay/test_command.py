@@ -41,7 +41,7 @@ def test_the_document_has_every_fleet_and_what_it_rests_on(capsys: pytest.Captur
 def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
     before = (checkout / "stacks/Pulumi.prod.yaml").read_text()
     (checkout / "before.yaml").write_text(
-        before.replace("minReplicas: 3", "minReplicas: 2").replace("warmPods: 1", "warmPods: 0")
+        before.replace("minReplicas: 3", "minReplicas: 2\n    sparePods: 0").replace("warmPods: 1", "warmPods: 0")
     )
     printed = document(capsys, "before.yaml")
     assert printed["before"]["triton"]["requests"] == printed["after"]["triton"]["requests"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spec.prometheus.recording import BUSY, PENDING, recording_group
+from spec.prometheus.recording import ANSWERED, BUSY, PENDING, recording_group
 from twin.replay.prometheus import Sample, Target, rate
 
 
@@ -37,6 +37,11 @@ def test_busy_instances_are_executions_times_the_time_of_one() -> None:
     assert loaded.busy(190) is None, "within the window there is one"
 
 
+def test_answered_requests_are_those_of_a_second_in_the_last_minute() -> None:
+    assert target(*((at, 10 * at, at, 1) for at in (100, 115, 130, 145))).answered(150) == pytest.approx(10)
+    assert target((115, 7, 7, 1)).answered(120) is None
+
+
 def test_a_pod_that_is_gone_keeps_its_rate_for_a_while_and_its_queue_not() -> None:
     gone = target((100, 10, 10, 1), (115, 20, 20, 2))
     assert gone.pending(120) == 3
@@ -56,6 +61,7 @@ def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
 
     successes, executions = rate_of("nv_inference_request_success"), rate_of("nv_inference_exec_count")
     executed = f"{successes}\n    - {rate_of('nv_cache_num_hits_per_model')}\n  or {successes}"
+    assert rules[ANSWERED] == successes
     assert rules[PENDING] == f"{by} (nv_inference_pending_request_count{of})"
     assert rules[BUSY] == (
         f"{rate_of('nv_inference_compute_infer_duration_us')} / 1e6\n"

@@ -1,10 +1,14 @@
 """Traces: what a file says for every second, and what is wrong with one."""
 
+import csv
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twin.replay import samples, traces
 from twin.replay.traces import EVERY, MONDAY, TraceUnusable
@@ -42,6 +46,11 @@ def test_series_of_a_range_query_are_added_up_by_model(tmp_path: Path) -> None:
 HEADER = "seconds,requests_per_second\n"
 
 
+def series(values: str, metric: str = "{}") -> str:
+    """Return an answer of Prometheus with one series."""
+    return f'{{"data": {{"resultType": "matrix", "result": [{{"metric": {metric}, "values": {values}}}]}}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -57,7 +66,26 @@ HEADER = "seconds,requests_per_second\n"
         (HEADER + "0,1\n31536000,1\n", "it is 365 days long; give 35 at most"),
         ("seconds,requests_per_second,model\n0,1,\n", "line 2: names no model; name one, or leave the column out"),
         ('{"data": {"resultType": "vector"}}', "is no answer to a range query"),
-        ('{"data": {"resultType": "matrix", "result": [{}]}}', r"data\.result\[0\]: is no series"),
+        (HEADER + "0,1_000\n", "line 2: '1_000' is no rate"),
+        (HEADER + "\u0661,1\n", "line 2: '\u0661' is no number of seconds"),
+        (
+            HEADER + "1767571200,1\n",
+            "line 2: '1767571200' is a moment since 1970; give seconds from the beginning of the trace",
+        ),
+        ("seconds,requests_per_second,model\n0,1, \n", "line 2: names no model"),
+        (HEADER + "0,1\0\n", r":2:4: a NUL character"),
+        ('{"data": {"resultType": "matrix", "result": [{}]}}', r"data\.result\[0\]: has no values of a time and a number"),
+        (series('[["1767571200", "1"]]'), r"data\.result\[0\]\.values\[0\]: 1767571200 is no time in seconds since 1970"),
+        (series('[[1767571200000, "1"]]'), r"values\[0\]: 1767571200000 is no time in seconds since 1970"),
+        (series('[[true, "1"]]'), r"values\[0\]: True is no time"),
+        (series('[[1767571200, "1"], [1767571215, "1_0"]]'), r"values\[1\]: 1_0 is no rate; give 0 to 1,000,000"),
+        (series('["12"]'), r"values\[0\]: is no pair of a time and a number"),
+        (series("[]", '{"model": ["a"]}'), r"data\.result\[0\]\.metric\.model is a list, where text is expected"),
+        (series("5"), r"data\.result\[0\]\.values is a number, where a list is expected"),
+        (
+            json.dumps({"data": {"resultType": "matrix", "result": [{"values": [[0, "600000"]]}] * 2}}),
+            "all series together are more than 1,000,000 requests per second",
+        ),
         ('{"data": {"resultType": "matrix", "result": []}}', "it has no rates"),
         ('{"data": ', "is no JSON|not JSON|line 1"),
     ],
@@ -81,3 +109,37 @@ def test_samples_are_the_same_each_time_and_sized_by_the_peak(name: str) -> None
     assert np.allclose(first.rates["a"], 100 * first.rates["b"])
     assert first.rates["b"].min() >= 0.1 and 0.5 <= first.rates["b"].max() <= 2
     assert (first.slow_pod is not None) == (name == "slow-pod")
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_whatever_a_row_has_is_read_as_every_program_reads_it_or_refused(seconds: str, rate: str) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "trace.csv"
+        with path.open("w", encoding="utf-8", newline="") as opened:
+            csv.writer(opened).writerows([["seconds", "requests_per_second"], [seconds, rate]])
+        try:
+            found = traces.read(path)
+        except TraceUnusable:
+            return
+    assert (seconds + rate).isascii() and "_" not in seconds + rate
+    assert found.begins == traces.MONDAY + float(seconds) and found.rates[None][0] == float(rate)
+
+
+def _answers() -> st.SearchStrategy[object]:
+    values = (
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    )
+    return st.recursive(values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+
+
+@given(st.fixed_dictionaries({"metric": _answers(), "values": _answers() | st.lists(st.tuples(_answers(), _answers()))}))
+def test_whatever_a_series_is_there_is_a_trace_or_a_sentence(one: dict[str, object]) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "trace.json"
+        path.write_text(json.dumps({"data": {"resultType": "matrix", "result": [one]}}), encoding="utf-8")
+        try:
+            traces.read(path)
+        except TraceUnusable as refused:
+            assert (
+                "data.result[0]" in str(refused) or "half of a character" in str(refused) or "has no rates" in str(refused)
+            )

@@ -30,7 +30,16 @@ _NAMES = (
 _VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _CONFLICTS = ("NONE", "OVERWRITE", "PRESERVE")
 # Deployments: without a node to run on they stay DEGRADED and the create fails after its timeout of 20 minutes.
-_NEEDS_NODES = frozenset({"aws-ebs-csi-driver", "aws-efs-csi-driver", "aws-fsx-csi-driver", "coredns", "metrics-server"})
+_NEEDS_NODES = frozenset(
+    {
+        "amazon-cloudwatch-observability",
+        "aws-ebs-csi-driver",
+        "aws-efs-csi-driver",
+        "aws-fsx-csi-driver",
+        "coredns",
+        "metrics-server",
+    }
+)
 _KUBE_PROXY_SKEW = 3  # minors that kube-proxy may be older than the API server
 
 

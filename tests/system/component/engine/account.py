@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from twin.engine import alert_topics
 
 Description = dict[str, Any]
 
+_MANAGED_POLICIES: list[ManagedPolicy] = []
+
 
 @contextmanager
 def fresh_account() -> Iterator[None]:
@@ -26,10 +29,14 @@ def fresh_account() -> Iterator[None]:
     managed_policies: Any = {"iam": {"load_aws_managed_policies": True}}
     read = IAMBackend._init_aws_policies
 
-    # moto makes an IAM for each of AWS's partitions, and all of them anew before it throws them away: of 12 readings of the
-    # policies, at 0.06 s of CPU each, tests use one.
+    # moto makes an IAM for each of AWS's partitions, and all of them anew before it throws them away, and each reads the
+    # policies, at 0.06 s of CPU. Once is enough: what an account changes of a policy is how many roles have it.
     def of_one_partition(backend: IAMBackend) -> list[ManagedPolicy]:
-        return read(backend) if backend.partition == "aws" else []
+        if backend.partition != "aws":
+            return []
+        if not _MANAGED_POLICIES:
+            _MANAGED_POLICIES.extend(read(backend))
+        return [copy.copy(policy) for policy in _MANAGED_POLICIES]
 
     with (
         mock.patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}),

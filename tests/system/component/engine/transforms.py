@@ -24,7 +24,10 @@ def transformed(registration: Registration, callbacks: Iterable[callback_pb2.Cal
             parent=registration.parent,
             properties=to_struct(registration.inputs),
             options=resource_pb2.TransformResourceOptions(
-                protect=registration.protect, depends_on=registration.depends_on, provider=registration.provider
+                protect=registration.protect,
+                depends_on=registration.depends_on,
+                provider=registration.provider,
+                ignore_changes=registration.ignore_changes,
             ),
         )
         with grpc.insecure_channel(callback.target) as channel:
@@ -38,5 +41,6 @@ def transformed(registration: Registration, callbacks: Iterable[callback_pb2.Cal
             inputs=dict(unwrap(from_struct(response.properties)).value),
             protect=response.options.protect,
             depends_on=tuple(sorted(response.options.depends_on)),
+            ignore_changes=tuple(response.options.ignore_changes),
         )
     return registration

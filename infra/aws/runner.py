@@ -1,0 +1,186 @@
+"""A runner of GitHub's jobs inside of the VPC: a project of CodeBuild, which reaches a private API server."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.account import Account
+from infra.aws.cluster_access import ClusterAccess
+from spec.iam_policy import allow, document, service_trust
+from spec.names import runner_log_group, runner_project
+from spec.settings.api_access import Runner
+
+_IMAGE = "aws/codebuild/standard:7.0"
+"""Ubuntu 22.04: https://docs.aws.amazon.com/codebuild/latest/userguide/ec2-compute-images.html."""
+_LONGEST_JOB_MINUTES = 120
+_HTTPS = 443
+
+
+class GithubRunner(pulumi.ComponentResource):
+    """The project, started by GitHub for each job that asks for it, and ended with the job.
+
+    Its role makes network interfaces in the private subnets, writes its log, and asks for the repository. It may not deploy:
+    a job takes the role of the workflows, as on GitHub's own runners.
+    https://docs.aws.amazon.com/codebuild/latest/userguide/action-runner-overview.html
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        runner: Runner,
+        *,
+        kms_key_arn: pulumi.Input[str],
+        retention_days: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("triton:runner:GithubRunner", name, None, opts)
+        stack, child = cluster.stack, pulumi.ResourceOptions(parent=self)
+        project_name, group_name = runner_project(cluster.known_name), runner_log_group(cluster.known_name)
+        log_group = aws.cloudwatch.LogGroup(
+            f"{name}-log-group",
+            name=group_name,
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+            tags=stack.named(group_name),
+            opts=child,
+        )
+        group = aws.ec2.SecurityGroup(
+            f"{name}-security-group",
+            vpc_id=cluster.vpc_id,
+            description="Jobs of GitHub in the VPC",
+            tags=stack.named(project_name),
+            opts=child,
+        )
+        ways = [
+            aws.vpc.SecurityGroupEgressRule(
+                f"{name}-out",
+                security_group_id=group.id,
+                description="GitHub, registries and AWS",
+                ip_protocol="tcp",
+                from_port=_HTTPS,
+                to_port=_HTTPS,
+                cidr_ipv4="0.0.0.0/0",
+                tags=stack.tags,
+                opts=child,
+            ),
+            aws.vpc.SecurityGroupIngressRule(
+                f"{name}-to-api",
+                security_group_id=cluster.security_group_id,
+                description="Kubernetes API, from the runner",
+                ip_protocol="tcp",
+                from_port=_HTTPS,
+                to_port=_HTTPS,
+                referenced_security_group_id=group.id,
+                tags=stack.tags,
+                opts=child,
+            ),
+        ]
+        role = aws.iam.Role(
+            f"{name}-role",
+            description=f"Runner of {stack.cluster_name}",
+            assume_role_policy=service_trust(
+                "codebuild.amazonaws.com",
+                source_account=stack.account.id,
+                source_arn=stack.account.arn("codebuild", f"project/{project_name}"),
+            ),
+            tags=stack.named(project_name),
+            opts=child,
+        )
+        subnets = list(cluster.node_subnet_ids.values())
+        granted = aws.iam.RolePolicy(
+            f"{name}-policy",
+            role=role.name,
+            policy=pulumi.Output.all(*subnets).apply(
+                lambda ids: policy(stack.account, [str(id) for id in ids], group_name, runner.connection_arn)
+            ),
+            opts=child,
+        )
+        project = aws.codebuild.Project(
+            f"{name}-project",
+            name=project_name,
+            description=f"Jobs of {runner.repository} that reach {stack.cluster_name}",
+            service_role=role.arn,
+            build_timeout=_LONGEST_JOB_MINUTES,
+            artifacts=aws.codebuild.ProjectArtifactsArgs(type="NO_ARTIFACTS"),
+            environment=aws.codebuild.ProjectEnvironmentArgs(
+                compute_type="BUILD_GENERAL1_MEDIUM", image=_IMAGE, type="LINUX_CONTAINER"
+            ),
+            logs_config=aws.codebuild.ProjectLogsConfigArgs(
+                cloudwatch_logs=aws.codebuild.ProjectLogsConfigCloudwatchLogsArgs(
+                    group_name=log_group.name, status="ENABLED"
+                )
+            ),
+            source=aws.codebuild.ProjectSourceArgs(
+                type="GITHUB",
+                location=f"https://github.com/{runner.repository}.git",
+                auth=aws.codebuild.ProjectSourceAuthArgs(type="CODECONNECTIONS", resource=runner.connection_arn),
+            ),
+            vpc_config=aws.codebuild.ProjectVpcConfigArgs(
+                vpc_id=cluster.vpc_id, subnets=subnets, security_group_ids=[group.id]
+            ),
+            tags=stack.tags,
+            # CodeBuild tries the role's rights in the VPC when the project is made.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[granted, *ways]),
+        )
+        aws.codebuild.Webhook(
+            f"{name}-webhook",
+            project_name=project.name,
+            filter_groups=[
+                aws.codebuild.WebhookFilterGroupArgs(
+                    filters=[aws.codebuild.WebhookFilterGroupFilterArgs(type="EVENT", pattern="WORKFLOW_JOB_QUEUED")]
+                )
+            ],
+            opts=child,
+        )
+        self.register_outputs({})
+
+
+def policy(account: Account, subnet_ids: list[str], log_group: str, connection_arn: str) -> str:
+    """Return what CodeBuild itself does for a job, as JSON text.
+
+    https://docs.aws.amazon.com/codebuild/latest/userguide/auth-and-access-control-iam-identity-based-access-control.html
+    """
+    interfaces, subnets = (
+        account.arn("ec2", "network-interface/*"),
+        [account.arn("ec2", f"subnet/{id}") for id in subnet_ids],
+    )
+    return document(
+        allow(
+            ["logs:CreateLogStream", "logs:PutLogEvents"],
+            [f"{account.arn('logs', f'log-group:{log_group}')}:*"],
+            sid="WriteLog",
+        ),
+        allow(
+            [
+                "ec2:DescribeDhcpOptions",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcs",
+            ],
+            ["*"],
+            sid="SeeTheVpc",
+        ),
+        allow(
+            ["ec2:CreateNetworkInterface"],
+            [interfaces, account.arn("ec2", "security-group/*"), *subnets],
+            sid="BeInTheVpc",
+        ),
+        allow(["ec2:DeleteNetworkInterface"], [interfaces], sid="LeaveTheVpc"),
+        allow(
+            ["ec2:CreateNetworkInterfacePermission"],
+            [interfaces],
+            sid="UseInterfaces",
+            condition={
+                "StringEquals": {"ec2:AuthorizedService": "codebuild.amazonaws.com"},
+                "ArnEquals": {"ec2:Subnet": subnets},
+            },
+        ),
+        allow(
+            ["codeconnections:GetConnection", "codeconnections:GetConnectionToken"],
+            [connection_arn],
+            sid="AskForTheRepository",
+        ),
+    )

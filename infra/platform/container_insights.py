@@ -1,0 +1,114 @@
+"""CloudWatch Container Insights: EKS's add-on, which measures nodes, pods and containers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from infra.aws.keys import EncryptionKey
+from spec.iam_policy import allow, document
+from spec.names import INSIGHTS_AGENT, insights_log_group
+from spec.settings import Settings
+
+ADDON = "amazon-cloudwatch-observability"
+CONFIGURATION: dict[str, Any] = {
+    # In place of the add-on's own, which traces applications too.
+    "agent": {
+        "config": {
+            "logs": {
+                "metrics_collected": {
+                    "kubernetes": {"enhanced_container_insights": True, "accelerated_compute_metrics": False},
+                }
+            }
+        }
+    },
+    # Of logs.containers; a second one would send each line again.
+    "containerLogs": {"enabled": False},
+    # That of GPUs is monitoring's; a GPU's counters are read by one program at a time.
+    "dcgmExporter": {"enabled": False},
+    "neuronMonitor": {"enabled": False},
+}
+
+
+class ContainerInsights(pulumi.ComponentResource):
+    """The add-on, the log group that its agent writes to, and a role that may write there and do little else.
+
+    Not the policy CloudWatchAgentServerPolicy, with which the agent may make log groups, without a key and a retention.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterAccess,
+        *,
+        retention_days: int,
+        kms_key_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("triton:platform:ContainerInsights", name, None, opts)
+        stack, child = cluster.stack, pulumi.ResourceOptions(parent=self)
+        group_name = insights_log_group(stack.cluster_name)
+        group = aws.cloudwatch.LogGroup(
+            f"{name}-log-group",
+            name=group_name,
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+            tags=stack.named(group_name),
+            opts=child,
+        )
+        role = WorkloadRole(
+            f"{name}-agent",
+            cluster,
+            WorkloadRoleArgs(
+                f"Container Insights of {stack.cluster_name}",
+                INSIGHTS_AGENT,
+                policy=policy(stack.account.arn("logs", f"log-group:{group_name}")),
+                identity="pod-identity",
+            ),
+            opts=child,
+        )
+        aws.eks.Addon(
+            f"{name}-addon",
+            cluster_name=cluster.name,
+            addon_name=ADDON,
+            addon_version=cluster.pins.addons[ADDON],
+            configuration_values=json.dumps(CONFIGURATION, sort_keys=True),
+            pod_identity_associations=[
+                aws.eks.AddonPodIdentityAssociationArgs(service_account=INSIGHTS_AGENT.name, role_arn=role.arn)
+            ],
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            tags=stack.tags,
+            # Where the group is not there yet, the agent would try to make it.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[group]),
+        )
+        self.register_outputs({})
+
+
+def install_container_insights(
+    cluster: ClusterAccess, settings: Settings, key: EncryptionKey | None, *, after: Sequence[pulumi.Resource]
+) -> None:
+    """Install it where the stack asks for it, its events encrypted with the key of the stack's logs."""
+    if settings.logs is None or settings.logs.container_insights is None or key is None:
+        return
+    ContainerInsights(
+        "container-insights",
+        cluster,
+        retention_days=settings.logs.container_insights.retention_days,
+        kms_key_arn=key.arn,
+        opts=pulumi.ResourceOptions(depends_on=list(after)),
+    )
+
+
+def policy(log_group_arn: str) -> str:
+    """Return the right to write events to one log group, and to look at the volumes of nodes, as JSON text."""
+    return document(
+        allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{log_group_arn}:*"], sid="WriteEvents"),
+        allow(["ec2:DescribeTags", "ec2:DescribeVolumes"], ["*"], sid="KnowNodes"),
+    )

@@ -1,0 +1,235 @@
+"""`modelctl follow` on a directory and a bucket in moto: what a server of live/ finds on its disk."""
+
+import hashlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from modelctl.fetch.directory import FetchDirectory
+from modelctl.fetch.follow import Follower
+from modelctl.store.bucket import Store
+from modelctl.store.followed import Followed, FollowedModel, digest
+from modelctl.store.journal import Change, Journal, Phase, Rollout
+from modelctl.store.live import LiveRepository
+from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
+from spec.failure import Failure
+from tests.command import run
+from tests.modelctl.conftest import BUCKET
+from tests.modelctl.fetch.releases import sentence
+
+STARTED = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def put(store: Store, versions: dict[str, int], weights: bytes = b"weights" * 500) -> str:
+    """A release of these models; `labels.txt` is shared by the versions of each, `same.bin` is alike in all releases."""
+    content = {}
+    for model, version in versions.items():
+        content |= {
+            f"{model}/{version}/model.bin": f"{model} {version} ".encode() + weights,
+            f"{model}/{version}/same.bin": b"same" * 1000,
+            f"{model}/labels.txt": b"one\ntwo\n",
+            f"{model}/config.pbtxt": b"",
+            f"{model}/configs/prod.pbtxt": b"",
+        }
+    entries = {key: ObjectEntry(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data)) for key, data in content.items()}
+    models = {model: ModelEntry(version=version, backend="python") for model, version in versions.items()}
+    manifest = Manifest.of(entries, models, STARTED)
+    for key, data in content.items():
+        store.client.put_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/{key}", Body=data)
+    store.write_manifest(manifest)
+    return manifest.id
+
+
+class Site:
+    """live/ of the bucket, and a follower of it."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self.live = LiveRepository(store)
+        self.root = root
+        self.said: list[str] = []
+        self.directory = FetchDirectory(root)
+        self.follower = Follower(store, self.directory, None, self.said.append)
+
+    def write(self, serving: str | None, rollout: Rollout | None = None, **versions: list[int]) -> dict[str, str]:
+        """Write what a rollout would: its journal, and the configs of models with these versions."""
+        _, tag = self.live.read_journal()
+        self.live.write_journal(Journal(serving=serving, rollout=rollout), tag)
+        texts = {model: config(*numbers) for model, numbers in versions.items()}
+        for model, text in texts.items():
+            self.live.write_config(model, text)
+        return texts
+
+    def look(self) -> Followed:
+        with self.directory.locked(self.said.append):
+            self.follower._look()
+        return self.follower.state()
+
+    def shown(self) -> list[str]:
+        """Every file that a server finds below `current`."""
+        found = [
+            Path(at, name).relative_to(self.root / "current")
+            for at, _, names in os.walk(self.root / "current/", followlinks=True)
+            for name in names
+        ]
+        return sorted(map(str, found))
+
+
+@pytest.fixture
+def site(store: Store, tmp_path: Path) -> Site:
+    return Site(store, tmp_path / "disk")
+
+
+def config(*versions: int) -> str:
+    return f"version_policy {{ specific {{ {' '.join(f'versions: {v}' for v in versions)} }} }}\n"
+
+
+def rollout(release: str, phase: Phase = Phase.COPY, **options: object) -> Rollout:
+    changes = (Change(model="a", old=1, new=2),)
+    return Rollout(release=release, phase=phase, changes=changes, started=STARTED).model_copy(update=options)
+
+
+FIRST = ["a/1/model.bin", "a/1/same.bin", "a/config.pbtxt", "a/labels.txt"]
+BOTH = ["a/1/model.bin", "a/1/same.bin", "a/2/model.bin", "a/2/same.bin", "a/config.pbtxt", "a/labels.txt"]
+SECOND = ["a/2/model.bin", "a/2/same.bin", "a/config.pbtxt", "a/labels.txt"]
+
+
+def test_a_rollout_is_followed_from_one_release_to_the_next(site: Site, store: Store) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    texts = site.write(first, a=[1])
+    assert site.look().models == {"a": FollowedModel(versions=(1,), config=digest(texts["a"]))}
+    assert site.shown() == FIRST
+    server = (site.root / "current/a/1/model.bin").open("rb")
+
+    texts = site.write(first, rollout(second), a=[1, 2])
+    found = site.look()
+    assert found.models == {"a": FollowedModel(versions=(1, 2), config=digest(texts["a"]))}
+    assert found.problem is None
+    assert site.shown() == BOTH
+    assert (site.root / "current/a/config.pbtxt").read_text() == texts["a"]
+
+    texts = site.write(first, rollout(second, Phase.SETTLE), a=[2])
+    site.look()
+    assert site.shown() == BOTH, "the first version may be loaded still"
+    assert (site.root / "current/a/config.pbtxt").read_text() == texts["a"]
+
+    site.write(second, a=[2])
+    assert site.look().models["a"].versions == (2,)
+    assert site.shown() == SECOND
+    assert [path.name for path in (site.root / "releases").iterdir()] == [second]
+    assert [path.name for path in (site.root / "live").iterdir()] == [(site.root / "current").readlink().name]
+    assert server.read().startswith(b"a 1 ")
+
+
+def test_files_that_the_release_before_has_are_not_fetched_again(site: Site, store: Store, asked: list[object]) -> None:
+    first, second = put(store, {"a": 1, "b": 1}), put(store, {"a": 2, "b": 1})
+    site.write(first, a=[1], b=[1])
+    site.look()
+    asked.clear()
+    site.write(first, rollout(second), a=[1, 2])
+    site.look()
+    assert {key for key, _, _ in asked} == {"model.bin"}  # type: ignore[misc]
+    same = [(site.root / "releases" / release / "b/1/model.bin").stat().st_ino for release in (first, second)]
+    assert same[0] == same[1]
+
+
+def test_a_wrong_file_shared_with_the_release_before_is_fetched_anew_and_leaves_that_one_alone(
+    site: Site, store: Store
+) -> None:
+    first, second = put(store, {"a": 1, "b": 1}), put(store, {"a": 2, "b": 1})
+    site.write(first, a=[1], b=[1])
+    site.look()
+    shared = site.root / "releases" / first / "b/1/model.bin"
+    damaged = b"?" + shared.read_bytes()[1:]
+    shared.write_bytes(damaged)
+    site.write(first, rollout(second), a=[1, 2])
+    site.look()
+    assert (site.root / "releases" / second / "b/1/model.bin").read_bytes().startswith(b"b 1 ")
+    assert shared.read_bytes() == damaged, "a server may be reading it"
+
+
+def test_a_release_that_cannot_be_had_is_told_and_what_serves_stays(site: Site, store: Store) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"a 2 " + b"WEIGHTS" * 500)
+    site.write(first, a=[1])
+    site.look()
+    site.write(first, rollout(second), a=[1])
+    with pytest.raises(Failure, match=r"a/2/model\.bin"):
+        site.look()
+    assert site.shown() == FIRST
+    assert not list((site.root / ".fetching").glob("*"))
+
+
+def test_one_that_cannot_be_had_is_fetched_again_for_another_rollout_alone(
+    site: Site, store: Store, asked: list[object]
+) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    good = store.client.get_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin")["Body"].read()
+    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"?" + good[1:])
+    site.write(first, rollout(second), a=[1])
+    with pytest.raises(Failure):
+        site.look()
+    asked.clear()
+    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=good)
+    with pytest.raises(Failure):
+        site.look()
+    assert asked == []
+    site.write(first, rollout(second, started=datetime(2026, 7, 2, tzinfo=UTC)), a=[1, 2])
+    site.look()
+    assert site.shown() == BOTH
+
+
+def test_what_is_undone_goes_when_that_has_ended(site: Site, store: Store) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    site.write(first, rollout(second), a=[1, 2])
+    site.look()
+    site.write(first, rollout(second, Phase.UNDO_PODS), a=[1])
+    site.look()
+    assert site.shown() == BOTH, "the second version may be loaded still"
+    site.write(first, a=[1])
+    site.look()
+    assert site.shown() == FIRST
+    assert [path.name for path in (site.root / "releases").iterdir()] == [first]
+
+
+@pytest.mark.parametrize(("versions", "expected"), [([1], FIRST), ([1, 2], BOTH)])
+def test_a_pod_that_starts_amid_an_undoing_has_what_its_configs_name(
+    site: Site, store: Store, versions: list[int], expected: list[str]
+) -> None:
+    first, second = put(store, {"a": 1}), put(store, {"a": 2})
+    site.write(first, rollout(second, Phase.UNDO_PODS), a=versions)
+    with site.directory.locked(site.said.append):
+        site.follower.fill()
+    assert site.shown() == expected
+
+
+def test_nothing_is_asked_of_the_bucket_but_the_journal_while_nothing_changes(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    site.look()
+    monkeypatch.setattr(LiveRepository, "configs", lambda _: pytest.fail("the configs were read again"))
+    site.look()
+
+
+def test_the_command_fills_a_directory_before_a_server_starts(site: Site, store: Store) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    ended = run("modelctl", "follow", "--bucket", BUCKET, "--to", site.root, "--once")
+    assert (ended.exit_code, ended.stdout) == (0, f"{site.root / 'current'}\n"), ended.output
+    assert site.shown() == FIRST
+
+
+def test_without_a_release_in_live_it_says_what_to_do(site: Site) -> None:
+    ended = run("modelctl", "follow", "--bucket", BUCKET, "--to", site.root, "--once")
+    assert sentence(ended, 2) == (f"live/ in s3://{BUCKET} serves no release yet: fill it with `modelctl rollout`")
+    assert not (site.root / "current").exists()
+
+
+def test_what_a_crash_of_the_machine_left_of_a_view_is_made_anew(site: Site, store: Store) -> None:
+    texts = site.write(put(store, {"a": 1}), a=[1])
+    site.look()
+    (site.root / "current/a/config.pbtxt").write_text("")
+    with site.directory.locked(site.said.append):
+        Follower(store, site.directory, None, site.said.append).fill()
+    assert (site.root / "current/a/config.pbtxt").read_text() == texts["a"]

@@ -1,0 +1,143 @@
+"""A runner of GitHub's jobs in the VPC: brought up on moto and taken away, who it lets in, and what its role may do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from spec.settings import load
+from spec.versions import PROJECT
+from tests.bootstrap import aws_calls
+from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.paths import ROOT
+from tests.spec.stack_config import complaints
+from tests.system.component import iam_lint
+from tests.system.component.engine.account import fresh_account, seed_roles, seed_topics
+from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
+from tests.system.component.engine.recording import Recording
+from tests.system.component.engine.stack_run import TODAY, deployed, required_config
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+from twin.identity.authorization import refusals
+
+STACK = "dev"
+CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION}
+PROJECTS = records.path("codebuild-projects")
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A stack with a runner, and the projects of CodeBuild while it was there and after."""
+
+    up: Recording
+    refreshed: Refresh
+    during: list[str]
+    after: list[str]
+
+
+@pytest.fixture(scope="module")
+def lived() -> Lived:
+    config: dict[str, Any] = required_config(ROOT, STACK)
+    cluster = {key: value for key, value in config[f"{PROJECT}:cluster"].items() if key != "publicAccessCidrs"}
+    config[f"{PROJECT}:cluster"] = {**cluster, "endpoint": "private", "apiAccess": {"runner": RUNNER}}
+    with fresh_account():
+        clients = Clients("us-west-2")
+        settings = load(config, STACK, today=TODAY)
+        assert [str(told) for told in settings.warnings if "apiAccess" in str(told)] == []
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_topics(clients, config)
+        up = deployed(settings, config, clients, preview=False)
+        during = [found["name"] for found in records.below(clients, PROJECTS).values()]
+        refreshed = refresh(clients, up)
+        destroy(clients, up)
+        after = [found["name"] for found in records.below(clients, PROJECTS).values()]
+    return Lived(up, refreshed, during, after)
+
+
+def test_the_project_comes_and_goes_with_the_stack_and_does_not_drift(lived: Lived) -> None:
+    assert (lived.during, lived.after) == (["triton-dev-runner"], [])
+    assert (lived.refreshed.outputs, lived.refreshed.inputs) == ([], [])
+
+
+def test_it_is_in_the_private_subnets_and_starts_for_jobs_of_its_repository_alone(lived: Lived) -> None:
+    project = lived.up.one("aws:codebuild/project:Project").checked
+    assert project["source"] == {
+        "type": "GITHUB",
+        "location": "https://github.com/example/platform.git",
+        "auth": {"type": "CODECONNECTIONS", "resource": CONNECTION},
+    }
+    private = lived.up.one("aws:eks/nodeGroup:NodeGroup", "nodes-system-group").checked["subnetIds"]
+    assert sorted(project["vpcConfig"]["subnets"]) == sorted(private)
+    assert "privilegedMode" not in project["environment"]
+    webhook = lived.up.one("aws:codebuild/webhook:Webhook").checked
+    assert webhook["projectName"] == "triton-dev-runner"
+    assert webhook["filterGroups"] == [{"filters": [{"type": "EVENT", "pattern": "WORKFLOW_JOB_QUEUED"}]}]
+
+
+def test_its_group_reaches_the_api_server_and_nothing_reaches_it(lived: Lived) -> None:
+    group = lived.up.one("aws:ec2/securityGroup:SecurityGroup", "runner-security-group")
+    assert lived.up.one("aws:codebuild/project:Project").checked["vpcConfig"]["securityGroupIds"] == [group.id]
+    rules = lived.up.of_type("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule")
+    (to_api,) = [rule.checked for rule in rules if rule.checked.get("referencedSecurityGroupId") == group.id]
+    assert (to_api["ipProtocol"], to_api["fromPort"], to_api["toPort"]) == ("tcp", 443, 443)
+    assert (
+        to_api["securityGroupId"] == lived.up.one("aws:eks/cluster:Cluster").outputs["vpcConfig"]["clusterSecurityGroupId"]
+    )
+    assert [rule.name for rule in rules if rule.checked["securityGroupId"] == group.id] == []
+    assert lived.up.exports["apiReachedBy"] == ["the nodes", "jobs of example/platform on the runner in the VPC"]
+
+
+def test_its_role_is_codebuilds_for_this_project_and_may_not_deploy(lived: Lived) -> None:
+    (trust,) = json.loads(lived.up.one("aws:iam/role:Role", "runner-role").checked["assumeRolePolicy"])["Statement"]
+    assert trust["Principal"] == {"Service": "codebuild.amazonaws.com"}
+    assert trust["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+        "ArnLike": {"aws:SourceArn": "arn:aws:codebuild:us-west-2:123456789012:project/triton-dev-runner"},
+    }
+    policy = lived.up.one("aws:iam/rolePolicy:RolePolicy", "runner-policy").checked["policy"]
+    statements = {one["Sid"]: one for one in json.loads(policy)["Statement"]}
+    assert statements.keys() == {
+        *("WriteLog", "SeeTheVpc", "BeInTheVpc", "LeaveTheVpc", "UseInterfaces", "AskForTheRepository")
+    }
+    assert statements["WriteLog"]["Resource"] == [
+        "arn:aws:logs:us-west-2:123456789012:log-group:/aws/codebuild/triton-dev/runner:*"
+    ]
+    subnets = lived.up.one("aws:codebuild/project:Project").checked["vpcConfig"]["subnets"]
+    assert statements["UseInterfaces"]["Condition"] == {
+        "StringEquals": {"ec2:AuthorizedService": "codebuild.amazonaws.com"},
+        "ArnEquals": {"ec2:Subnet": [f"arn:aws:ec2:us-west-2:123456789012:subnet/{id}" for id in subnets]},
+    }
+    assert statements["AskForTheRepository"]["Resource"] == [CONNECTION]
+    document = iam_lint.Document("runner", "aws:iam/rolePolicy:RolePolicy", tuple(statements.values()))
+    assert [str(finding) for finding in iam_lint.lint(document)] == []
+
+
+def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(lived: Lived) -> None:
+    made = aws_calls.of_recording(lived.up)
+    assert list(refusals(DEPLOY, aws_calls.calls(made))) == []
+    assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
+
+
+def test_without_a_way_to_github_there_is_no_runner() -> None:
+    told = complaints({"cluster.apiAccess": {"runner": RUNNER}, "network.nat": "none", "network.endpoints": "full"})
+    assert (
+        "cluster.apiAccess.runner: reaches GitHub through NAT alone; use network.nat: single, or a runner elsewhere" in told
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"repository": "platform"}, "repository: 'platform' is not a GitHub repository; give one like ORG/REPO"),
+        (
+            {"connectionArn": "example"},
+            "connectionArn: 'example' is not the ARN of a connection; `aws codeconnections list-connections` prints it",
+        ),
+    ],
+)
+def test_a_mistake_is_said_where_it_is(changes: dict[str, str], said: str) -> None:
+    assert complaints({"cluster.apiAccess": {"runner": {**RUNNER, **changes}}}) == [f"cluster.apiAccess.runner.{said}"]

@@ -1,0 +1,66 @@
+"""What clients are told and what Envoy counts while no pod is there, with all that Envoy Gateway makes of our objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE
+from spec.prometheus.gateway import without_a_pod
+from tests.system.e2e.gateway_load import ANSWERED, BODY, infer_path, over_grpc, over_http
+from tests.system.e2e.gateway_twin import Gateway, until
+
+
+def counted(gateway: Gateway) -> float:
+    """What the program's query sums, as it stands in every Envoy: of each listener, before its first request too."""
+    query = re.search(r'\((?P<name>envoy_\w+)\{.*envoy_http_conn_manager_prefix=~"(?P<prefix>[^"]+)"', without_a_pod())
+    assert query is not None
+    series = re.findall(
+        rf'^{query["name"]}{{envoy_http_conn_manager_prefix="({query["prefix"]})"}} (\S+)$', gateway.scrape(), re.MULTILINE
+    )
+    assert len(series) == 2 * len(gateway.envoys()), "one of each listener of each Envoy"
+    return sum(float(value) for _, value in series)
+
+
+@contextmanager
+def no_pods(gateway: Gateway) -> Iterator[None]:
+    """No pod of Triton while the block lasts, as every Envoy knows; then as many as before."""
+    scale = f"scale deployment {TRITON_DEPLOYMENT} --namespace {TRITON_NAMESPACE} --replicas"
+    pods = len(gateway.tritons())
+    gateway.twin.kubectl(f"{scale} 0")
+    try:
+        until(lambda: all(gateway.answers_itself()), "every Envoy to know that no pod is there")
+        yield
+    finally:
+        gateway.twin.kubectl(f"{scale} {pods}")
+        until(
+            lambda: gateway.twin.servers().cluster().rolled_out(TRITON_NAMESPACE, TRITON_DEPLOYMENT),
+            "the pods to be back",
+            180,
+        )
+        # Not by asking: what Envoy answers by itself is counted.
+        until(lambda: not any(gateway.answers_itself()), "every Envoy to know the pods")
+        until(lambda: over_http(gateway.http, reused=False)() == ANSWERED, "the gateway to answer")
+
+
+def test_a_request_without_a_pod_is_to_be_sent_again_and_is_the_only_kind_that_is_counted(gateway: Gateway) -> None:
+    url = f"http://{gateway.http}{infer_path()}"
+    with gateway.routed(gateway.model(woken=True)):
+        before = counted(gateway)
+        assert over_http(gateway.http, reused=False)() == ANSWERED
+        assert over_grpc(gateway.grpc)() == ANSWERED
+        with no_pods(gateway):
+            assert httpx.post(f"http://{gateway.http}{infer_path('other')}", json=BODY, trust_env=False).status_code == 404
+            assert counted(gateway) == before
+
+            answer = httpx.post(url, json=BODY, trust_env=False)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "15")
+            assert answer.json() == {"error": "no pod answers for this model yet; ask again"}
+            assert counted(gateway) == before + 1
+            assert over_grpc(gateway.grpc)().startswith("StatusCode.UNAVAILABLE")
+            assert counted(gateway) == before + 2
+        assert over_http(gateway.http, reused=False)() == ANSWERED
+        assert counted(gateway) == before + 2

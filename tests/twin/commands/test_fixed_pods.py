@@ -1,0 +1,88 @@
+"""From an autoscaler back to a fixed number of pods; the API server, KEDA and the HorizontalPodAutoscaler are played."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from twin.cluster.kube_api import KubeClient
+from twin.commands import fixed_pods
+from twin.engine import stack_files
+from twin.host.home import TwinHome
+from twin.host.processes import DeadlinePassed
+
+SCALED = "/apis/keda.sh/v1alpha1/namespaces/triton/scaledobjects/triton"
+
+
+class Played:
+    """A cluster with KEDA and a Deployment of 3 pods, whose autoscaler `follows` its bounds, or is stuck."""
+
+    def __init__(self, *, scaled: bool = True, follows: bool = True) -> None:
+        self.bounds = {"minReplicaCount": 1, "maxReplicaCount": 4}
+        self.scaled, self.follows, self.pods = scaled, follows, 3
+        self.patched: list[str] = []
+
+    def kind(self, api_version: str, kind: str) -> object:
+        return object()
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        return {"spec": self.bounds} if self.scaled and path == SCALED else None
+
+    def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
+        self.patched.append(path)
+        self.bounds = body["spec"]
+        if self.follows:
+            self.pods = self.bounds["maxReplicaCount"]
+
+    def get(self, path: str) -> dict[str, Any]:
+        if path.endswith("/deployments/triton"):
+            return {"spec": {"replicas": self.pods}}
+        low, high = self.bounds["minReplicaCount"], self.bounds["maxReplicaCount"]
+        other = {"scaleTargetRef": {"name": "other"}, "minReplicas": 1, "maxReplicas": 9}
+        return {
+            "items": [
+                {"spec": other},
+                {"spec": {**other, "scaleTargetRef": {"name": "triton"}, "minReplicas": low, "maxReplicas": high}},
+            ]
+        }
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> TwinHome:
+    return TwinHome(tmp_path / "home")
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(fixed_pods, "_SECONDS", 0.0)
+    return []
+
+
+def hand_back(home: TwinHome, played: Played, said: list[str]) -> None:
+    fixed_pods.hand_back(home, cast(KubeClient, played), stack_files.AUTOSCALED_STACK, said.append)
+
+
+def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(home: TwinHome, said: list[str]) -> None:
+    played = Played()
+    hand_back(home, played, said)
+    assert (played.patched, played.bounds) == ([SCALED], {"minReplicaCount": 1, "maxReplicaCount": 1})
+    assert played.pods == 1
+    assert said == ["triton: KEDA brings its pods to 1, the number of the stack, before it goes"]
+
+
+def test_without_an_autoscaler_nothing_is_done(home: TwinHome, said: list[str]) -> None:
+    played = Played(scaled=False)
+    hand_back(home, played, said)
+    assert (played.patched, said) == ([], [])
+
+
+def test_a_stack_that_still_has_its_autoscaler_keeps_it(home: TwinHome, said: list[str]) -> None:
+    stack_files.ask_for_autoscaling(home, True)
+    played = Played()
+    hand_back(home, played, said)
+    assert (played.patched, said) == ([], [])
+
+
+def test_an_autoscaler_that_does_not_follow_is_told(home: TwinHome, said: list[str]) -> None:
+    with pytest.raises(DeadlinePassed, match="waited 0 s in vain for triton to have 1 pods by its autoscaler"):
+        hand_back(home, Played(follows=False), said)
