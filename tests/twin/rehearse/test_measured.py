@@ -68,9 +68,8 @@ def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
         "  5 requests: 2 answered, 3 lost; the longest answer took 50 ms",
         "      3 with UNAVAILABLE: no pod is ready",
         "  interrupted for 2.0 s at the longest: 2 requests one after the other, 1 s after the load began",
-        "  replaced: 1 of 2 pods of Triton; resources: 1 update",
-        "  the change did not come to its end: no room",
-        "  as expected",
+        "  gone: 1 of 2 pods of Triton; resources: 1 update",
+        "  the change did not come to its end, so that nothing is compared: no room",
     ]
 
 
