@@ -3,7 +3,7 @@
     export TWIN_HOME=$PWD/.twin-recorded
     python benchmarks/autoscaler_recording.py prepare
     make up AUTOSCALING=1
-    python benchmarks/autoscaler_recording.py record tests/twin/replay/recordings/keda.json
+    python benchmarks/autoscaler_recording.py record tests/twin/replay/recordings/keda-traces.json
 
 `prepare` gives the twin six pods and the targets that are derived for every stack. `record` sends one trace after the other,
 each compressed to some minutes. Twice a second it looks at the numbers that KEDA tells the HorizontalPodAutoscaler, the
@@ -67,7 +67,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @dataclass
 class Recording:
-    """What changed, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
+    """Holds the changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
 
     names: dict[str, str]
     begun: float = field(default_factory=time.time)

@@ -13,7 +13,7 @@ from botocore.parsers import ResponseParserError
 A_PAGE = "a page of HTML"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_AWS = "x-amz"
-"""What the name of a header begins with that every answer of S3 has, and of what speaks like it."""
+"""The beginning of a header's name that every answer of S3 has, and of each server that speaks like it."""
 _XML = frozenset({"rest-xml", "query", "ec2"})
 _PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _TRIED_AGAIN = 500

@@ -49,7 +49,7 @@ _REASONS = {
 }
 _PAGE = "is a page of HTML or XML, where JSON is expected"
 IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
-"""What may be the cause of an answer that no such server gives."""
+"""The likely cause of an answer that no such server gives, for the ends of messages."""
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
 
 

@@ -96,7 +96,7 @@ class Signal:
 
     @property
     def query(self) -> str:
-        """Return PromQL of one element: the sum over all pods, and the spare. Nothing at all without pods, which is not 0."""
+        """Return PromQL of one element: the sum over all pods, and the spare; without pods nothing, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
         total = f"sum({series(self.recording.series, *own, model=self.model)})"
         return f"{total} + {self.added:g}" if self.spare else total

@@ -36,6 +36,9 @@ UNTRIED: Mapping[str, str] = {
     "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
         "it costs by the observation, and no stack of this repository has it"
     ),
+    "an `up` that waited in vain is repaired by the next, which waits again": _DISRUPTIVE,
+    "with `access: local` a rollout in place under load fails no request: a sidecar brings the next release, a killed one "
+    "goes on, a wrong file ends the rollout before any pod loads": _DISRUPTIVE,
     "nodes pull images in parallel": "it needs two starts of the same node, with the setting and without",
     "a stack in [a VPC or a cluster that was there](existing.md) makes neither, and leaves both as they were when it goes": (
         "it needs a VPC or a cluster of somebody else's, held against what it was"

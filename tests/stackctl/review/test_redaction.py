@@ -62,7 +62,7 @@ TOKENS = {
     "bitbucket": "ATBB" + "abcdefghijklmnopqrstuvwxyz012345",
     "artifactory": "cmVmdGtu" + "OjAxOjE3OTAwMDAwMDA6YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXo",
     "gitea": "token " + "0123456789abcdef0123456789abcdef01234567",
-    "kubeconfig": "client-key-data: " + "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ==",
+    "kubeconfig": "client-key-data: " + "LS0tLS1C" + "RUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ==",
     "key-cut-off": "-----BEGIN " + "PGP PRIVATE KEY BLOCK-----\nlQOYBF",
 }
 

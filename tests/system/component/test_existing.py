@@ -192,7 +192,8 @@ def test_mistakes_about_both_are_told_at_once_and_before_the_first_resource() ->
         existing_account.make_cluster(clients, vpc, mode="CONFIG_MAP", oidc=False)
         clients("ec2").modify_vpc_attribute(VpcId=vpc.id, EnableDnsHostnames={"Value": False})
         config = config_of(vpc, cluster=True)
-        config[f"{PROJECT}:network"]["existing"]["privateSubnetIds"]["us-west-2b"] = vpc.public["us-west-2b"]
+        existing = config[f"{PROJECT}:network"]["existing"]
+        public = existing["privateSubnetIds"]["us-west-2b"] = existing["publicSubnetIds"].pop("us-west-2b")
         config[f"{PROJECT}:cluster"]["version"] = "1.34"
         issuer = clients("eks").describe_cluster(name="shared")["cluster"]["identity"]["oidc"]["issuer"]
         seed_topics(clients, config)
@@ -204,7 +205,7 @@ def test_mistakes_about_both_are_told_at_once_and_before_the_first_resource() ->
     assert [str(problem) for problem in caught.value.problems] == [
         f"network.existing.vpcId: {vpc.id} has enableDnsHostnames off, and nodes would not find the API server; aws ec2 "
         f"modify-vpc-attribute --vpc-id {vpc.id} --enable-dns-hostnames",
-        f"network.existing.privateSubnetIds.us-west-2b: {vpc.public['us-west-2b']} is public: its default route leads to "
+        f"network.existing.privateSubnetIds.us-west-2b: {public} is public: its default route leads to "
         f"{main['InternetGatewayId']}, over which nodes without a public address reach nothing; give a subnet whose "
         "default route leads to a NAT gateway or a transit gateway",
         'cluster.version: shared runs Kubernetes 1.35, and nodes and charts would be those of 1.34; write "1.35", or '

@@ -1,4 +1,4 @@
-"""What clients are told and what Envoy counts while no pod is there, with all that Envoy Gateway makes of our objects."""
+"""While no pod is there: answers to clients and counts of Envoy, with all that Envoy Gateway makes of our objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.system.e2e.gateway_twin import Gateway, until
 
 
 def counted(gateway: Gateway) -> float:
-    """What the program's query sums, as it stands in every Envoy: of each listener, before its first request too."""
+    """Return the sum of the program's query over every Envoy: of each listener, before its first request too."""
     query = re.search(r'\((?P<name>envoy_\w+)\{.*envoy_http_conn_manager_prefix=~"(?P<prefix>[^"]+)"', without_a_pod())
     assert query is not None
     series = re.findall(

@@ -1,4 +1,4 @@
-"""What an apply sends of fields whose changes a program ignores, by who has set them."""
+"""Holds what an apply sends of fields whose changes a program ignores, by who has set them."""
 
 from typing import Any
 
