@@ -193,15 +193,29 @@ def show_preview(
 
 @app.command("rehearse")
 def rehearse_change(
-    state: Annotated[Path, typer.Option(metavar="FILE", help="what `pulumi stack export` of the real stack has written")],
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="what `pulumi stack export` of the real stack has written")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="REV", help="or bring `local` up as of this git revision, and make the change under load"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say what this checkout would replace, lose and interrupt in a real stack, on its exported state; no credentials."""
+    """Say what this checkout replaces, loses and interrupts: on the exported state of a real stack, or under load."""
     from twin.rehearse import command
 
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)):
-        return command.rehearse(home, state, as_json=as_json, progress=progress, output=output)
+        if state is not None and since is None:
+            return command.rehearse(home, state, as_json=as_json, progress=progress, output=output)
+        if since is not None and state is None:
+            return command.rehearse_made(home, since, as_json=as_json, progress=progress, output=output)
+        raise typer.BadParameter(
+            "give one of --state FILE (a real stack's, to preview on) and --from REV (to change under load)"
+        )
 
 
 @app.command("replay")

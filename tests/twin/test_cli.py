@@ -35,7 +35,15 @@ def test_env_without_a_twin_prints_lines_that_are_false_and_say_why(tmp_path: Pa
 def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "preview", "dev", "--against", "no-such-branch")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: --against no-such-branch: git knows no commit of that name")
+    assert done.stderr.startswith("error: no-such-branch: git knows no commit of that name")
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--state", "prod.json", "--from", "main")])
+def test_a_rehearsal_is_of_a_state_or_from_a_revision(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = twin(tmp_path / "home", "rehearse", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give one of --state FILE (a real stack's, to preview on) and --from REV" in " ".join(done.stderr.split())
     assert not (tmp_path / "home").exists()
 
 

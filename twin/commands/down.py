@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from twin.commands import leftovers, shell
+from twin.commands import shell
 from twin.host import claim, processes
 from twin.host.home import TwinHome
-from twin.services import scratch
+from twin.services import leftovers, scratch
 
 
 def down(home: TwinHome) -> Iterator[str]:
@@ -20,8 +20,9 @@ def down(home: TwinHome) -> Iterator[str]:
         yield from _shell(home)
         return
     with home.lock("python3 -m twin down"):
-        for leftover in scratch.leftovers(home):
+        for leftover in scratch.killed(home):
             processes.stop_all(leftover)
+            leftovers.remove(leftover)
         stopped = processes.stop_all(home)
         leftovers.remove(home)
         left = claim.remove(home.path, keep_directory=home.linked)

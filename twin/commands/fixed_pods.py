@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from spec.names import TRITON_NAMESPACE, WORKER
-from spec.settings.source import load
+from spec.settings import Settings
 from twin.cluster.kube_api import KubeClient, object_path
-from twin.engine import stack_files
 from twin.host import processes
-from twin.host.home import TwinHome
 
 _KEDA = "keda.sh/v1alpha1"
 _AUTOSCALING, _AUTOSCALERS = "autoscaling/v2", "horizontalpodautoscalers"
@@ -17,14 +15,14 @@ _SECONDS = 120.0
 _POLL_SECONDS = 1.0
 
 
-def hand_back(home: TwinHome, client: KubeClient, stack: str, say: Callable[[str], None]) -> None:
-    """Let each autoscaler that `stack` no longer has bring its pods to the stack's number, before `pulumi up` deletes it.
+def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
+    """Let each autoscaler that a stack no longer has bring its pods to the stack's number, before `pulumi up` deletes it.
 
     `pulumi up` deletes last: until then the autoscaler would go on setting a number of its own, which is a conflict, or
-    stays (docs/autoscaling.md#back-to-a-fixed-number). Raises DeadlinePassed, SettingsError or KubeError.
+    stays (docs/autoscaling.md#back-to-a-fixed-number). Raises DeadlinePassed or KubeError.
     """
     has_keda = client.kind(_KEDA, "ScaledObject") is not None
-    for namespace, deployment, pods in _fixed(home, stack):
+    for namespace, deployment, pods in _fixed(settings):
         scaled = object_path(_KEDA, "scaledobjects", namespace, deployment)
         autoscaler = object_path(_AUTOSCALING, _AUTOSCALERS, namespace, deployment)
         if has_keda and client.find(scaled) is not None:
@@ -43,9 +41,8 @@ def hand_back(home: TwinHome, client: KubeClient, stack: str, say: Callable[[str
         )
 
 
-def _fixed(home: TwinHome, stack: str) -> Iterator[tuple[str, str, int]]:
+def _fixed(settings: Settings) -> Iterator[tuple[str, str, int]]:
     """Yield namespace, Deployment and number of pods, where the stack has a number of its own."""
-    settings = load(stack_files.config(home, stack), stack)
     for fleet in settings.each_fleet:
         if fleet.stack.triton.replicas is not None:
             yield TRITON_NAMESPACE, fleet.release, fleet.stack.triton.replicas

@@ -13,6 +13,7 @@ from spec.failure import Failure
 from spec.names import TRITON_NAMESPACE
 from spec.settings import Settings
 from spec.settings.fleets import Fleet
+from spec.settings.source import load
 from twin.aws import moto_server
 from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
@@ -51,7 +52,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     """
     engine = servers.engine()
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
-    if "triton-eks:worker" in stack_files.sections(STACK):
+    if "triton-eks:worker" in stack_files.sections(STACK, servers.program):
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
     else:  # a section that the tracked file had before would be left as this key alone
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", None)
@@ -64,15 +65,16 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     elif lost:
         say("no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks")
     if not (in_doubt or lost):
-        fixed_pods.hand_back(home, servers.cluster().client, STACK, say)
+        settings = load(stack_files.config(home, STACK, servers.program), STACK)
+        fixed_pods.hand_back(servers.cluster().client, settings, say)
     released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
     if released_to is not None:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
-        _release_and_pin(home, servers, str(released_to))
+        release_and_pin(home, servers, str(released_to))
     _pulumi_up(servers, refresh=bool(in_doubt) or lost)
     outputs = engine.outputs(STACK)
     if outputs["modelBucket"] != released_to:
-        is_other_release = _release_and_pin(home, servers, str(outputs["modelBucket"]))
+        is_other_release = release_and_pin(home, servers, str(outputs["modelBucket"]))
         # A Triton that started meanwhile does not look again for what it did not find.
         servers.cluster().delete_unready_pods(TRITON_NAMESPACE)
         if is_other_release:
@@ -117,8 +119,11 @@ def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
         )
 
 
-def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
-    """Release the models with the command that a person would use; say whether another release is pinned now."""
+def release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
+    """Release the models with the command that a person would use; say whether another release is pinned now.
+
+    Raises UpFailed, or NotPrepared.
+    """
     pins = stack_files.pins_file(home, STACK)
     before = pins.read_bytes()
     command = [
@@ -126,7 +131,7 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
         "-m",
         "modelctl",
         "release",
-        str(release_sources.prepare(home)),
+        str(release_sources.prepare(home, servers.program)),
         "--bucket",
         bucket,
         "--pin",
@@ -141,9 +146,9 @@ def _release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
 def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer | None:
     view = servers.cluster()
     release = (stack_files.pinned_release(home, STACK) or {}).get("id", "")
-    fleets = stack_files.fleets(home, STACK)
+    fleets = stack_files.fleets(home, STACK, servers.program)
     seconds = readiness.wait(home, view, release, say, deployments=[fleet.release for fleet in fleets])
-    asked = asked_fleet(home)
+    asked = asked_fleet(home, servers.program)
     addresses = readiness.addresses(view, service=asked.release, may_sleep=_may_sleep(asked))
     if not addresses:
         say(_asleep(asked))
@@ -184,9 +189,10 @@ def _asleep(fleet: Fleet[Settings]) -> str:
     )
 
 
-def asked_fleet(home: TwinHome) -> Fleet[Settings]:
+def asked_fleet(home: TwinHome, program: Path = REPOSITORY) -> Fleet[Settings]:
     """Return the first fleet that serves the sample ensemble. Raises UpFailed where none does, and SettingsError."""
-    found = next((fleet for fleet in stack_files.fleets(home, STACK) if fleet.serves(inference.MODEL)), None)
+    fleets = stack_files.fleets(home, STACK, program)
+    found = next((fleet for fleet in fleets if fleet.serves(inference.MODEL)), None)
     if found is None:
         raise UpFailed(f"no fleet of the stack {STACK} serves {inference.MODEL}, which is asked to show that it works")
     return found

@@ -133,9 +133,9 @@ def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, 
     return _lay_over(tracked, read(pins_file(home, stack)))
 
 
-def fleets(home: TwinHome, stack: str) -> tuple[Fleet[Settings], ...]:
+def fleets(home: TwinHome, stack: str, program: Path = REPOSITORY) -> tuple[Fleet[Settings], ...]:
     """Return the fleets of Triton that the file has which the engine reads. Raises SettingsError."""
-    return load(config(home, stack), stack).each_fleet
+    return load(config(home, stack, program), stack).each_fleet
 
 
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:

@@ -21,7 +21,7 @@ from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeApi
 from twin.commands import up
 from twin.engine import stack_files
-from twin.host.home import TwinHome
+from twin.host.home import REPOSITORY, TwinHome
 from twin.load import report, requests, scaling
 from twin.load.display import Display, display
 from twin.load.messages import MessageLoad, Queue, message_of
@@ -62,7 +62,7 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
     scaled = stack_files.autoscaling(home)
     name = wanted.model or (release_sources.SLOW_MODEL if scaled else _ALONE)
     model = requests.model_of(release_sources.directory(home), name)
-    parts = _parts(home, name)
+    parts = parts_of(home, name)
     prepare = _messages(servers, wanted, model) if wanted.queue else _requests(wanted, model, parts)
     workloads = [scaling.WORKERS] if wanted.queue else [Workload(TRITON_NAMESPACE, deployment) for deployment in parts]
     title = f"{wanted.rate:g} {'messages' if wanted.queue else 'requests'}/s for {wanted.seconds:g} s to {name}"
@@ -80,9 +80,9 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
     return tally.failures.total()
 
 
-def _parts(home: TwinHome, model: str) -> dict[str, int]:
+def parts_of(home: TwinHome, model: str, program: Path = REPOSITORY) -> dict[str, int]:
     """Return, by what Service and Deployment of a fleet are called, its part of a model's requests. Raises LoadRefused."""
-    fleets = stack_files.fleets(home, up.STACK)
+    fleets = stack_files.fleets(home, up.STACK, program)
     parts = {fleet.release: fleet.weight(model) for fleet in fleets if fleet.serves(model) and fleet.weight(model)}
     if not parts:
         raise LoadRefused(f"no fleet of the stack serves {model}")

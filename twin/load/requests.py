@@ -51,34 +51,47 @@ def turns(parts: Mapping[str, int]) -> list[str]:
 class RequestLoad:
     """Independent clients that ask one model, balanced over the pods of the fleets that serve it.
 
-    `parts`: by Service of a fleet, its part of the requests, as the gateway's route divides them.
+    `parts`: by Service of a fleet, its part of the requests, as the gateway's route divides them. `outcomes`: of every
+    request that was due, once `run` has returned.
     """
 
     def __init__(
         self, api: KubeApi, schedule: Schedule, model: str, inputs: list[InferInput], parts: Mapping[str, int]
     ) -> None:
         self.tally = Tally(schedule.due)
+        self.outcomes: tuple[Outcome, ...] = ()
         self._api = api
         self._schedule = schedule
         self._turns = turns(parts)
         self._balancers = {service: Balancer(model, inputs) for service in parts}
+        self._end = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self) -> None:
         """Send everything, as `watch.Load` has it. Raises LoadRefused when a fleet has no pod that is ready."""
+        self._loop = asyncio.get_running_loop()
         ready = {service: asyncio.Event() for service in self._balancers}
         following = [asyncio.create_task(self._follow(service, ready[service])) for service in ready]
         try:
             await self._wait_for_pods(ready)
-            result = await run(self._schedule, self._send, drain_seconds=_DRAIN_SECONDS, stop_when=self._count)
+            result = await run(
+                self._schedule, self._send, drain_seconds=_DRAIN_SECONDS, end=self._end, stop_when=self._count
+            )
         finally:
             for task in following:
                 task.cancel()
             await asyncio.wait(following)
             for balancer in self._balancers.values():
                 await balancer.close()
+        self.outcomes = result.outcomes
         for outcome in result.outcomes:
             if outcome.done is None:
                 self.tally.add(outcome)
+
+    def end(self) -> None:
+        """End a load that runs before its schedule does, from any thread; what is under way is waited for."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
         """Return the moment, as `watch.Load` has it."""

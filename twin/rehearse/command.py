@@ -1,4 +1,6 @@
-"""Run `twin rehearse`: the present program on the exported state of a real stack, in a twin that lives for this alone."""
+"""Run `twin rehearse`, in a twin that lives for this alone: the present program on the exported state of a real stack, or
+after that of another revision.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from console import terminal
 from spec import stack_file, stack_names
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.files import write_whole
-from stackctl.review import preview as preview_of_the_engine
-from twin.commands.preview import STREAM
+from twin.commands.inference import MODEL
+from twin.commands.up import STACK
 from twin.engine import layout, stack_files
-from twin.engine.engine import PROJECT, Engine, EngineError
+from twin.engine.engine import PROJECT, Engine
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins.kubeconfig import parse_kubeconfig
-from twin.rehearse import judgement, state
+from twin.rehearse import judgement, load, measured, previewed, state, under_load
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.state import State
 from twin.services import scratch
@@ -34,6 +36,9 @@ _ZONES_BY_NUMBER = (
     "the stack file has network.zones as a number, which means the zones that moto offers here, and those of EC2 in "
     "the account: if the change is not meant to move them, list the account's by name and rehearse again"
 )
+
+
+_NOT_MADE = "\nNothing was measured: the change was not made, as the engine would not go on."
 
 
 class AnotherRegion(Failure):
@@ -58,17 +63,28 @@ def rehearse(home: TwinHome, file: Path, *, as_json: bool, progress: Console, ou
     if as_json:
         terminal.print_json({"stack": found.stack, "bad": made.bad, **dataclasses.asdict(made)})
     else:
-        _show(found, made, output)
+        _show(found.stack, made, output)
     return FAILED if made.bad else 0
+
+
+def rehearse_made(home: TwinHome, revision: str, *, as_json: bool, progress: Console, output: Console) -> int:
+    """Print what making the change from a git revision to this checkout did to `local`, under load; return the exit code."""
+    made, seen = under_load.make(home, revision, progress)
+    if as_json:
+        told = None if seen is None else {**dataclasses.asdict(seen), "lost": seen.lost}
+        terminal.print_json({"stack": STACK, "bad": made.bad, **dataclasses.asdict(made), "measured": told})
+    else:
+        _show(STACK, made, output)
+        for line in measured.lines(seen, made, load.RATE, MODEL) if seen is not None else (_NOT_MADE,):
+            output.print(line)
+    return FAILED if made.bad or seen is None or seen.lost or seen.ended is not None else 0
 
 
 def judge(servers: Servers, found: State) -> Rehearsal:
     """Return what the preview of the present program on a state comes to. Raises EngineError where the engine is silent."""
     engine = servers.engine()
     _import(engine, servers, found)
-    events = _events(engine, found.stack)
-    plan = preview_of_the_engine.read(events)
-    return judgement.judge(plan, judgement.states(events), found.hidden, found.retained, _notes(found))
+    return previewed.judge(engine, found.stack, found.hidden, found.retained, _notes(found))
 
 
 def _import(engine: Engine, servers: Servers, found: State) -> None:
@@ -81,15 +97,6 @@ def _import(engine: Engine, servers: Servers, found: State) -> None:
     exported.parent.mkdir(parents=True, exist_ok=True)
     write_whole(exported, json.dumps(state.importable(found, providers, kubeconfig, salt)).encode())
     engine.read(found.stack, ["stack", "import", "--file", str(exported)])
-
-
-def _events(engine: Engine, stack: str) -> str:
-    try:
-        return engine.read(stack, ["preview", "--json", "--non-interactive"], STREAM)
-    except EngineError as error:
-        if not error.output.strip():
-            raise
-        return error.output
 
 
 def _notes(found: State) -> tuple[str, ...]:
@@ -105,7 +112,7 @@ def _notes(found: State) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _show(found: State, made: Rehearsal, output: Console) -> None:
+def _show(stack: str, made: Rehearsal, output: Console) -> None:
     told = [finding for finding in made.findings if finding.effect != "none"]
     for effect in judgement.ORDER:
         of_it = [finding for finding in told if finding.effect == effect]
@@ -120,7 +127,7 @@ def _show(found: State, made: Rehearsal, output: Console) -> None:
         output.print(f"\nnote: {note}")
     counts = Counter(finding.action for finding in made.findings)
     sums = ", ".join(f"{counts[action]} {action}" for action in ("create", "update", "replace", "delete") if counts[action])
-    output.print(f"\n{found.stack}: {sums or 'no change'}. {_verdict(made)}")
+    output.print(f"\n{stack}: {sums or 'no change'}. {_verdict(made)}")
 
 
 def _heading(finding: Finding) -> tuple[str | None, ...]:

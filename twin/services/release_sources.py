@@ -31,8 +31,10 @@ def reads_pictures(home: TwinHome) -> bool:
     return not (stack_files.autoscaling(home) or stack_files.gateway(home))
 
 
-def prepare(home: TwinHome) -> Path:
+def prepare(home: TwinHome, program: Path = REPOSITORY) -> Path:
     """Make `directory` what it has to be, and return it. Raises NotPrepared, and NotBuilt without the packages.
+
+    `program`: the checkout whose samples and stack file these are.
 
     Beside the models lies this twin's own copy of its stack alone, which may have other GPUs than the tracked file: the
     other stacks serve other models.
@@ -41,7 +43,8 @@ def prepare(home: TwinHome) -> Path:
     is_scaled = stack_files.autoscaling(home)
     shutil.rmtree(models.parent, ignore_errors=True)
     try:
-        for source in (SAMPLES, SLOW_MODELS) if is_scaled else (SAMPLES,):
+        samples = program / SAMPLES.relative_to(REPOSITORY)
+        for source in (samples, SLOW_MODELS) if is_scaled else (samples,):
             shutil.copytree(source, models, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         if reads_pictures(home):
             packaged = build.build(models.parent / "packaged", (PICTURE_MODEL, *_ASKED))
@@ -49,7 +52,7 @@ def prepare(home: TwinHome) -> Path:
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"
         stacks.mkdir()
-        own = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK)
+        own = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK, program)
         shutil.copyfile(own, stacks / own.name)
     except OSError as error:
         raise NotPrepared(f"the models that are to be released cannot be copied to {models}: {error}") from None

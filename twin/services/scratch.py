@@ -1,11 +1,11 @@
-"""A twin that lives for one command: where another revision's program is applied, to preview a change against it."""
+"""A twin that lives for one command: where another revision's program is applied, to preview or make a change against it."""
 
 import contextlib
 import io
 import secrets
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,12 @@ from rich.console import Console
 
 from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
-from twin.host import claim, processes, tools
+from twin.host import claim, processes, room, tools
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins import awaiting
+from twin.services import leftovers
 from twin.services.servers import PROGRAMS, Servers
+from twin.triton import tritonserver
 
 
 class UnknownRevision(Failure):
@@ -30,6 +32,15 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
     """Make a twin below `home`, without pods; it is gone, with all its processes, when the block ends. Raises NotATwin."""
     with _home(home) as own:
         yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
+
+
+@contextlib.contextmanager
+def platform(home: TwinHome, families: Sequence[str], console: Console) -> Iterator[Servers]:
+    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin, NoRoom, TritonUnavailable."""
+    with _home(home) as own:
+        room.check(own)
+        tritonserver.locate(own.cache)
+        yield Servers.start(own, tools.ensure([*PROGRAMS, *families], console), console)
 
 
 @contextlib.contextmanager
@@ -52,10 +63,11 @@ def _home(home: TwinHome) -> Iterator[TwinHome]:
         yield own
     finally:
         processes.stop_all(own)
+        leftovers.remove(own)
         claim.remove(own.path, keep_directory=False)
 
 
-def leftovers(home: TwinHome) -> list[TwinHome]:
+def killed(home: TwinHome) -> list[TwinHome]:
     """Return the scratch twins of commands that were killed before they could clean up."""
     return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
 
@@ -65,11 +77,16 @@ def check(revision: str) -> None:
     _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
 
 
-def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
-    """Apply the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+def of_revision(servers: Servers, revision: str) -> Servers:
+    """Return the servers with the program of a git revision for their engine. Raises UnknownRevision."""
     program = servers.home.path / "program"
     _extract(revision, program)
-    engine = replace(servers.engine(), program=program)
+    return replace(servers, program=program)
+
+
+def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
+    """Apply the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+    engine = of_revision(servers, revision).engine()
     console.print(f"applying {stack} as of {revision} to a scratch twin ...", markup=False)
     try:
         engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
@@ -90,5 +107,5 @@ def _git(*arguments: str, revision: str) -> bytes:
     done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, check=False)
     if done.returncode != 0:
         said = done.stderr.decode().strip() or "git knows no commit of that name (branches, tags and hashes are names)"
-        raise UnknownRevision(f"--against {revision}: {said}")
+        raise UnknownRevision(f"{revision}: {said}")
     return done.stdout

@@ -40,7 +40,7 @@ class Servers:
     """A twin whose servers answer.
 
     `aws_is_new` says that the AWS account is an empty one: the first start, or the old account was lost with its process.
-    `started` names the processes that did not run before.
+    `started` names the processes that did not run before. `program` is the checkout whose program its engine runs.
     """
 
     home: TwinHome
@@ -49,6 +49,7 @@ class Servers:
     kubeconfig: Path
     aws_is_new: bool = False
     started: tuple[str, ...] = ()
+    program: Path = REPOSITORY
 
     @classmethod
     def start(cls, home: TwinHome, programs: Mapping[str, Path], console: Console, *, with_agent: bool = True) -> "Servers":
@@ -104,8 +105,9 @@ class Servers:
         return cls(home, programs, known.aws_url, Path(known.kubeconfig), aws_is_new, started)
 
     def engine(self) -> Engine:
-        """Return the Pulumi engine on this checkout's program."""
-        return Engine(self.home, layout.lay_out(self.home, self.programs["pulumi"]), self._environment())
+        """Return the Pulumi engine on `program`."""
+        pulumi = layout.lay_out(self.home, self.programs["pulumi"])
+        return Engine(self.home, pulumi, self._environment(), self.program)
 
     def cluster(self) -> ClusterView:
         """Return the cluster, to look at."""

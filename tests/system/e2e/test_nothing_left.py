@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.system.e2e.conftest import Twin
-from twin.commands import leftovers
 from twin.host import processes, tools
+from twin.services import leftovers
 
 
 def files(folder: Path) -> list[str]:

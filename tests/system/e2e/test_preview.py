@@ -120,4 +120,4 @@ def test_a_change_is_rehearsed_on_the_exported_state_of_a_stack(twin: Twin, tmp_
     code, found = rehearsed()
     assert code == 1
     assert ("interrupted", "replace", "nodes-pool-g5-group") in found
-    assert scratch.leftovers(twin.home) == []
+    assert scratch.killed(twin.home) == []

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from spec.settings.source import load
 from twin.cluster.kube_api import KubeClient
 from twin.commands import fixed_pods
 from twin.engine import stack_files
@@ -60,7 +61,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def hand_back(home: TwinHome, played: Played, said: list[str]) -> None:
-    fixed_pods.hand_back(home, cast(KubeClient, played), stack_files.AUTOSCALED_STACK, said.append)
+    stack = stack_files.AUTOSCALED_STACK
+    fixed_pods.hand_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
 
 
 def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(home: TwinHome, said: list[str]) -> None:

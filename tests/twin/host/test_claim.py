@@ -293,7 +293,7 @@ def test_a_scratch_twin_removes_itself_alone(tmp_path: Path, monkeypatch: pytest
     home = TwinHome(tmp_path / "home")
     with scratch.twin(home, None) as own:  # type: ignore[arg-type]
         (own.path / "logs").mkdir()  # type: ignore[attr-defined]
-        assert scratch.leftovers(home) == [own]
+        assert scratch.killed(home) == [own]
     assert listed(home.path) == ["scratch", MARKER]
 
 

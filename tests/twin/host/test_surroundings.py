@@ -24,7 +24,7 @@ WALL_CLOCK = {
     "twin/aws/eks/recorded.py",
     "twin/cluster/instances.py",
     "twin/cluster/kube_api.py",
-    "twin/commands/leftovers.py",
+    "twin/services/leftovers.py",
     "stackctl/certify/command.py",
     "stackctl/keys/command.py",
     "modelctl/tune/command.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -14,8 +15,9 @@ from rich.console import Console
 from spec.failure import Failure
 from tests.twin.rehearse.test_state import NETWORK
 from twin.host.home import TwinHome
-from twin.rehearse import command, state
+from twin.rehearse import command
 from twin.rehearse.judgement import Finding, Rehearsal
+from twin.rehearse.measured import Away, Measured
 
 VPC, SUBNET = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet"
 
@@ -26,8 +28,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_the_worst_is_read_first_and_what_follows_from_one_change_together(tmp_path: Path) -> None:
-    found = state.read(written(tmp_path, json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})))
+def test_the_worst_is_read_first_and_what_follows_from_one_change_together() -> None:
     subnets = [
         Finding("interrupted", "replace", SUBNET, name, ("vpcId",), "nodes in it go", f"{VPC}::net") for name in ("a", "b")
     ]
@@ -42,7 +43,7 @@ def test_the_worst_is_read_first_and_what_follows_from_one_change_together(tmp_p
         ("2 resources are hidden",),
     )
     shown = io.StringIO()
-    command._show(found, made, Console(file=shown, width=200, highlight=False, markup=False))
+    command._show("prod", made, Console(file=shown, width=200, highlight=False, markup=False))
     assert shown.getvalue().splitlines() == [
         "",
         "INTERRUPTED: something that serves, or that it needs, is away until the new one is there",
@@ -96,3 +97,43 @@ def test_subnets_that_would_move_are_explained_where_the_zones_are_a_number(
     file, output = written(tmp_path, state_of_prod), Console(file=shown, width=400)
     assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=False, progress=quiet, output=output) == 1
     assert ("the stack file has network.zones as a number" in shown.getvalue()) is is_told
+
+
+ANSWERED, LOST = Measured(9, 9, {}, None, 5.0), Measured(9, 8, {"UNAVAILABLE": 1}, Away(1, 2, 1), 5.0)
+ROLLED = Finding("rolled", "update", "kubernetes:apps/v1:Deployment", "triton", (), None, None)
+
+
+@pytest.mark.parametrize(
+    ("findings", "errors", "seen", "code", "said"),
+    [
+        ((ROLLED,), (), ANSWERED, 0, "as expected"),
+        ((ROLLED,), (), LOST, 1, "no lost request was expected: believe what was measured"),
+        (
+            (ROLLED,),
+            (),
+            dataclasses.replace(ANSWERED, ended="no room"),
+            1,
+            "the change did not come to its end, so that nothing is compared: no room",
+        ),
+        ((dataclasses.replace(ROLLED, effect="interrupted"),), (), ANSWERED, 1, "though an interruption was expected"),
+        ((), ("net is protected",), None, 1, "Nothing was measured: the change was not made"),
+    ],
+)
+def test_a_change_that_was_made_ends_well_where_nothing_was_lost_and_nothing_bad_was_judged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    findings: tuple[Finding, ...],
+    errors: tuple[str, ...],
+    seen: Measured | None,
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(command.under_load, "make", lambda *_: (Rehearsal(findings, errors, ()), seen))
+    shown, quiet = io.StringIO(), Console(file=io.StringIO())
+    output = Console(file=shown, width=400)
+    assert command.rehearse_made(TwinHome(tmp_path), "main", as_json=False, progress=quiet, output=output) == code
+    assert said in shown.getvalue()
+    assert command.rehearse_made(TwinHome(tmp_path), "main", as_json=True, progress=quiet, output=output) == code
+    measured = json.loads(capsys.readouterr().out)["measured"]
+    assert measured is None if seen is None else (measured["sent"], measured["lost"]) == (seen.sent, seen.lost)

@@ -1,8 +1,12 @@
 """The revision that a preview is made against."""
 
+from pathlib import Path
+
 import pytest
 
+from twin.host.home import REPOSITORY, TwinHome
 from twin.services import scratch
+from twin.services.servers import Servers
 
 
 def test_a_revision_that_git_knows_is_fine() -> None:
@@ -12,6 +16,12 @@ def test_a_revision_that_git_knows_is_fine() -> None:
 def test_one_that_git_does_not_know_is_a_sentence() -> None:
     with pytest.raises(scratch.UnknownRevision) as error:
         scratch.check("no-such-branch")
-    assert str(error.value) == (
-        "--against no-such-branch: git knows no commit of that name (branches, tags and hashes are names)"
-    )
+    assert str(error.value) == ("no-such-branch: git knows no commit of that name (branches, tags and hashes are names)")
+
+
+def test_the_engine_of_a_revision_runs_what_git_has_of_it(tmp_path: Path) -> None:
+    servers = Servers(TwinHome(tmp_path), {}, "http://127.0.0.1:1", tmp_path / "kubeconfig")
+    old = scratch.of_revision(servers, "HEAD")
+    assert (servers.program, old.program) == (REPOSITORY, tmp_path / "program")
+    assert (old.program / "Pulumi.yaml").exists()
+    assert not (old.program / ".git").exists()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from twin.cluster.certificates import Pki
-from twin.commands import leftovers
 from twin.host.home import TwinHome
 from twin.host.processes import wait_until
+from twin.services import leftovers
 
 
 @pytest.fixture

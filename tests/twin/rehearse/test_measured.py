@@ -1,0 +1,77 @@
+"""The end of each request of a load while a change was made, and how that compares with what was expected."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from modelctl.loadgen import Outcome
+from twin.rehearse.judgement import Effect, Finding, Rehearsal
+from twin.rehearse.measured import Away, Measured, account, lines
+
+
+def outcomes(codes: str) -> list[Outcome]:
+    """One request a second: `.` is answered after 50 ms, `u` finds no pod, `t` is sent and has no answer in the end."""
+    ends = {".": (0.05, "OK"), "u": (0.0, "UNAVAILABLE: no pod is ready"), "t": (None, "UNFINISHED")}
+    return [
+        Outcome(float(due), float(due), None if (after := ends[code][0]) is None else due + after, ends[code][1])
+        for due, code in enumerate(codes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "answered", "away"),
+    [
+        ("....", 4, None),
+        (".u..", 3, Away(1, 2, 1)),
+        (".u.uuu.u.", 4, Away(3, 6, 3)),
+        ("..tu", 2, Away(2, 3, 2)),
+        ("", 0, None),
+    ],
+)
+def test_each_request_has_its_end_and_the_longest_time_without_an_answer_is_found(
+    codes: str, answered: int, away: Away | None
+) -> None:
+    found = account(outcomes(codes))
+    assert (found.sent, found.answered, found.lost) == (len(codes), answered, len(codes) - answered)
+    assert found.away == away
+    assert sum(found.reasons.values()) == found.lost
+    assert found.longest_ms == pytest.approx(50 if answered else 0)
+
+
+def test_the_reasons_are_told_apart_the_most_frequent_first() -> None:
+    assert list(account(outcomes("tu.u")).reasons.items()) == [("UNAVAILABLE: no pod is ready", 2), ("UNFINISHED", 1)]
+
+
+def judged(effect: Effect) -> Rehearsal:
+    return Rehearsal((Finding(effect, "update", "kubernetes:apps/v1:Deployment", "triton", (), None, None),), (), ())
+
+
+def last_line(codes: str, effect: Effect) -> str:
+    return list(lines(account(outcomes(codes)), judged(effect), 1, "m"))[-1].strip()
+
+
+def test_the_measurement_is_compared_with_the_judgement() -> None:
+    assert last_line("...", "rolled") == "as expected"
+    assert last_line(".u.", "interrupted") == "as expected"
+    assert last_line(".u.", "rolled") == "no lost request was expected: believe what was measured"
+    assert last_line("...", "interrupted").startswith("no request was lost, though an interruption was expected: ")
+
+
+def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
+    seen = dataclasses.replace(
+        account(outcomes(".uu.u")), pods=2, kept=1, resources={"same": 90, "update": 1}, ended="no room"
+    )
+    assert list(lines(seen, judged("interrupted"), 10, "pipeline")) == [
+        "\nMEASURED on the twin, with 10 requests/s to pipeline while the change was made:",
+        "  5 requests: 2 answered, 3 lost; the longest answer took 50 ms",
+        "      3 with UNAVAILABLE: no pod is ready",
+        "  interrupted for 2.0 s at the longest: 2 requests one after the other, 1 s after the load began",
+        "  gone: 1 of 2 pods of Triton; resources: 1 update",
+        "  the change did not come to its end, so that nothing is compared: no room",
+    ]
+
+
+def test_nothing_sent_is_nothing_lost() -> None:
+    assert account([]) == Measured(0, 0, {}, None, 0.0)

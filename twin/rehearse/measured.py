@@ -1,0 +1,112 @@
+"""Account for the requests of a load during which a change was made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modelctl.loadgen import Outcome
+from twin.rehearse.judgement import Effect, Rehearsal
+
+_REASONS = 5
+_DOWN: tuple[Effect, ...] = ("refused", "interrupted")
+"""With one of these among the findings, requests are expected to stay without an answer."""
+
+
+@dataclass(frozen=True)
+class Away:
+    """A time in which nobody was answered, in seconds after the load began: from the first of `requests` that were due one
+    after the other and not answered, to the next one that was.
+    """
+
+    begin: float
+    end: float
+    requests: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The end of every request of a load: sent = answered + lost, of which `reasons` count the causes.
+
+    `away`: the longest time without an answer, None where no request was lost. `longest_ms`: of an answer. `pods`: those of
+    Triton that were there before, of which `kept` still are. `resources`: what the engine did, by operation. `ended`: why
+    the change did not come to its end; None where it did.
+    """
+
+    sent: int
+    answered: int
+    reasons: Mapping[str, int]
+    away: Away | None
+    longest_ms: float
+    pods: int = 0
+    kept: int = 0
+    resources: Mapping[str, int] = field(default_factory=dict)
+    ended: str | None = None
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.answered
+
+
+def account(outcomes: Sequence[Outcome]) -> Measured:
+    """Return what became of every request that was due, in the order in which they were."""
+    lost = [outcome for outcome in outcomes if not outcome.ok]
+    return Measured(
+        sent=len(outcomes),
+        answered=len(outcomes) - len(lost),
+        reasons=dict(Counter(outcome.code for outcome in lost).most_common()),
+        away=max(_away(outcomes), key=lambda one: one.seconds, default=None),
+        longest_ms=max((outcome.latency_ms for outcome in outcomes if outcome.ok), default=0.0),
+    )
+
+
+def _away(outcomes: Sequence[Outcome]) -> Iterator[Away]:
+    begun: list[float] = []
+    for outcome in outcomes:
+        if not outcome.ok:
+            begun.append(outcome.due)
+        elif begun:
+            yield Away(begun[0], outcome.due, len(begun))
+            begun = []
+    if begun:
+        yield Away(begun[0], outcomes[-1].due, len(begun))
+
+
+def lines(measured: Measured, judged: Rehearsal, rate: float, model: str) -> Iterator[str]:
+    """Yield what a person reads below the judgement, and whether the two agree."""
+    lost, away = measured.lost, measured.away
+    yield f"\nMEASURED on the twin, with {rate:g} requests/s to {model} while the change was made:"
+    yield (
+        f"  {measured.sent} requests: {measured.answered} answered, {lost} lost; "
+        f"the longest answer took {measured.longest_ms:.0f} ms"
+    )
+    for reason, count in list(measured.reasons.items())[:_REASONS]:
+        yield f"      {count} with {reason}"
+    if away is not None:
+        yield (
+            f"  interrupted for {away.seconds:.1f} s at the longest: {away.requests} requests one after the other, "
+            f"{away.begin:.0f} s after the load began"
+        )
+    made = ", ".join(f"{count} {operation}" for operation, count in measured.resources.items() if operation != "same")
+    yield f"  gone: {measured.pods - measured.kept} of {measured.pods} pods of Triton; resources: {made or 'no change'}"
+    if measured.ended is not None:
+        yield f"  the change did not come to its end, so that nothing is compared: {measured.ended}"
+    else:
+        yield f"  {_compared(measured, judged)}"
+
+
+def _compared(measured: Measured, judged: Rehearsal) -> str:
+    expected = any(finding.effect in _DOWN for finding in judged.findings)
+    if measured.lost and not expected:
+        return "no lost request was expected: believe what was measured"
+    if expected and not measured.lost:
+        return (
+            "no request was lost, though an interruption was expected: machines come at once here, and requests pass by "
+            "much of what AWS has"
+        )
+    return "as expected"

@@ -1,0 +1,92 @@
+"""Make a change on a twin of its own, under load: the program of a revision first, then that of this checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from spec.failure import Failure
+from spec.names import TRITON_NAMESPACE
+from twin.charts import registry
+from twin.commands import inference, up
+from twin.engine import stack_files
+from twin.host.home import TwinHome
+from twin.load import requests
+from twin.load.command import parts_of
+from twin.rehearse import load, measured, previewed
+from twin.rehearse.judgement import Rehearsal
+from twin.rehearse.measured import Measured
+from twin.services import release_sources, scratch
+from twin.services.servers import Servers
+
+_AROUND_SECONDS = 5.0
+"""How long requests are sent before the change, and after it."""
+
+
+def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, Measured | None]:
+    """Return what a preview says of the change from a revision to this checkout, and what making it did to requests.
+
+    The latter is None where the engine refuses the change, which is then not made. Raises UnknownRevision, and what `up.up`
+    raises where the program of the revision does not come up.
+    """
+    scratch.check(revision)
+
+    def say(line: str) -> None:
+        progress.print(line, markup=False)
+
+    families = registry.families(stack_files.read(stack_files.tracked_file(up.STACK)))
+    with scratch.platform(home, families, progress) as started, _on_standard_error():
+        own, before = started.home, scratch.of_revision(started, revision)
+        say(f"bringing {up.STACK} up as of {revision} ...")
+        up.up(own, before, say)
+        parts = parts_of(own, inference.MODEL, before.program)
+        model = requests.model_of(release_sources.directory(own), inference.MODEL)
+        servers = Servers.running(own)  # whose account is no new one any more
+        engine = servers.engine()
+        up.release_and_pin(own, servers, str(engine.outputs(up.STACK)["modelBucket"]))
+        retained = [one["urn"] for one in engine.resources(up.STACK) if one.get("retainOnDelete")]
+        say("previewing the change ...")
+        judged = previewed.judge(engine, up.STACK, {}, retained)
+        if judged.errors:
+            return judged, None
+        pods, ended = _pods(servers), None
+        say(f"making the change, with {load.RATE:g} requests/s to {model.name} ...")
+        with load.load(own, model, parts) as sent:
+            time.sleep(_AROUND_SECONDS)
+            try:
+                up.up(own, servers, say)
+            except Failure as failure:
+                ended = str(failure)
+            time.sleep(_AROUND_SECONDS)
+        return judged, dataclasses.replace(
+            measured.account(sent.outcomes),
+            pods=len(pods),
+            kept=len(pods & _pods(servers)),
+            resources=engine.last_changes(up.STACK),
+            ended=ended,
+        )
+
+
+def _pods(servers: Servers) -> frozenset[str]:
+    """Return the UIDs of Triton's pods."""
+    return frozenset(pod.uid for pod in servers.cluster().pods() if pod.namespace == TRITON_NAMESPACE and not pod.ending)
+
+
+@contextlib.contextmanager
+def _on_standard_error() -> Iterator[None]:
+    """Have everything in the block, programs too, write to standard error: standard output is for what is found."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
