@@ -14,10 +14,10 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import namespace
 from spec.names import FLEET_LABEL, WARM_PODS_NAMESPACE
 from spec.placement import placement, resource_of
+from spec.settings.chart_values import values_of
 from spec.settings.fields import cpu_millis
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
-from spec.settings.relations.chart_values import values_of
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"

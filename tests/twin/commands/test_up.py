@@ -10,7 +10,7 @@ from twin.cluster.view import ClusterView
 from twin.commands import inference, readiness, up
 from twin.commands.inference import InferenceFailed
 from twin.engine import stack_files
-from twin.host.home import TwinHome
+from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
 
 SLEEPS = (
@@ -42,7 +42,7 @@ def first_answer(home: TwinHome, monkeypatch: pytest.MonkeyPatch, *, wanted: int
     monkeypatch.setattr(inference, "infer", infer)
     said: list[str] = []
     view = SimpleNamespace(wanted=lambda namespace, deployment: wanted)
-    servers = cast(Servers, SimpleNamespace(cluster=lambda: view))
+    servers = cast(Servers, SimpleNamespace(cluster=lambda: view, program=REPOSITORY))
     return up._first_answer(home, servers, said.append), said
 
 
@@ -81,7 +81,7 @@ def test_workers_that_the_stack_has_no_more_leave_no_pin(
     monkeypatch.setattr(up.interrupted, "clear", pinned)
     stack_files.pin(home, up.STACK, "triton-eks:worker.awsEndpoint", "http://127.0.0.1:1")
     monkeypatch.setattr(stack_files, "sections", lambda *_: frozenset(sections))
-    servers = cast(Servers, SimpleNamespace(engine=lambda: None, aws_url="http://127.0.0.1:2"))
+    servers = cast(Servers, SimpleNamespace(engine=lambda: None, aws_url="http://127.0.0.1:2", program=REPOSITORY))
     with pytest.raises(_Pinned):
         up.up(home, servers, print)
     pins = stack_files.read(stack_files.pins_file(home, up.STACK))
