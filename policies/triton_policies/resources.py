@@ -24,6 +24,8 @@ class Resource:
     inputs: Property | None = None
     """The inputs that the program gives, in rules about a stack too; None there of a resource that the run leaves alone."""
     protected: bool = False
+    ignored: frozenset[str] = frozenset()
+    """Paths whose changes the program ignores: the inputs have what stood there before. Only in rules about a stack."""
     provider: str | None = None
     """The logical name of its provider; None where Pulumi tells none."""
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -116,6 +116,7 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 properties=Property("", one.props),
                 inputs=run.inputs.get(one.urn),
                 protected=one.opts.protect,
+                ignored=frozenset(one.opts.ignore_changes),
                 provider=one.provider.name if one.provider is not None else None,
                 sources={key: frozenset(source.urn for source in found) for key, found in one.property_dependencies.items()},
             )

@@ -29,6 +29,7 @@ class Made:
     name: str
     properties: Inputs
     sources: Mapping[str, Sequence[str]]
+    ignored: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _stack_args(case: Case, resources: Sequence[Made]) -> sdk.StackValidationArg
             props=unknown_checking_proxy(one.properties),
             urn=_urn(case.environment, one.type, one.name),
             name=one.name,
-            opts=_options(),
+            opts=_options(ignored=one.ignored),
             provider=None,
             parent=None,
             dependencies=[],
@@ -76,10 +76,10 @@ def _stack_args(case: Case, resources: Sequence[Made]) -> sdk.StackValidationArg
     return sdk.StackValidationArgs(resources=list(by_name.values()), config=case.config)
 
 
-def _options(protect: bool = False) -> sdk.PolicyResourceOptions:
+def _options(protect: bool = False, ignored: Sequence[str] = ()) -> sdk.PolicyResourceOptions:
     return sdk.PolicyResourceOptions(
         protect=protect,
-        ignore_changes=[],
+        ignore_changes=list(ignored),
         delete_before_replace=None,
         aliases=[],
         custom_timeouts=sdk.PolicyCustomTimeouts(0, 0, 0),

@@ -1,5 +1,7 @@
 """Cases of policies about Triton and what scales it."""
 
+from dataclasses import replace
+
 from tests.policies.case import ABSENT, Case, changed, fail, made
 from triton_policies.pods import DEPLOYMENT
 from triton_policies.serving import DISRUPTION_BUDGET, HPA, MONITORS, SCALED_OBJECT
@@ -328,6 +330,17 @@ CASES = (
             ),
         ),
         unknown=("scaler", "spec.scaleTargetRef"),
+    ),
+    # A stack that has just got its scaler.
+    Case(
+        policy="scaling-one-owner",
+        type="",
+        passes=(
+            replace(made(DEPLOYMENT, "server", changed(_TRITON, {"spec.replicas": 8})), ignored=("spec.replicas",)),
+            made(SCALED_OBJECT, "scaler", _SCALER),
+        ),
+        fails=(),
+        unknown=None,
     ),
     # A live object, of which the engine did not say what the program asks for.
     Case(

@@ -168,7 +168,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "triton-scraped": Seeded("monitoring-podmonitor-triton", told=_TRITON),
     "scaling-bounds": Seeded("triton-scaling-scaled-object", {"spec.maxReplicaCount": 100}),
     "scaling-signal": Seeded("triton-scaling-scaled-object", {"spec.fallback": ABSENT}),
-    "scaling-one-owner": Seeded(_WORKER, {"spec.replicas": 3}, "Deployment"),
+    "scaling-one-owner": Seeded(_WORKER, {"spec.replicas": 3}, "Deployment", options={"ignore_changes": ()}),
     "service-not-public": Seeded(_TRITON, {"spec.type": "NodePort"}, "Service"),
     "helm-pinned": Seeded("keda-release", {"repositoryOpts.repo": "https://charts.example.com"}),
     "gateway-not-public": Seeded(
