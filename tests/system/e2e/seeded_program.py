@@ -107,5 +107,7 @@ class _Transform(callback_pb2_grpc.CallbacksServicer):
         properties = from_struct(resource.properties)
         for defect in self._seeds.take(resource.type, resource.name, resource.custom):
             properties = defect.changed(properties)
+            if "ignore_changes" in defect.options:
+                resource.options.ignore_changes[:] = defect.options["ignore_changes"]
         response = resource_pb2.TransformResponse(properties=to_struct(properties), options=resource.options)
         return callback_pb2.CallbackInvokeResponse(response=response.SerializeToString())
