@@ -24,6 +24,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 from tritonclient.grpc import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 from tritonclient.utils import shared_memory as shm
@@ -42,6 +43,10 @@ class Region:
 
     name: str
     handle: Any
+
+
+def _in_use(error: BaseException) -> bool:
+    return isinstance(error, InferenceServerException) and "currently in use" in str(error.message())
 
 
 class SharedMemory:
@@ -77,7 +82,7 @@ class SharedMemory:
             yield Region(name, handle)
         finally:
             with suppress(InferenceServerException):  # the server may be gone, and its registration with it
-                self._client.unregister_system_shared_memory(name, headers=self._headers)
+                self._unregister(name)
             shm.destroy_shared_memory_region(handle)
             os.close(owned)
 
@@ -87,9 +92,16 @@ class SharedMemory:
         dead = sorted(name for name in files | mapped if not _has_owner(DIRECTORY / name))
         for name in dead:
             with _call_failures():
-                self._client.unregister_system_shared_memory(name, headers=self._headers)
+                self._unregister(name)
             (DIRECTORY / name).unlink(missing_ok=True)
         return dead
+
+    @retry(retry=retry_if_exception(_in_use), wait=wait_fixed(0.01), stop=stop_after_delay(5), reraise=True)
+    def _unregister(self, name: str) -> None:
+        """Unregister a region, which the server refuses until the last request that uses it has ended: one that has been
+        answered ends a moment later, one that its client gave up when the model is done with it.
+        """
+        self._client.unregister_system_shared_memory(name, headers=self._headers)
 
 
 def to_gray(client: InferenceServerClient, region: Region, rgb: np.ndarray, deadline_seconds: float = 10.0) -> np.ndarray:

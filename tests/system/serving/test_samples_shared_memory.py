@@ -65,6 +65,17 @@ def test_a_picture_goes_through_shared_memory_both_ways(client: grpc.InferenceSe
     assert name not in files()
 
 
+def test_a_region_is_gone_when_a_request_that_its_client_gave_up_has_ended(
+    client: grpc.InferenceServerClient, memory: SharedMemory
+) -> None:
+    """Until then the server has it in use, and refuses to let go of it."""
+    picture = np.zeros((3000, 4000, 3), np.uint8)
+    with pytest.raises(CallFailed) as failed, memory.region(picture.nbytes * 4 // 3) as region:
+        to_gray(client, region, picture, deadline_seconds=0.02)
+    assert failed.value.code == "DEADLINE_EXCEEDED"
+    assert memory.registered() == []
+
+
 def test_the_answer_is_the_one_without_shared_memory(client: grpc.InferenceServerClient) -> None:
     assert np.array_equal(client.infer("to_gray", to_inputs({"RGB": PICTURE})).as_numpy("GRAY"), GRAY)
 
