@@ -15,6 +15,7 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from examples.gateway import headers
+from twin.host import processes
 
 MODEL = "classify"
 VALUES = [5.25, 3.5, 1.75, 0.25]
@@ -41,6 +42,11 @@ class Account:
         outcome = ask()
         with self._lock:
             self.outcomes[outcome] += 1
+
+    def grow(self, by: int) -> None:
+        """Wait until so many more requests have been sent than now."""
+        enough = self.sent + by
+        processes.wait_until(lambda: self.sent >= enough, f"{enough} requests to be sent", 60, poll=0.1)
 
     @property
     def answered(self) -> int:

@@ -75,8 +75,7 @@ def test_a_killed_envoy_costs_the_requests_that_it_had_and_comes_back(gateway: G
             lambda: all(one["ready"] for pod in gateway.envoys() for one in pod["status"]["containerStatuses"]),
             "it to be back",
         )
-        enough = account.sent + 100
-        until(lambda: account.sent >= enough, "requests after that")
+        account.grow(100)
     assert account.sent - account.answered <= 3 * len(asks), account.outcomes
 
 

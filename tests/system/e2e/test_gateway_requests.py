@@ -147,7 +147,10 @@ def test_a_request_larger_than_what_is_buffered_passes(gateway: Gateway) -> None
 
 
 def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
-    """Two requests a second are seven with what chance adds; one Envoy counts for one route."""
+    """Two requests a second are seven with what chance adds; one Envoy counts for one route.
+
+    The first of the seven over HTTP may be the one that asked whether all are there.
+    """
     with gateway.routed(RoutedModel(MODEL, 1, None, None, least_peak_rate=2)):
         envoy = listens(gateway.envoys()[0])
         url = f"http://{envoy}:8000{infer_path()}"
@@ -163,7 +166,8 @@ def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
             outcomes = [ask() for _ in range(50)]
             most = 7 * (math.floor(time.monotonic() - begun) + 2)
             answered = outcomes.count(ANSWERED)
-            assert 7 <= answered <= most, f"{protocol}: {answered} in {time.monotonic() - begun:.1f} s"
+            least = 6 if protocol == "http" else 7
+            assert least <= answered <= most, f"{protocol}: {answered} in {time.monotonic() - begun:.1f} s"
             refusals = {outcome.partition(":")[0] for outcome in outcomes if outcome != ANSWERED}
             assert refusals == {"HTTP 429" if protocol == "http" else "StatusCode.UNAVAILABLE"}
 
