@@ -430,7 +430,9 @@ def per_pod(cluster: Cluster, trigger: str) -> str | None:
 
 def falls_back(cluster: Cluster) -> bool:
     """Whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
-    return per_pod(cluster, _BUSY) == "700m"
+    asked = (metric["external"] for metric in autoscaler(cluster)["spec"]["metrics"])
+    target = next(one["target"]["averageValue"] for one in asked if one["metric"]["name"] == _BUSY)
+    return per_pod(cluster, _BUSY) == target
 
 
 def measures(cluster: Cluster) -> bool:
