@@ -1,4 +1,4 @@
-"""What of a person's environment a twin's processes and shells must not see."""
+"""Tell what of a person's environment a twin's processes and shells must not see."""
 
 from collections.abc import Container, Mapping
 
