@@ -109,7 +109,7 @@ def prepare() -> None:
         "triton-eks:autoscaling.targets": {},
         "triton-eks:autoscaling.sparePods": SPARE_PODS,
     }.items():
-        stack_files.pin(home, stack_files.AUTOSCALED_STACK, key, value)
+        stack_files.pin(home, stack_files.STACK, key, value)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from console.options import Json
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_NAMESPACE
+
+if TYPE_CHECKING:
+    from modelctl.fetch.whole import Cache
 
 app = typer.Typer(
     help="Models: imported, released immutably, pinned in a stack, tuned, rolled out, rolled back.",
@@ -27,6 +30,10 @@ ReleaseId = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 1
 StackFile = Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")]
 Stacks = Annotated[Path, typer.Option(help="Directory of the stack files.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of Triton.")]
+CacheDirectory = Annotated[
+    Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
+]
+CacheGib = Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")]
 Translation = Annotated[
     str | None,
     typer.Option(
@@ -120,20 +127,16 @@ def fetch(
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which the release is copied from.")
-    ] = None,
-    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
+    cache: CacheDirectory = None,
+    cache_gib: CacheGib = 100,
 ) -> None:
     """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
 
     Run again after whatever interrupted it, it goes on where it was.
     """
     from modelctl.fetch import command
-    from modelctl.fetch.whole import Cache
 
-    shared = Cache(cache, cache_gib) if cache is not None else None
-    command.fetch(release_id, bucket, endpoint_url, to, serve, shared)
+    command.fetch(release_id, bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
 
 
 @app.command()
@@ -144,10 +147,8 @@ def follow(
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve what is there, and Prometheus metrics, meanwhile.")
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
-    ] = None,
-    cache_gib: Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")] = 100,
+    cache: CacheDirectory = None,
+    cache_gib: CacheGib = 100,
     once: Annotated[
         bool, typer.Option("--once", help="End when all that is served is there; before a server starts.")
     ] = False,
@@ -157,10 +158,14 @@ def follow(
     Run again after whatever interrupted it, it goes on where it was.
     """
     from modelctl.fetch import command
+
+    (command.fill if once else command.follow)(bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
+
+
+def _shared(directory: Path | None, gib: int) -> Cache | None:
     from modelctl.fetch.whole import Cache
 
-    shared = Cache(cache, cache_gib) if cache is not None else None
-    (command.fill if once else command.follow)(bucket, endpoint_url, to, serve, shared)
+    return Cache(directory, gib) if directory is not None else None
 
 
 @app.command("build-plans")

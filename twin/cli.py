@@ -72,7 +72,7 @@ def up(
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack_files.ask_for_gateway(home, gateway)
         stack_files.ask_for_karpenter(home, karpenter)
-        stack = stack_files.config(home, up_command.STACK)
+        stack = stack_files.config(home, stack_files.STACK)
         servers = Servers.start(home, up_command.programs(home, registry.families(stack), output), output)
         answer = up_command.up(home, servers, say)
     if answer is not None:
@@ -144,7 +144,7 @@ def show_status(as_json: Json = False) -> None:
 def env() -> int:
     """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
     from twin.commands import shell
-    from twin.commands.up import STACK
+    from twin.engine.stack_files import STACK
     from twin.services.servers import Servers
 
     try:
@@ -247,8 +247,8 @@ def advise_stack(
 @app.command("pulumi", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run_pulumi(context: typer.Context) -> int:
     """Run the real engine on this twin's copy of the stack file: what `pulumi` is in the twin's shell."""
-    from twin.commands.up import STACK
     from twin.engine import engine
+    from twin.engine.stack_files import STACK
     from twin.services.servers import Servers
 
     servers = Servers.running(TwinHome.from_environment())

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.account import Account
+from infra.aws.log_group import log_group
 from spec.iam_policy import allow, document, service_trust
 
 
@@ -31,13 +32,8 @@ class FlowLogs(pulumi.ComponentResource):
         super().__init__("triton:network:FlowLogs", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         account = args.account
-        group = aws.cloudwatch.LogGroup(
-            f"{name}-log-group",
-            name=args.log_group_name,
-            retention_in_days=args.retention_days,
-            kms_key_id=args.kms_key_arn,
-            tags={**args.tags, "Name": args.log_group_name},
-            opts=child,
+        group = log_group(
+            self, name, args.log_group_name, args.tags, retention_days=args.retention_days, kms_key_arn=args.kms_key_arn
         )
         role = aws.iam.Role(
             f"{name}-role",

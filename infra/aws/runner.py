@@ -7,6 +7,7 @@ import pulumi_aws as aws
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.log_group import log_group
 from spec.iam_policy import allow, document, service_trust
 from spec.names import runner_log_group, runner_project
 from spec.settings.api_access import Runner
@@ -39,14 +40,7 @@ class GithubRunner(pulumi.ComponentResource):
         super().__init__("triton:runner:GithubRunner", name, None, opts)
         stack, child = cluster.stack, pulumi.ResourceOptions(parent=self)
         project_name, group_name = runner_project(cluster.known_name), runner_log_group(cluster.known_name)
-        log_group = aws.cloudwatch.LogGroup(
-            f"{name}-log-group",
-            name=group_name,
-            retention_in_days=retention_days,
-            kms_key_id=kms_key_arn,
-            tags=stack.named(group_name),
-            opts=child,
-        )
+        logs = log_group(self, name, group_name, stack.tags, retention_days=retention_days, kms_key_arn=kms_key_arn)
         group = aws.ec2.SecurityGroup(
             f"{name}-security-group",
             vpc_id=cluster.vpc_id,
@@ -109,9 +103,7 @@ class GithubRunner(pulumi.ComponentResource):
                 compute_type="BUILD_GENERAL1_MEDIUM", image=_IMAGE, type="LINUX_CONTAINER"
             ),
             logs_config=aws.codebuild.ProjectLogsConfigArgs(
-                cloudwatch_logs=aws.codebuild.ProjectLogsConfigCloudwatchLogsArgs(
-                    group_name=log_group.name, status="ENABLED"
-                )
+                cloudwatch_logs=aws.codebuild.ProjectLogsConfigCloudwatchLogsArgs(group_name=logs.name, status="ENABLED")
             ),
             source=aws.codebuild.ProjectSourceArgs(
                 type="GITHUB",

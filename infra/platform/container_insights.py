@@ -12,6 +12,7 @@ import pulumi_aws as aws
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey
+from infra.aws.log_group import log_group
 from spec.iam_policy import allow, document
 from spec.names import INSIGHTS_AGENT, insights_log_group
 from spec.settings import Settings
@@ -54,14 +55,7 @@ class ContainerInsights(pulumi.ComponentResource):
         super().__init__("triton:platform:ContainerInsights", name, None, opts)
         stack, child = cluster.stack, pulumi.ResourceOptions(parent=self)
         group_name = insights_log_group(stack.cluster_name)
-        group = aws.cloudwatch.LogGroup(
-            f"{name}-log-group",
-            name=group_name,
-            retention_in_days=retention_days,
-            kms_key_id=kms_key_arn,
-            tags=stack.named(group_name),
-            opts=child,
-        )
+        group = log_group(self, name, group_name, stack.tags, retention_days=retention_days, kms_key_arn=kms_key_arn)
         role = WorkloadRole(
             f"{name}-agent",
             cluster,

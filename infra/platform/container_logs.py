@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_aws as aws
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.aws.keys import EncryptionKey
+from infra.aws.log_group import log_group
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.iam_policy import allow, document
 from spec.names import LOG_SENDER, container_log_group
@@ -37,14 +37,7 @@ class ContainerLogs(InstalledChart):
         super().__init__("triton:platform:ContainerLogs", name, cluster, opts)
         stack = cluster.stack
         group_name = container_log_group(stack.cluster_name)
-        group = aws.cloudwatch.LogGroup(
-            f"{name}-log-group",
-            name=group_name,
-            retention_in_days=retention_days,
-            kms_key_id=kms_key_arn,
-            tags=stack.named(group_name),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        group = log_group(self, name, group_name, stack.tags, retention_days=retention_days, kms_key_arn=kms_key_arn)
         # Pods read files of the node.
         namespace = self._namespace(LOG_SENDER.namespace, "privileged")
         role = self._role(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
+
+from prometheus_client.registry import Collector
 
 from console.program import interruptible
 from console.terminal import progress as standard_error
@@ -13,7 +15,6 @@ from modelctl import metrics_server
 from modelctl.fetch.directory import FetchDirectory, refuse_nested, told
 from modelctl.fetch.download import CONNECTIONS
 from modelctl.fetch.follow import Follower
-from modelctl.fetch.progress import Progress
 from modelctl.fetch.whole import Cache, Fetcher
 from modelctl.release import catalog
 from modelctl.store import followed
@@ -41,13 +42,8 @@ def fill(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cac
     """Bring what `live/` serves into the directory `to`, where no server reads it yet; metrics at `serve` meanwhile."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
-    with contextlib.ExitStack() as meanwhile:
-        meanwhile.enter_context(interruptible(_CONTINUES))
-        meanwhile.enter_context(told())
-        meanwhile.enter_context(directory.locked(_say))
-        follower = Follower(store, directory, cache, _say)
-        if address is not None:
-            meanwhile.enter_context(metrics_server.serving(follower, "--serve", *address))
+    follower = Follower(store, directory, cache, _say)
+    with interruptible(_CONTINUES), told(), directory.locked(_say), _served(follower, address):
         follower.fill()
     print(directory.current)
 
@@ -56,14 +52,9 @@ def follow(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, c
     """Keep the directory `to` as `live/` is, until interrupted; metrics, and what is there, at `serve`."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
-    with contextlib.ExitStack() as meanwhile:
-        meanwhile.enter_context(interruptible(_CONTINUES))
-        meanwhile.enter_context(told())
-        follower = Follower(store, directory, cache, _say)
-        if address is not None:
-            answers = {followed.PATH: lambda: follower.state().model_dump_json().encode()}
-            meanwhile.enter_context(metrics_server.serving(follower, "--serve", *address, answers=answers))
-        meanwhile.enter_context(directory.locked(_say))
+    follower = Follower(store, directory, cache, _say)
+    answers = {followed.PATH: lambda: follower.state().model_dump_json().encode()}
+    with interruptible(_CONTINUES), told(), _served(follower, address, answers), directory.locked(_say):
         follower.follow()
 
 
@@ -76,12 +67,12 @@ def _opened(
     return address, open_store(bucket, endpoint_url, connections=CONNECTIONS)
 
 
-@contextlib.contextmanager
-def _served(progress: Progress, address: tuple[str, int] | None) -> Iterator[None]:
-    with contextlib.ExitStack() as meanwhile:
-        if address is not None:
-            meanwhile.enter_context(metrics_server.serving(progress, "--serve", *address))
-        yield
+def _served(
+    collector: Collector, address: tuple[str, int] | None, answers: Mapping[str, Callable[[], bytes]] | None = None
+) -> AbstractContextManager[None]:
+    if address is None:
+        return nullcontext()
+    return metrics_server.serving(collector, "--serve", *address, answers=answers)
 
 
 def _say(line: str) -> None:

@@ -1,12 +1,11 @@
 """Startup, readiness and liveness: docs/facts/triton-server.md#health."""
 
 import subprocess
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
+from tests import http_server
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, GIB, IN_PLACE
 
@@ -103,17 +102,11 @@ def test_probes_depend_on_no_guessed_delay_and_no_server_wide_readiness(environm
 def test_the_readiness_command_fails_while_any_model_is_not_ready(
     ready: set[str], code: int, complaint: str, tmp_path: Path
 ) -> None:
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def do_GET(self) -> None:
-            self.send_response(200 if self.path in ready else 400)
-            self.end_headers()
+            self.answer(200 if self.path in ready else 400)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with http_server.listening(Answers) as server:
         probe = rendering.container({"release": {"models": {"a": 1, "b": 2}}})["readinessProbe"]
         script = probe["exec"]["command"][2].replace(":8000/", f":{server.server_port}/")
         ended = subprocess.run(
@@ -125,9 +118,6 @@ def test_the_readiness_command_fails_while_any_model_is_not_ready(
             timeout=20,
             check=False,
         )
-    finally:
-        server.shutdown()
-        server.server_close()
     assert ended.returncode == code
     assert ended.stdout.strip() == complaint
 

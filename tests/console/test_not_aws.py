@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from stackctl.account.guard import Caller, caller
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.preflight.checks.check import Check, Subject, findings
 from stackctl.preflight.operations import OPERATIONS
+from tests import http_server
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import run
 from tests.paths import ROOT
@@ -33,32 +32,15 @@ WHY = (
 def answering(status: int, body: str, headers: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of a server that answers everything alike."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body.encode())))
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body.encode())
+            self.body()
+            self.answer(status, body.encode(), content_type="text/html", **(headers or {}))
 
         do_GET = do_POST = do_HEAD = _answer
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server.listening(Answers) as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -6,11 +6,14 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
+import boto3
+import grpc
 import httpx
 from moto.server import ThreadedMotoServer
+from tritonclient.grpc import service_pb2_grpc
 
 from twin.host import processes
 
@@ -29,6 +32,28 @@ def moto_server() -> Iterator[str]:
         yield url
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def moto_bucket(name: str) -> Iterator[str]:
+    """A moto with this bucket; yields its URL."""
+    with moto_server() as url:
+        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        yield url
+
+
+@contextlib.asynccontextmanager
+async def serving(servicer: service_pb2_grpc.GRPCInferenceServiceServicer) -> AsyncIterator[str]:
+    """A gRPC server that plays Triton, on a free port of 127.0.0.1; yields its target."""
+    server = grpc.aio.server()
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,12 @@
-"""An API server of EKS's kind on loopback."""
+"""An empty account, and an API server of EKS's kind on loopback."""
 
 from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,23 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from moto import mock_aws
+
+from tests import http_server
+from tests.aws_environment import use_none_of_the_developers
 
 HOST = "0123456789abcdef0123456789abcdef.gr7.us-west-2.eks.amazonaws.com"
 """A name as EKS gives it. Nothing here looks it up: that would fail, and so would the test."""
 _VERSION = ("buildDate", "compiler", "gitCommit", "gitTreeState", "goVersion", "major", "minor", "platform")
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """An empty account; its id."""
+    use_none_of_the_developers(monkeypatch, tmp_path)
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    with mock_aws():
+        yield "123456789012"
 
 
 @dataclass
@@ -68,25 +79,15 @@ def api(tmp_path: Path) -> Iterator[ApiServer]:
     """A server with a certificate for HOST that answers /version, and /healthz as one that is asked without a login."""
     authority = _certificates(tmp_path)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def do_GET(self) -> None:
             served.asked.append((self.path, self.headers["Authorization"]))
             body = json.dumps(dict.fromkeys(_VERSION, "") | {"gitVersion": "v1.35.2-eks"}).encode()
-            self.send_response(200 if self.path.startswith("/version") else 401)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body)
+            status = 200 if self.path.startswith("/version") else 401
+            self.answer(status, body, content_type="application/json")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    served = ApiServer(server.server_address[1], authority)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield served
-    server.shutdown()
-    server.server_close()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    with http_server.listening(Answers, tls) as server:
+        served = ApiServer(server.server_port, authority)
+        yield served

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from twin.commands import shell
 from twin.host import claim, processes
 from twin.host.home import TwinHome
-from twin.services import leftovers, scratch
+from twin.services import leftovers
 
 
 def down(home: TwinHome) -> Iterator[str]:
@@ -20,7 +20,7 @@ def down(home: TwinHome) -> Iterator[str]:
         yield from _shell(home)
         return
     with home.lock("python3 -m twin down"):
-        for leftover in scratch.killed(home):
+        for leftover in leftovers.scratch_twins(home):
             processes.stop_all(leftover)
             leftovers.remove(leftover)
         stopped = processes.stop_all(home)

@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping
 
-from twin.engine.engine import foreign
+from twin.host.environment import foreign
 from twin.host.home import TwinHome
 
 LEAVE = "leave_twin"

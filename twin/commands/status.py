@@ -10,8 +10,9 @@ from spec.settings import SettingsError
 from twin.cluster import pod_addresses
 from twin.cluster.view import ClusterView
 from twin.commands import inference
-from twin.commands.up import STACK, UpFailed, asked_fleet, last_inference_file
+from twin.commands.up import UpFailed, asked_fleet, last_inference_file
 from twin.engine import stack_files
+from twin.engine.stack_files import STACK
 from twin.host import processes
 from twin.host.home import TwinHome, read_json
 from twin.services.servers import Servers

@@ -21,13 +21,12 @@ from twin.commands import fixed_pods, inference, interrupted, readiness
 from twin.commands.inference import Answer
 from twin.engine import stack_files
 from twin.engine.engine import EngineError
+from twin.engine.stack_files import STACK
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
 from twin.plugins import awaiting
 from twin.services import release_sources
 from twin.services.servers import PROGRAMS, Servers
-
-STACK = "local"
 
 
 class UpFailed(Failure):

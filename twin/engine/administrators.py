@@ -7,8 +7,6 @@ roles; in the twin's, this module has.
 import json
 from pathlib import Path
 
-import boto3
-
 from twin.engine import stack_files
 
 _ROLE = ":role/"
@@ -23,6 +21,8 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
     arns = [arn for listed in lists if isinstance(listed, list) for arn in listed if isinstance(arn, str) and _ROLE in arn]
     if not arns:
         return
+    import boto3  # for half of a second, which no command that only needs the engine's environment should take
+
     iam = boto3.client(
         "iam", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )

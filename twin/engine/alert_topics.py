@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from twin.engine import stack_files
 
 _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
@@ -22,6 +20,8 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
     wanted = names_in(stack_files.read(stack_file))
     if not wanted:
         return
+    import boto3  # for half of a second, which no command that only needs the engine's environment should take
+
     sns = boto3.client(
         "sns", region_name=region, endpoint_url=aws_url, aws_access_key_id="test", aws_secret_access_key="test"
     )

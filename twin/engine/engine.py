@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,12 +16,12 @@ from spec.failure import Failure
 from twin.cluster import pod_addresses
 from twin.engine import administrators, alert_topics, layout, stack_files
 from twin.host import processes
+from twin.host.environment import foreign
 from twin.host.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
-_FOREIGN_PREFIXES = ("AWS_", "KUBE", "HELM_", "PULUMI_")
 
 
 class EngineError(Failure):
@@ -141,11 +141,6 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
     inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
     mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}
     return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
-
-
-def foreign(environ: Mapping[str, str], keep: Container[str] = ()) -> list[str]:
-    """Return the variables that could name a person's own account or cluster, but for those in `keep`; sorted."""
-    return sorted(name for name in environ if name.startswith(_FOREIGN_PREFIXES) and name not in keep)
 
 
 def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:

@@ -20,9 +20,10 @@ from spec.settings.fleets import Fleet
 from spec.stack_file import StackFile, StackFileError
 from twin.host.home import REPOSITORY, TwinHome
 
-AUTOSCALED_STACK = "local"
+STACK = "local"
+"""The stack that a twin brings up."""
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
-"""The changes of an autoscaled twin to AUTOSCALED_STACK: `config`, as a JSON merge patch (RFC 7396)."""
+"""The changes of an autoscaled twin to STACK: `config`, as a JSON merge patch (RFC 7396)."""
 GATEWAY_FILE = Path(__file__).with_name("gateway.yaml")
 """The changes of a twin with a gateway to the same stack, before those of AUTOSCALING_FILE."""
 KARPENTER_FILE = Path(__file__).with_name("karpenter.yaml")
@@ -77,7 +78,7 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
     """
     if wanted == autoscaling(home):
         return
-    path = pins_file(home, AUTOSCALED_STACK)
+    path = pins_file(home, STACK)
     pins = read(path)
     (pins.get("triton-eks:models") or {}).pop("release", None)
     _write(path, {"config": pins})
@@ -126,7 +127,7 @@ def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
     """Return what stands below `config` in the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
-    if stack == AUTOSCALED_STACK:
+    if stack == STACK:
         for changes in (GATEWAY_FILE, AUTOSCALING_FILE, KARPENTER_FILE):
             if _mark(home, changes).exists():
                 tracked = _merge_patch(tracked, read(changes))
@@ -155,7 +156,7 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
 
 def _mark(home: TwinHome, changes: Path) -> Path:
     """Return the file that is there when the last `make up` asked for these changes."""
-    return pins_file(home, AUTOSCALED_STACK).with_name(changes.stem)
+    return pins_file(home, STACK).with_name(changes.stem)
 
 
 def _merge_patch(target: Any, patch: Any) -> Any:

@@ -19,7 +19,6 @@ from spec.names import TRITON_NAMESPACE
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeApi
-from twin.commands import up
 from twin.engine import stack_files
 from twin.host.home import REPOSITORY, TwinHome
 from twin.load import report, requests, scaling
@@ -82,7 +81,7 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
 
 def parts_of(home: TwinHome, model: str, program: Path = REPOSITORY) -> dict[str, int]:
     """Return, by what Service and Deployment of a fleet are called, its part of a model's requests. Raises LoadRefused."""
-    fleets = stack_files.fleets(home, up.STACK, program)
+    fleets = stack_files.fleets(home, stack_files.STACK, program)
     parts = {fleet.release: fleet.weight(model) for fleet in fleets if fleet.serves(model) and fleet.weight(model)}
     if not parts:
         raise LoadRefused(f"no fleet of the stack serves {model}")
@@ -95,7 +94,7 @@ def _requests(wanted: Wanted, model: Model, parts: Mapping[str, int]) -> Prepare
 
 
 def _messages(servers: Servers, wanted: Wanted, model: Model) -> Prepare:
-    outputs = servers.engine().outputs(up.STACK)
+    outputs = servers.engine().outputs(stack_files.STACK)
     if "requestQueueUrl" not in outputs:
         raise LoadRefused("there is no request queue: the stack file has no section triton-eks:worker")
     queue, body = Queue(servers.aws_url, outputs["region"], outputs), message_of(model)

@@ -19,9 +19,9 @@ from spec import stack_file, stack_names
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.files import write_whole
 from twin.commands.inference import MODEL
-from twin.commands.up import STACK
 from twin.engine import layout, stack_files
 from twin.engine.engine import PROJECT, Engine
+from twin.engine.stack_files import STACK
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.rehearse import judgement, load, measured, previewed, state, under_load

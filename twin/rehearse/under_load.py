@@ -40,19 +40,19 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
     def say(line: str) -> None:
         progress.print(line, markup=False)
 
-    families = registry.families(stack_files.read(stack_files.tracked_file(up.STACK)))
+    families = registry.families(stack_files.read(stack_files.tracked_file(stack_files.STACK)))
     with scratch.platform(home, families, progress) as started, _on_standard_error():
         own, before = started.home, scratch.of_revision(started, revision)
-        say(f"bringing {up.STACK} up as of {revision} ...")
+        say(f"bringing {stack_files.STACK} up as of {revision} ...")
         up.up(own, before, say)
         parts = parts_of(own, inference.MODEL, before.program)
         model = requests.model_of(release_sources.directory(own), inference.MODEL)
         servers = Servers.running(own)  # whose account is no new one any more
         engine = servers.engine()
-        up.release_and_pin(own, servers, str(engine.outputs(up.STACK)["modelBucket"]))
-        retained = [one["urn"] for one in engine.resources(up.STACK) if one.get("retainOnDelete")]
+        up.release_and_pin(own, servers, str(engine.outputs(stack_files.STACK)["modelBucket"]))
+        retained = [one["urn"] for one in engine.resources(stack_files.STACK) if one.get("retainOnDelete")]
         say("previewing the change ...")
-        judged = previewed.judge(engine, up.STACK, {}, retained)
+        judged = previewed.judge(engine, stack_files.STACK, {}, retained)
         if judged.errors:
             return judged, None
         pods, ended = _pods(servers), None
@@ -68,7 +68,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
             measured.account(sent.outcomes),
             pods=len(pods),
             kept=len(pods & _pods(servers)),
-            resources=engine.last_changes(up.STACK),
+            resources=engine.last_changes(stack_files.STACK),
             ended=ended,
         )
 

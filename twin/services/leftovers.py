@@ -1,4 +1,4 @@
-"""Remove what killed Triton servers leave outside of the twin's directory.
+"""Find and remove what was left: scratch twins of killed commands, and what killed Triton servers leave outside of a twin.
 
 A server that ends by itself removes all of this. In /dev/shm the names tell whose it is. The directory that the Python
 backend makes for itself, `/tmp/python_env_XXXXXX` (fixed in its code), is empty and has no name: there the processes that
@@ -26,6 +26,11 @@ class _Process:
     parent: int
     name: str
     started: float
+
+
+def scratch_twins(home: TwinHome) -> list[TwinHome]:
+    """Return the scratch twins of commands that were killed before they could clean up."""
+    return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
 
 
 def remove(home: TwinHome) -> None:

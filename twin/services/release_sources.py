@@ -52,7 +52,7 @@ def prepare(home: TwinHome, program: Path = REPOSITORY) -> Path:
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"
         stacks.mkdir()
-        own = stack_files.write_merged(home, stack_files.AUTOSCALED_STACK, program)
+        own = stack_files.write_merged(home, stack_files.STACK, program)
         shutil.copyfile(own, stacks / own.name)
     except OSError as error:
         raise NotPrepared(f"the models that are to be released cannot be copied to {models}: {error}") from None

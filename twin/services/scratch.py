@@ -67,11 +67,6 @@ def _home(home: TwinHome) -> Iterator[TwinHome]:
         claim.remove(own.path, keep_directory=False)
 
 
-def killed(home: TwinHome) -> list[TwinHome]:
-    """Return the scratch twins of commands that were killed before they could clean up."""
-    return [TwinHome(path) for path in sorted((home.path / "scratch").glob("twin-*"))]
-
-
 def check(revision: str) -> None:
     """Raise UnknownRevision unless git knows `revision` as a commit."""
     _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)

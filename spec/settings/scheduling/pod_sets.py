@@ -1,4 +1,4 @@
-"""The pods of EKS's add-ons and of the third-party charts: where they run, how many there are, what each asks for.
+"""EKS's add-ons and the third-party charts: which a stack has, and their pods: where, how many, what each asks for.
 
 Requests that our values set are read from `helm-values`; those that they leave to a chart or an add-on stand here
 (docs/facts/requests.md). A chart or an add-on that a stack registers and that is missing here fails a test, and so does a
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from spec.settings.model import Document
 from spec.settings.scheduling.requests import NOTHING, Request
 
 Where = Literal["system nodes", "every node", "GPU nodes"]
@@ -132,3 +133,39 @@ OF_MPS: tuple[PodSet, ...] = (
 SHUTDOWN_MANAGER = Request(10, 32)
 """The container that drains Envoy, which Envoy Gateway puts beside it."""
 PARITY_EXPORTER = Request(50, 256)
+
+_ADDONS_OF_ACCESS: Mapping[str, str] = {"mountpoint": "aws-mountpoint-s3-csi-driver", "fsx-lustre": "aws-fsx-csi-driver"}
+
+
+def addons(document: Document) -> list[str]:
+    """Return the names of EKS's add-ons that a stack has."""
+    mounts = _ADDONS_OF_ACCESS.get(document.models.access)
+    insights = document.logs is not None and document.logs.container_insights is not None
+    return [
+        *ADDONS_OF_EVERY_STACK,
+        *([mounts] if mounts is not None else []),
+        *(["amazon-cloudwatch-observability"] if insights else []),
+    ]
+
+
+def charts(document: Document) -> list[str]:
+    """Return the names of the third-party charts that a stack installs."""
+    worker_scaler = document.worker.autoscaler if document.worker is not None else None
+    monitoring, gpus = document.monitoring, bool(document.gpu.pools)
+    installed = {
+        "nvidia-device-plugin": gpus,
+        "kube-prometheus-stack": monitoring is not None,
+        "dcgm-exporter": monitoring is not None and gpus,
+        "fluent-bit": document.logs is not None,
+        "opencost": monitoring is not None and monitoring.open_cost,
+        "karpenter": document.node_autoscaler == "karpenter",
+        "karpenter-crd": document.node_autoscaler == "karpenter",
+        "cluster-autoscaler": document.node_autoscaler == "cluster-autoscaler",
+        "keda": "keda" in (document.pod_autoscaler, worker_scaler),
+        "prometheus-adapter": document.pod_autoscaler == "hpa",
+        "aws-load-balancer-controller": document.gateway is not None,
+        "gateway-helm": document.gateway is not None,
+        "external-secrets": document.gateway is not None and document.gateway.has_keys,
+        "opentelemetry-collector": document.tracing is not None,
+    }
+    return [chart for chart, there in installed.items() if there]

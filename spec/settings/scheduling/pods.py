@@ -15,7 +15,6 @@ from spec.settings.model import Document
 from spec.settings.nodes import CPU_POOL_NAME
 from spec.settings.scheduling.pod_sets import (
     ADDONS,
-    ADDONS_OF_EVERY_STACK,
     CHARTS,
     OF_MPS,
     PARITY_EXPORTER,
@@ -23,11 +22,12 @@ from spec.settings.scheduling.pod_sets import (
     SHUTDOWN_MANAGER,
     PodSet,
     Where,
+    addons,
+    charts,
 )
 from spec.settings.scheduling.requests import NOTHING, Request, requested
 
 _ROOT = Path(__file__).resolve().parents[3]
-_ADDONS_OF_ACCESS: Mapping[str, str] = {"mountpoint": "aws-mountpoint-s3-csi-driver", "fsx-lustre": "aws-fsx-csi-driver"}
 
 
 @dataclass(frozen=True)
@@ -40,40 +40,6 @@ class Pods:
     surges: bool = True
     apart: bool = False
     beside: Request = NOTHING
-
-
-def addons(document: Document) -> list[str]:
-    """Return the names of EKS's add-ons that a stack has."""
-    mounts = _ADDONS_OF_ACCESS.get(document.models.access)
-    insights = document.logs is not None and document.logs.container_insights is not None
-    return [
-        *ADDONS_OF_EVERY_STACK,
-        *([mounts] if mounts is not None else []),
-        *(["amazon-cloudwatch-observability"] if insights else []),
-    ]
-
-
-def charts(document: Document) -> list[str]:
-    """Return the names of the third-party charts that a stack installs."""
-    worker_scaler = document.worker.autoscaler if document.worker is not None else None
-    monitoring, gpus = document.monitoring, bool(document.gpu.pools)
-    installed = {
-        "nvidia-device-plugin": gpus,
-        "kube-prometheus-stack": monitoring is not None,
-        "dcgm-exporter": monitoring is not None and gpus,
-        "fluent-bit": document.logs is not None,
-        "opencost": monitoring is not None and monitoring.open_cost,
-        "karpenter": document.node_autoscaler == "karpenter",
-        "karpenter-crd": document.node_autoscaler == "karpenter",
-        "cluster-autoscaler": document.node_autoscaler == "cluster-autoscaler",
-        "keda": "keda" in (document.pod_autoscaler, worker_scaler),
-        "prometheus-adapter": document.pod_autoscaler == "hpa",
-        "aws-load-balancer-controller": document.gateway is not None,
-        "gateway-helm": document.gateway is not None,
-        "external-secrets": document.gateway is not None and document.gateway.has_keys,
-        "opentelemetry-collector": document.tracing is not None,
-    }
-    return [chart for chart, there in installed.items() if there]
 
 
 def daemons(document: Document, *, gpu: bool) -> list[Pods]:

@@ -10,7 +10,7 @@ import httpx
 
 from console.proxied import ProxyUnusable, client
 from spec import versions
-from spec.settings.scheduling.pods import charts
+from spec.settings.scheduling.pod_sets import charts
 from stackctl.account.read_only import one_line
 from stackctl.preflight.checks.check import Finding, Subject, ok, warn
 

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from moto.s3.models import S3Backend
 from rich.filesize import decimal
@@ -16,7 +15,7 @@ from rich.filesize import decimal
 from modelctl.fetch.partial_file import PART_BYTES
 from tests.command import run
 from tests.modelctl.conftest import BUCKET
-from tests.modelctl.servers import moto_server, process, wait_until
+from tests.modelctl.servers import moto_bucket, process, wait_until
 from tests.paths import ROOT
 
 
@@ -31,9 +30,7 @@ def test_a_killed_fetch_is_continued_by_the_next(models: Path, tmp_path: Path, m
         return get_object(self, bucket, key, *arguments, **named)
 
     log, to = tmp_path / "fetch.log", tmp_path / "disk"
-    with moto_server() as url:
-        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    with moto_bucket(BUCKET) as url:
         where = ["--bucket", BUCKET, "--endpoint-url", url]
         release = run("modelctl", "release", models, *where).stdout.split()[0]
         command = [sys.executable, "-m", "modelctl", "fetch", release, *where, "--to", str(to)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -18,7 +16,7 @@ import yaml
 from modelctl.importer.command import import_from_server
 from modelctl.importer.mlflow_model import NotImported
 from modelctl.repository.load import validate
-from tests import onnx_models
+from tests import http_server, onnx_models
 from tests.modelctl.importer.test_import import files
 
 MODEL, RUN = "m-a8895c0666c548df8c2081e3e6782dca", "019b34adac814f629699eb4799e0a248"
@@ -75,23 +73,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MlflowServer, str]
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     mlflow = MlflowServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             status, content = mlflow.answer(asked.path, dict(parse_qsl(asked.query)), self.headers["Authorization"])
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, content)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """pytest has no use for it."""
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield mlflow, f"http://127.0.0.1:{listening.server_port}/behind/"
-    listening.shutdown()
-    listening.server_close()
+    with http_server.listening(Answers) as server:
+        yield mlflow, f"{server.url}/behind/"
 
 
 def refusal(uri: str, url: str | None, models: Path) -> str:

@@ -1,8 +1,6 @@
 """The sender against a real gRPC server that speaks Triton's protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import grpc
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc
 
 from modelctl.loadgen import RequestFailed, Schedule, grpc_sender, run
+from tests.modelctl.servers import serving
 
 HALF = InferInput("X", [1, 2], "FP32")
 HALF.set_data_from_numpy(np.array([[0.5, 0.5]], dtype=np.float32))
@@ -31,18 +30,6 @@ class Server(service_pb2_grpc.GRPCInferenceServiceServicer):
         if self._code is not None:
             await context.abort(self._code, self._words)
         return service_pb2.ModelInferResponse(model_version=request.model_version or self._version)
-
-
-@asynccontextmanager
-async def serving(servicer: Server) -> AsyncIterator[str]:
-    server = grpc.aio.server()
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)
 
 
 def test_requests_go_round_the_addresses_and_are_tagged_with_the_version_that_answered() -> None:

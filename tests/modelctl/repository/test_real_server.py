@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
@@ -15,7 +14,7 @@ from modelctl.store.manifest import Manifest
 from tests import waiting
 from tests.modelctl.conftest import BUCKET, SAMPLES
 from tests.modelctl.golden_inference import golden_difference
-from tests.modelctl.servers import loopback_address, moto_server, process, wait_until
+from tests.modelctl.servers import loopback_address, moto_bucket, process, wait_until
 from twin.triton.tritonserver import tritonserver_command
 
 FEATURES = np.array([[5.75, 3.0, 3.75, 1.25], [6.25, 3.5, 7.75, 0.25], [5.25, 2.0, 1.75, 4.25]], dtype=np.float32)
@@ -30,9 +29,7 @@ CLASSES_OF_VERSION = {1: [[2], [2], [1]], 2: [[0], [2], [1]]}
 
 @pytest.fixture
 def moto() -> Iterator[str]:
-    with moto_server() as url:
-        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    with moto_bucket(BUCKET) as url:
         yield url
 
 

@@ -1,9 +1,7 @@
 """`KubernetesFleet` and an API server's answers. On a real one: tests/system/serving/test_rollout_kubernetes.py."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -12,6 +10,7 @@ import pytest
 
 from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
+from tests import http_server
 
 RELEASE = "0123456789ab"
 PODS = {
@@ -39,7 +38,7 @@ def a_slice(service: str, pod: str) -> dict[str, Any]:
 FLEETS = {"triton-b-headless": a_slice("triton-b-headless", "b"), "triton-a-headless": a_slice("triton-a-headless", "a")}
 
 
-class _Api(BaseHTTPRequestHandler):
+class _Api(http_server.Handler):
     """Answers for each of PODS and the slices of FLEETS, and 404 for others."""
 
     def do_GET(self) -> None:
@@ -52,36 +51,20 @@ class _Api(BaseHTTPRequestHandler):
             status, body = 200, {"items": [one for key, one in FLEETS.items() if selector == HEADLESS or key == service]}
         if name in PODS:
             status, body = 200, {"metadata": {"name": name, **PODS[name]}}
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.answer(status, json.dumps(body).encode(), content_type="application/json")
 
 
 @pytest.fixture
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     kubeconfig = tmp_path / "kubeconfig"
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
     user = {"name": "c", "user": {}}
-    kubeconfig.write_text(
-        json.dumps({"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [user]})
-    )
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    try:
+    with http_server.listening(_Api) as server:
+        cluster = {"name": "c", "cluster": {"server": server.url}}
+        found = {"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [user]}
+        kubeconfig.write_text(json.dumps(found))
         yield KubernetesFleet("triton")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.parametrize(

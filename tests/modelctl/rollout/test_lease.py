@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
 from moto.core.botocore_stubber import BotocoreStubber
 
@@ -16,7 +15,7 @@ from modelctl.store.bucket import Store, open_store
 from modelctl.store.journal import Journal, Lock
 from modelctl.store.live import LiveRepository
 from tests.modelctl.conftest import BUCKET
-from tests.modelctl.servers import moto_server
+from tests.modelctl.servers import moto_bucket
 from tests.paths import ROOT
 from twin.host.processes import wait_until
 
@@ -181,9 +180,7 @@ def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    with moto_server() as url:
-        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    with moto_bucket(BUCKET) as url:
         yield url
 
 

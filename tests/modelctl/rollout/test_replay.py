@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from modelctl.rollout.replay import Differs, Replay, ReplayError, Request, _ask_
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
 from modelctl.store.live import LiveRepository
+from tests import http_server
 from tests.modelctl.rollout.answering_pod import FULL, answering_pod, out
 from tests.modelctl.rollout.idle_fleet import IdleFleet
 from tests.modelctl.rollout.releases import model, publish
@@ -165,22 +164,13 @@ def test_a_model_that_the_release_lacks_is_refused_before_anything_is_changed(
 def picky() -> Iterator[Pod]:
     """A pod whose versions refuse every request with a 400, as Triton does for an input that a model has not."""
 
-    class Refuses(BaseHTTPRequestHandler):
+    class Refuses(http_server.Handler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(400)
-            self.end_headers()
-            self.wfile.write(b"{\"error\": \"unexpected inference input 'X' for model 'a'\"}")
+            self.body()
+            self.answer(400, b"{\"error\": \"unexpected inference input 'X' for model 'a'\"}")
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Refuses)
-    Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    yield Pod("pod", "1", url, url, "")
-    server.shutdown()
-    server.server_close()
+    with http_server.listening(Refuses) as server:
+        yield Pod("pod", "1", server.url, server.url, "")
 
 
 def test_requests_that_the_old_version_refuses_all_compare_nothing_and_stop_it(picky: Pod, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from moto.s3.models import S3Backend
 
 from tests.modelctl.conftest import BUCKET
-from tests.modelctl.servers import moto_server, process, wait_until
+from tests.modelctl.servers import moto_bucket, process, wait_until
 from tests.paths import ROOT
 
 
@@ -35,9 +35,8 @@ def test_a_killed_release_is_continued_by_the_next(models: Path, tmp_path: Path,
     with (models / "normalize" / "1" / "weights.bin").open("wb") as file:
         file.truncate(64 * 1024 * 1024)  # big enough for several parts
     log = tmp_path / "release.log"
-    with moto_server() as url:
+    with moto_bucket(BUCKET) as url:
         s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         where = ["--bucket", BUCKET, "--endpoint-url", url]
         command = [sys.executable, "-m", "modelctl", "release", str(models), *where]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -15,14 +14,12 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from spec.ownership import Ownership
 from stackctl.account.read_only import Readers
 from stackctl.cost.prices import Price, PriceTable
 from stackctl.orphans.operations import OPERATIONS
 from stackctl.orphans.search import Search
-from tests.aws_environment import use_none_of_the_developers
 
 REGION = "us-west-2"
 CLUSTER = "triton-dev"
@@ -67,15 +64,6 @@ PRICES = PriceTable(
     },
 )
 """Of a day; without one of m7i.large."""
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """An empty account; its id."""
-    use_none_of_the_developers(monkeypatch, tmp_path)
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    with mock_aws():
-        yield "123456789012"
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from stackctl.account.read_only import Readers
 from stackctl.first_inference import command
 from stackctl.first_inference.command import NotServing, NotUp
 from stackctl.first_inference.question import Question, WrongAnswer, ask, question
+from tests import http_server
 from tests.aws_environment import use_none_of_the_developers
 from tests.paths import ROOT
 from tests.spec.stack_config import REMOVED, settings
@@ -262,26 +262,17 @@ def test_a_gateway_that_is_not_reached_from_here_is_gone_around() -> None:
     assert said[0].startswith(f"the gateway at {url} is not reached from here (")
 
 
-class _Gateway(http.server.BaseHTTPRequestHandler):
+class _Gateway(http_server.Handler):
     def do_POST(self) -> None:
         assert (self.path, self.headers["content-type"]) == ("/v2/models/text_in_picture/infer", "application/json")
-        content = json.dumps(RIGHT).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+        self.answer(200, json.dumps(RIGHT).encode())
 
 
 def test_a_gateway_that_is_reached_is_asked() -> None:
     fleet = Fleet([])
-    with http.server.HTTPServer(("127.0.0.1", 0), _Gateway) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    with http_server.listening(_Gateway) as server:
+        url = server.url
         answer, way = command._ask(cast(Cluster, fleet), "a", url, lambda send: ask(ASKED, send), print)
-        server.shutdown()
     assert (answer.outputs, way, fleet.asked) == ({"TEXT": ["EKS"]}, f"by the gateway at {url}", [])
 
 

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from stackctl.account.guard import caller
 from stackctl.account.read_only import Readers
 from stackctl.preflight.checks.check import Subject
 from stackctl.preflight.operations import OPERATIONS
-from tests.aws_environment import use_none_of_the_developers
 from tests.spec.stack_config import settings
 
 REGION = "us-west-2"
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """An empty account; its id."""
-    use_none_of_the_developers(monkeypatch, tmp_path)
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    with mock_aws():
-        yield "123456789012"
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from stackctl.preflight.checks import charts
 from stackctl.preflight.checks.check import Status, Subject, ok, warn
+from tests import http_server
 
 PAGES = {
     "/right/index.yaml": (200, b"apiVersion: v1\nentries: {}\n"),
@@ -23,22 +22,13 @@ PAGES = {
 def host() -> Iterator[str]:
     """A server of charts; its name with its port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def do_GET(self) -> None:
             status, body = PAGES.get(self.path, (404, b""))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with http_server.listening(Answers) as server:
+        yield server.url.removeprefix("http://")
 
 
 @pytest.mark.parametrize(

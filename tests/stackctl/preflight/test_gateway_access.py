@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,6 +15,7 @@ import pytest
 from stackctl.account import public_dns
 from stackctl.preflight.checks import client_keys, domain
 from stackctl.preflight.checks.check import Status, Subject
+from tests import http_server
 
 GATEWAY = {"replicas": 2, "cpu": "1", "memoryMiB": 512}
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
@@ -57,23 +56,13 @@ def dns(monkeypatch: pytest.MonkeyPatch, account: str) -> Iterator[PublicDns]:
     """Public DNS."""
     there = PublicDns(of_the_newest_zone)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def do_GET(self) -> None:
-            body = json.dumps(there.answer(urlsplit(self.path).query)).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, json.dumps(there.answer(urlsplit(self.path).query)).encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    monkeypatch.setattr(public_dns, "RESOLVER", f"http://127.0.0.1:{server.server_address[1]}/resolve")
-    yield there
-    server.shutdown()
-    server.server_close()
+    with http_server.listening(Answers) as server:
+        monkeypatch.setattr(public_dns, "RESOLVER", f"{server.url}/resolve")
+        yield there
 
 
 def zone(*records: tuple[str, str, str], private: bool = False) -> str:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
@@ -17,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from stackctl.review.github import BOT, GitHubError, Repository
+from tests import http_server
 
 MARKER = "<!-- triton-eks: preview -->"
 TOKEN = "ghs_0123456789abcdefABCDEF"
@@ -77,13 +76,13 @@ class GitHub:
 def github() -> Iterator[GitHub]:
     site = GitHub()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         def _serve(self) -> None:
             address = urlsplit(self.path)
             site.requests.append(f"{self.command} {address.path}")
             assert self.headers["Authorization"] == f"Bearer {TOKEN}"
-            size = int(self.headers.get("Content-Length") or 0)
-            content = json.loads(self.rfile.read(size)) if size else None
+            sent = self.body()
+            content = json.loads(sent) if sent else None
             if address.path == "/graphql":
                 status, body = site.who_asks()
             elif site.failures:
@@ -91,25 +90,14 @@ def github() -> Iterator[GitHub]:
             else:
                 path = address.path.removeprefix("/repos/org/repo/")
                 status, body = site.answer(self.command, path, parse_qs(address.query), content)
-            self.send_response(status)
-            if status in (301, 302, 307):
-                self.send_header("Location", "http://127.0.0.2:1/elsewhere")
-            self.end_headers()
-            self.wfile.write(site.raw if site.raw is not None else json.dumps(body).encode())
+            away = {"Location": "http://127.0.0.2:1/elsewhere"} if status in (301, 302, 307) else {}
+            self.answer(status, site.raw if site.raw is not None else json.dumps(body).encode(), **away)
 
         do_GET = do_POST = do_PATCH = _serve
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield site
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    with http_server.listening(Answers) as server:
+        site.url = server.url
+        yield site
 
 
 @pytest.fixture

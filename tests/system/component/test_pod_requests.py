@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec.settings import Settings
-from spec.settings.scheduling import pods
+from spec.settings.scheduling import pod_sets, pods
 from spec.settings.scheduling.pod_sets import ADDONS, CHARTS, PARITY_EXPORTER
 from spec.settings.scheduling.requests import Request, requested
 from tests.pod_requests import WORKLOADS, of_objects, paths_of_requests
@@ -52,8 +52,8 @@ def test_every_pod_that_the_program_registers_is_counted_with_what_it_asks_for(s
 def test_every_addon_and_chart_of_a_stack_is_counted(stack_run: StackRun) -> None:
     up, settings = stack_run.up, stack_run.settings
     addons = {item.inputs["addonName"] for item in up.of_type("aws:eks/addon:Addon")}
-    assert addons == set(pods.addons(settings)) <= ADDONS.keys()
-    assert {item.inputs["name"] for item in up.of_type(RELEASE)} == set(pods.charts(settings)) <= CHARTS.keys()
+    assert addons == set(pod_sets.addons(settings)) <= ADDONS.keys()
+    assert {item.inputs["name"] for item in up.of_type(RELEASE)} == set(pod_sets.charts(settings)) <= CHARTS.keys()
 
 
 def test_every_request_in_the_values_of_a_chart_is_counted(stack_run: StackRun) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spec.settings import load, read_config
 from spec.settings.digest import digest_of
-from spec.settings.scheduling.pods import charts
+from spec.settings.scheduling.pod_sets import charts
 from stackctl.init import profile
 from stackctl.init.profile import Found
 from tests.paths import ROOT

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from twin.engine import engine, stack_files
-from twin.host import claim, processes
+from twin.engine import stack_files
+from twin.host import claim, environment, processes
 from twin.host.home import REPOSITORY, TwinHome
 from twin.services.servers import Servers
 
@@ -36,7 +36,7 @@ class Twin:
 
     def environment(self) -> dict[str, str]:
         """A person's environment, without what this machine may have set for AWS, Pulumi or kubectl."""
-        mine = {name: value for name, value in os.environ.items() if name not in engine.foreign(os.environ)}
+        mine = {name: value for name, value in os.environ.items() if name not in environment.foreign(os.environ)}
         return {**mine, "TWIN_HOME": str(self.home.path), "NO_COLOR": "1", **self.variables}
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:

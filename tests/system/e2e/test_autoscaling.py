@@ -57,7 +57,7 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
     assert plot.startswith(str(own_twin.home.path)) and plot.endswith(".svg")
 
     servers = own_twin.servers()
-    queue = Queue(servers.aws_url, "us-west-2", servers.engine().outputs(stack_files.AUTOSCALED_STACK))
+    queue = Queue(servers.aws_url, "us-west-2", servers.engine().outputs(stack_files.STACK))
     assert queue.answered("timed_batch") == set()
     # That workers go to none again, test_keda.py shows; it takes KEDA's five minutes and the HorizontalPodAutoscaler's.
     load = own_twin.run("load", "--sqs", "--rate", "10", "--seconds", "60", "--follow", "0", seconds=_LOAD_SECONDS)

@@ -11,7 +11,7 @@ from tests.system.e2e.conftest import Twin, change, clone
 from tests.twin.rehearse.official_state import as_official
 from twin.commands import up
 from twin.host import processes, tools
-from twin.services import scratch
+from twin.services import leftovers
 from twin.services.servers import Servers
 
 DEV = Path("stacks", "Pulumi.dev.yaml")
@@ -120,4 +120,4 @@ def test_a_change_is_rehearsed_on_the_exported_state_of_a_stack(twin: Twin, tmp_
     code, found = rehearsed()
     assert code == 1
     assert ("interrupted", "replace", "nodes-pool-g5-group") in found
-    assert scratch.killed(twin.home) == []
+    assert leftovers.scratch_twins(twin.home) == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
 from twin.host.home import TwinHome
-from twin.services import scratch
+from twin.services import leftovers
 
 LOCAL, VALUES = Path("stacks", "Pulumi.local.yaml"), Path("helm-values", "triton", "local.yaml")
 TEMPLATE = "kubernetes:apps/v1:Deployment"
@@ -31,7 +31,7 @@ def rehearsed(tmp_path: Path, pods: int) -> tuple[int, dict[str, Any]]:
     twin = Twin(TwinHome(tmp_path / "home"), checkout)
     try:
         done = twin.run("rehearse", "--from", "HEAD", "--json", seconds=UP_SECONDS)
-        assert scratch.killed(twin.home) == []
+        assert leftovers.scratch_twins(twin.home) == []
     finally:
         twin.down()
     return done.returncode, json.loads(done.stdout)

@@ -19,8 +19,7 @@ from spec import stack_file
 from spec.stack_file import decoded
 from spec.yaml_reader import YamlError, read, scalar
 from tests.spec.engine_dialect import READ_AS, REFUSED
-from twin.engine import engine
-from twin.host import tools
+from twin.host import environment, tools
 
 _EXAMPLES = 25
 _AT_ONCE = 200
@@ -41,7 +40,7 @@ class Stack:
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
-        mine = {name: value for name, value in os.environ.items() if name not in engine.foreign(os.environ)}
+        mine = {name: value for name, value in os.environ.items() if name not in environment.foreign(os.environ)}
         return subprocess.run(
             [str(self.pulumi), *arguments],
             cwd=self.folder,

@@ -13,13 +13,14 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
+
+from tests import http_server
 
 PATH = "/v1/traces"
 _IDS = ("traceId", "spanId", "parentSpanId")
@@ -86,36 +87,21 @@ def running_collector() -> Iterator[Collector]:
     """A collector that listens on a free port of loopback while the context lasts."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(http_server.Handler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.body()
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             content_type = self.headers.get("Content-Type", "").partition(";")[0].strip()
             status = collector.take(self.path, content_type, body)
-            self.send_response(status)
-            self.send_header("Content-Type", content_type or "application/json")
             answer = b"{}" if content_type == "application/json" else b""
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.answer(status, answer, content_type=content_type or "application/json")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing: the test looks at the collector."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    collector.url = f"http://127.0.0.1:{server.server_address[1]}{PATH}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="collector")
-    thread.start()
-    try:
+    with http_server.listening(Answers) as server:
+        collector.url = f"{server.url}{PATH}"
         yield collector
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
 
 
 def _spans(content_type: str, body: bytes) -> Iterator[Span]:

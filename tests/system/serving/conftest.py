@@ -3,12 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
+import yaml
+from rich.console import Console
 
 from tests import aws_environment
-from tests.modelctl.servers import moto_server
+from tests.modelctl.servers import moto_bucket
 from tests.system.serving.pods import Kubelet, running_kubelet
+from twin.cluster import control_plane
+from twin.cluster.kube_api import KubeClient
+from twin.host import processes, tools
+from twin.host.home import TwinHome
+from twin.plugins import kubeconfig
 
 BUCKET = "triton-test-models"
 
@@ -42,7 +48,23 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def moto() -> Iterator[str]:
     """The URL of a moto with the bucket `BUCKET`."""
-    with moto_server() as url:
-        s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=url)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    with moto_bucket(BUCKET) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def api_server_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The kubeconfig of a real API server of the module's own, with etcd and controllers and without nodes."""
+    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
+    console = Console(stderr=True)
+    try:
+        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
+        yield str(home.kubeconfig)
+    finally:
+        processes.stop_all(home, seconds=20)
+
+
+@pytest.fixture(scope="module")
+def api_server(api_server_kubeconfig: str) -> KubeClient:
+    """The twin's client of that API server."""
+    return kubeconfig.connect(yaml.safe_load(Path(api_server_kubeconfig).read_text()))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
-from rich.console import Console
 
 from modelctl.plan_builds.job import Build, job
 from spec.settings.gpu import GpuPool
@@ -16,31 +13,20 @@ from tests.charts import rendering
 from tests.charts.test_extension_points import EVERYTHING
 from tests.charts.test_fetched_release import following
 from tests.spec.stack_config import DIGEST, ECR, settings
-from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
-from twin.host import processes, tools
-from twin.host.home import TwinHome
-from twin.plugins import kubeconfig
 
 ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
-    """Of a real control plane of its own, with the namespace `triton` and without pods."""
-    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
-    console = Console(stderr=True)
-    try:
-        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        connected = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton", "labels": ENFORCED}}
-        connected.create("/api/v1/namespaces", namespace)
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "triton", "namespace": "triton"}}
-        connected.create("/api/v1/namespaces/triton/serviceaccounts", account)
-        yield connected
-    finally:
-        processes.stop_all(home, seconds=20)
+def client(api_server: KubeClient) -> KubeClient:
+    """Return that of an API server with the namespace `triton`."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton", "labels": ENFORCED}}
+    api_server.create("/api/v1/namespaces", namespace)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "triton", "namespace": "triton"}}
+    api_server.create("/api/v1/namespaces/triton/serviceaccounts", account)
+    return api_server
 
 
 def _pod(name: str, spec: dict[str, Any]) -> dict[str, Any]:

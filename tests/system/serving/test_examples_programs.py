@@ -7,10 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import grpc
 import pytest
 
 from examples.server import MODELS as SAMPLES
+from tests import http_server
 from tests.system.serving.pods import Pod, running_kubelet
 from twin.host.home import REPOSITORY
 
@@ -158,20 +157,13 @@ def refusing_gateway(program: str, refuses: Mapping[str | None, Any]) -> Iterato
     """Yields the target of a gateway that lets nobody in: what it answers by the header `authorization` that it gets."""
     if program == "http_client":
 
-        class Handler(BaseHTTPRequestHandler):
+        class Answers(http_server.Handler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                self.send_response(refuses[self.headers["authorization"]])
-                self.send_header("content-length", "0")
-                self.end_headers()
+                self.body()
+                self.answer(refuses[self.headers["authorization"]])
 
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
+        with http_server.listening(Answers) as server:
+            yield server.url
         return
 
     class Refusing(grpc.GenericRpcHandler):

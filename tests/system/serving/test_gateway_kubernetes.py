@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
-from rich.console import Console
 
 from infra.platform import client_keys, tracing
 from infra.serving import model_access
@@ -15,12 +12,9 @@ from tests.infra import test_gateway as gateways
 from tests.infra import test_model_access as clients
 from tests.infra import test_routes as routes
 from twin.charts.registry import CHARTS
-from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
-from twin.host import processes, tools
-from twin.host.home import TwinHome
-from twin.plugins import definitions, kubeconfig
+from twin.plugins import definitions
 
 # The first to ask for the tools of the control plane may have to build them.
 pytestmark = pytest.mark.timeout(1800)
@@ -36,21 +30,14 @@ Manifest = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
-    """A real control plane of its own with the kinds that the twin installs in place of the chart."""
-    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
-    console = Console(stderr=True)
-    try:
-        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        client = kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
-        for chart in (CHART, "external-secrets"):
-            definitions.install(client, CHARTS[chart])
-        for namespace in ("envoy-gateway-system", "triton", "tracing", "client-keys"):
-            body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            client.create("/api/v1/namespaces", body)
-        yield client
-    finally:
-        processes.stop_all(home, seconds=20)
+def cluster(api_server: KubeClient) -> KubeClient:
+    """Return the client of an API server with the kinds that the twin installs in place of the chart."""
+    for chart in (CHART, "external-secrets"):
+        definitions.install(api_server, CHARTS[chart])
+    for namespace in ("envoy-gateway-system", "triton", "tracing", "client-keys"):
+        body: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        api_server.create("/api/v1/namespaces", body)
+    return api_server
 
 
 def accept(cluster: KubeClient, manifest: Manifest) -> Any:

@@ -8,14 +8,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-import yaml
-from rich.console import Console
 
-from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
-from twin.host import processes, tools
-from twin.host.home import TwinHome
-from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
@@ -28,25 +22,13 @@ LEFT_TO_AN_AUTOSCALER = replace(DEPLOYMENT, ignored=("spec.replicas",))
 PATH = "/apis/apps/v1/namespaces/default/deployments/triton"
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeClient]:
-    """A real control plane of its own."""
-    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
-    console = Console(stderr=True)
-    try:
-        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        yield kubeconfig.connect(yaml.safe_load(home.kubeconfig.read_text()))
-    finally:
-        processes.stop_all(home, seconds=20)
-
-
 @pytest.fixture
-def objects(client: KubeClient) -> Iterator[KubeObjects]:
+def objects(api_server: KubeClient) -> Iterator[KubeObjects]:
     """The provider's operations, with a Deployment of 4 pods that they have made."""
-    found = KubeObjects(client, EngineLog("127.0.0.1:1"), threading.Event(), namespace="default")
+    found = KubeObjects(api_server, EngineLog("127.0.0.1:1"), threading.Event(), namespace="default")
     found.create(DEPLOYMENT, manifest(replicas=4), 0)
     yield found
-    client.delete(PATH)
+    api_server.delete(PATH)
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
@@ -65,40 +47,40 @@ def manifest(**spec: Any) -> dict[str, Any]:
     }
 
 
-def scaled_by_an_autoscaler(client: KubeClient, pods: int) -> None:
+def scaled_by_an_autoscaler(api_server: KubeClient, pods: int) -> None:
     # KEDA and the HorizontalPodAutoscaler write this part of the object alone, as managers of their own.
-    client.patch(f"{PATH}/scale", {"spec": {"replicas": pods}}, "merge")
+    api_server.patch(f"{PATH}/scale", {"spec": {"replicas": pods}}, "merge")
 
 
-def pods_of(client: KubeClient) -> int:
-    return cast(int, client.get(PATH)["spec"]["replicas"])
+def pods_of(api_server: KubeClient) -> int:
+    return cast(int, api_server.get(PATH)["spec"]["replicas"])
 
 
-def test_a_number_that_is_no_longer_applied_falls_to_one(client: KubeClient, objects: KubeObjects) -> None:
+def test_a_number_that_is_no_longer_applied_falls_to_one(api_server: KubeClient, objects: KubeObjects) -> None:
     objects.update(DEPLOYMENT, {}, manifest(), 0)
-    assert pods_of(client) == 1, "or nothing here needs ignoreChanges"
+    assert pods_of(api_server) == 1, "or nothing here needs ignoreChanges"
 
 
-def test_a_stack_that_gets_an_autoscaler_keeps_its_pods(client: KubeClient, objects: KubeObjects) -> None:
+def test_a_stack_that_gets_an_autoscaler_keeps_its_pods(api_server: KubeClient, objects: KubeObjects) -> None:
     # The engine gives the last inputs of what a program ignores.
     objects.update(LEFT_TO_AN_AUTOSCALER, {}, manifest(replicas=4), 0)
-    assert pods_of(client) == 4
+    assert pods_of(api_server) == 4
 
 
-def test_what_an_autoscaler_has_set_stays_and_is_no_conflict(client: KubeClient, objects: KubeObjects) -> None:
-    scaled_by_an_autoscaler(client, 6)
+def test_what_an_autoscaler_has_set_stays_and_is_no_conflict(api_server: KubeClient, objects: KubeObjects) -> None:
+    scaled_by_an_autoscaler(api_server, 6)
     objects.preview_update(LEFT_TO_AN_AUTOSCALER, {}, manifest(replicas=4, paused=True))
     objects.update(LEFT_TO_AN_AUTOSCALER, {}, manifest(replicas=4, paused=True), 0)
-    assert pods_of(client) == 6
-    assert client.get(PATH)["spec"]["paused"] is True
+    assert pods_of(api_server) == 6
+    assert api_server.get(PATH)["spec"]["paused"] is True
 
 
 def test_a_stack_without_its_autoscaler_takes_the_number_back_only_where_both_agree(
-    client: KubeClient, objects: KubeObjects
+    api_server: KubeClient, objects: KubeObjects
 ) -> None:
-    scaled_by_an_autoscaler(client, 6)
+    scaled_by_an_autoscaler(api_server, 6)
     with pytest.raises(PluginError, match=r"conflict with .*\.spec\.replicas.*#scaled-by-hand"):
         objects.update(DEPLOYMENT, {}, manifest(replicas=4), 0)
-    scaled_by_an_autoscaler(client, 4)
+    scaled_by_an_autoscaler(api_server, 4)
     objects.update(DEPLOYMENT, {}, manifest(replicas=4), 0)
-    assert pods_of(client) == 4
+    assert pods_of(api_server) == 4

@@ -6,35 +6,19 @@ from typing import Any
 
 import pytest
 from kubernetes import client, config
-from rich.console import Console
 
 from modelctl.rollout.fleet import FleetAbsent, FleetError, ServedVersion
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from modelctl.rollout.pod_network import PodNetwork
 from spec.names import SERVED_VERSIONS
-from twin.cluster import control_plane
-from twin.host import processes, tools
-from twin.host.home import TwinHome
 
 SLICE_LABELS = {"kubernetes.io/service-name": "triton-headless"}
 
 
-@pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real control plane of its own, without pods."""
-    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
-    console = Console(stderr=True)
-    try:
-        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        yield str(home.kubeconfig)
-    finally:
-        processes.stop_all(home, seconds=20)
-
-
 @pytest.fixture
-def core(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> client.CoreV1Api:
-    monkeypatch.setenv("KUBECONFIG", kubeconfig)
-    config.load_kube_config(config_file=kubeconfig)
+def core(api_server_kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> client.CoreV1Api:
+    monkeypatch.setenv("KUBECONFIG", api_server_kubeconfig)
+    config.load_kube_config(config_file=api_server_kubeconfig)
     return client.CoreV1Api()
 
 

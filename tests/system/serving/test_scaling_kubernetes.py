@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import ResourceNotFoundError
-from rich.console import Console
 
 from infra.platform.karpenter_pools import node_class_spec, node_pool_spec
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
@@ -18,9 +16,6 @@ from tests.infra.test_karpenter_pools import CLUSTER, POOLS, pool
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PROMETHEUS, SCALED, scaling
 from twin.charts.registry import CHARTS
-from twin.cluster import control_plane
-from twin.host import processes, tools
-from twin.host.home import TwinHome
 from twin.releases import go_module
 
 # The first to ask for the tools of the control plane may have to build them.
@@ -29,22 +24,16 @@ _ESTABLISHED_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dynamic.DynamicClient]:
-    """A real control plane of its own with the kinds of KEDA and Karpenter."""
+def cluster(api_server_kubeconfig: str) -> dynamic.DynamicClient:
+    """Return the client of an API server with the kinds of KEDA and Karpenter."""
     crds = [*go_module.definitions(CHARTS["keda"]), *go_module.definitions(CHARTS["karpenter-crd"])]
-    home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
-    console = Console(stderr=True)
-    try:
-        control_plane.ensure(home, tools.ensure(["control-plane"], console), console.print)
-        api = config.new_client_from_config(str(home.kubeconfig))
-        for crd in crds:
-            _install(client.ApiextensionsV1Api(api), crd)
-        found = dynamic.DynamicClient(api)
-        for crd in crds:
-            _until_discovered(found, crd)
-        yield found
-    finally:
-        processes.stop_all(home, seconds=20)
+    api = config.new_client_from_config(api_server_kubeconfig)
+    for crd in crds:
+        _install(client.ApiextensionsV1Api(api), crd)
+    found = dynamic.DynamicClient(api)
+    for crd in crds:
+        _until_discovered(found, crd)
+    return found
 
 
 def _install(api: client.ApiextensionsV1Api, crd: Any) -> None:

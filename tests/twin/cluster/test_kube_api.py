@@ -7,12 +7,12 @@ import contextlib
 import http.server
 import json
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests import http_server
 from twin.cluster.kube_api import KubeApi, KubeClient, Object, object_path
 from twin.cluster.kube_errors import ApiError, Unreachable
 
@@ -29,38 +29,28 @@ class Server:
         self.asked: list[tuple[str, str, str, Any]] = []
         server = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answers(http_server.Handler):
             protocol_version = "HTTP/1.1"
 
             def _answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self.body()
                 kind = self.headers["Content-Type"] if body else ""
                 server.asked.append((self.command, self.path, kind, json.loads(body) if body else None))
                 status, content = server.answers.pop(0)
                 payload = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
+                self.answer(status, payload)
 
             do_GET = do_POST = do_PATCH = do_DELETE = _answer
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        self.handler, self.url = Answers, ""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     played = Server()
-    thread = threading.Thread(target=played.http.serve_forever, args=(0.01,))
-    thread.start()
-    yield played
-    played.http.shutdown()
-    played.http.server_close()
-    thread.join()
+    with http_server.listening(played.handler) as running:
+        played.url = running.url
+        yield played
 
 
 Ask = Callable[[Any], Any]

@@ -61,7 +61,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def hand_back(home: TwinHome, played: Played, said: list[str]) -> None:
-    stack = stack_files.AUTOSCALED_STACK
+    stack = stack_files.STACK
     fixed_pods.hand_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
 
 

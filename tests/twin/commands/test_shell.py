@@ -8,6 +8,7 @@ import pytest
 
 from twin.commands import shell
 from twin.engine import engine
+from twin.host import environment
 from twin.host.home import TwinHome
 
 PERSON = {
@@ -47,7 +48,7 @@ def test_nothing_of_the_persons_own_accounts_and_clusters_is_left(program: str, 
     home = TwinHome(tmp_path / "a home")
     found = environment_after(program, entering(home, PERSON))
     own = engine.variables(home, aws_endpoint="http://127.0.0.1:1", kubeconfig=home.kubeconfig)
-    assert set(engine.foreign(found)) == set(engine.foreign(own))
+    assert set(environment.foreign(found)) == set(environment.foreign(own))
     assert "real" not in found.values()
     assert (found["AWS_ENDPOINT_URL"], found["TWIN_HOME"]) == ("http://127.0.0.1:1", str(home.path))
 

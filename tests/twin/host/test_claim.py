@@ -21,7 +21,7 @@ from twin.host import claim, processes
 from twin.host.claim import MARKER, NotATwin
 from twin.host.home import REPOSITORY, TwinHome
 from twin.host.processes import Service
-from twin.services import scratch
+from twin.services import leftovers, scratch
 
 NOBODY = 65534
 
@@ -293,7 +293,7 @@ def test_a_scratch_twin_removes_itself_alone(tmp_path: Path, monkeypatch: pytest
     home = TwinHome(tmp_path / "home")
     with scratch.twin(home, None) as own:  # type: ignore[arg-type]
         (own.path / "logs").mkdir()  # type: ignore[attr-defined]
-        assert scratch.killed(home) == [own]
+        assert leftovers.scratch_twins(home) == [own]
     assert listed(home.path) == ["scratch", MARKER]
 
 

@@ -1,8 +1,6 @@
 """Requests to pods that come and go, against real gRPC servers that speak Triton's protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import grpc
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc
 
 from modelctl.loadgen import RequestFailed
+from tests.modelctl.servers import serving
 from twin.load.balancer import Balancer
 
 VALUES = InferInput("VALUES", [1, 1], "FP32")
@@ -32,18 +31,6 @@ class Pod(service_pb2_grpc.GRPCInferenceServiceServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "Request timeout expired")
         await self.may_answer.wait()
         return service_pb2.ModelInferResponse()
-
-
-@asynccontextmanager
-async def serving(pod: Pod) -> AsyncIterator[str]:
-    server = grpc.aio.server()
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(pod, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)
 
 
 def test_each_request_goes_to_the_next_ready_pod_and_says_which() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from modelctl.loadgen import Schedule
-from tests.twin.load.test_balancer import VALUES, Pod, serving
+from tests.modelctl.servers import serving
+from tests.twin.load.test_balancer import VALUES, Pod
 from twin.host import processes
 from twin.load.requests import RequestLoad, turns
 

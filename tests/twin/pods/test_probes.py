@@ -1,34 +1,25 @@
 import asyncio
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests import http_server
 from twin.pods.probes import Probe, Verdict, ask
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(http_server.Handler):
     requests: list[tuple[str, str | None, str | None]] = []  # noqa: RUF012 - shared on purpose
 
     def do_GET(self) -> None:
         type(self).requests.append((self.path, self.headers.get("X-Key"), self.headers.get("Connection")))
-        self.send_response(int(self.path.rpartition("/")[2]))
-        self.end_headers()
-
-    def log_message(self, *args: Any) -> None:
-        pass
+        self.answer(int(self.path.rpartition("/")[2]))
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with http_server.listening(Handler) as server:
+        yield server.server_port
 
 
 def asked(handler: dict[str, Any]) -> tuple[bool, str]:

@@ -1,0 +1,28 @@
+"""Log groups of CloudWatch: made here before AWS would make them without a key and a retention, and leave them behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_aws as aws
+
+
+def log_group(
+    owner: pulumi.Resource,
+    name: str,
+    group: str,
+    tags: Mapping[str, str],
+    *,
+    retention_days: int,
+    kms_key_arn: pulumi.Input[str],
+) -> aws.cloudwatch.LogGroup:
+    """Return the group of this name, which the resource `name` owns, encrypted with the key and kept for these days."""
+    return aws.cloudwatch.LogGroup(
+        f"{name}-log-group",
+        name=group,
+        retention_in_days=retention_days,
+        kms_key_id=kms_key_arn,
+        tags={**tags, "Name": group},
+        opts=pulumi.ResourceOptions(parent=owner),
+    )

@@ -1,0 +1,53 @@
+"""HTTP servers that play another's part, on a free port of loopback."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Of requests; it writes no log."""
+
+    def body(self) -> bytes:
+        """Return what was sent."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def answer(self, status: int, content: bytes = b"", **headers: str) -> None:
+        """Send an answer with these headers, of which `content_type` is Content-Type."""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with suppress(BrokenPipeError):  # who asked has not waited
+                self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing: tests look at what was asked."""
+
+
+class Server(ThreadingHTTPServer):
+    @property
+    def url(self) -> str:
+        """Return its URL, without a path."""
+        return f"http://{self.server_address[0]!s}:{self.server_port}"
+
+
+@contextmanager
+def listening(handler: type[Handler], tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve with the handler on a free port while the context lasts."""
+    with Server(("127.0.0.1", 0), handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
