@@ -33,7 +33,7 @@ class InPlace(Twin):
     """Two fleets, one model of each and one of both."""
 
     def command(self, line: str, expected: int = 0) -> tuple[str, str]:
-        """What a command line says, in both streams."""
+        """Run a command line; return what it says, in both streams."""
         done = self.shell(line)
         assert done.returncode == expected, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout, done.stderr
