@@ -100,6 +100,12 @@ class TuningServer:
                 f"no Triton answers at {self.address} over gRPC; start one (`python -m twin triton MODELS_DIR`) or forward "
                 "a pod's port, and name it with --server HOST:PORT"
             )
+        if "has kind KIND_GPU but no GPUs are available" in message:
+            return (
+                f"{self.address} has no GPU, and {self.model} is to be served on one; tune it on a server that has "
+                "(benchmarks/README.md#in-a-cluster). What a CPU does is measured without --stack, by a config.pbtxt "
+                "whose instances are of KIND_CPU"
+            )
         if status.endswith("DEADLINE_EXCEEDED"):
             return f"{self.address}: {what}: no answer in time"
         return f"{self.address}: {what}: {message}"

@@ -60,6 +60,32 @@ LOCAL_DISK: dict[str, Any] = {
     },
 }
 
+FLEETS_IN_PLACE: dict[str, Any] = {
+    "triton-eks:models.access": "local",
+    "triton-eks:models.fetcher": LOCAL_DISK["triton-eks:models.fetcher"],
+    "triton-eks:models.serving": {},
+    "triton-eks:triton.rollout": "in-place",
+    "triton-eks:fleets": [
+        {"name": "g5", "models": ["shared", "left"], "replicas": 2},
+        {"name": "g6", "models": ["shared", "right"], "pool": "g6", "replicas": 1},
+    ],
+    "triton-eks:gpu.pools": [
+        {
+            "name": name,
+            "instanceTypes": [f"{name}.xlarge"],
+            "capacity": "on-demand",
+            "min": 1,
+            "desired": nodes,
+            "max": 3,
+            "diskGiB": 200,
+            "modelCacheGiB": 10,
+        }
+        # Of g5 one more than pods, for that of the Deployment without a fleet, which goes last.
+        for name, nodes in (("g5", 3), ("g6", 1))
+    ],
+}
+"""Rollouts in place on pods that have their releases on their own disks, in two fleets with a model in common."""
+
 _SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
 _PATIENT: dict[str, Any] = {
     # A request may wait in the queue while a machine with other work starts servers.

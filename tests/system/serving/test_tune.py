@@ -189,6 +189,21 @@ def test_a_model_that_does_not_load_says_why(tune: Tune, server: str) -> None:
     assert "RuntimeError: no weights" in done.stderr
 
 
+def test_a_model_that_its_stack_has_on_a_gpu_is_not_tuned_on_a_server_without_one(
+    tune: Tune, server: str, tmp_path: Path
+) -> None:
+    stack = write_stack(tmp_path, {"sleeper": wants(device="gpu", gpuMemoryMiB=100, sloP95Ms=400, latencyHistogram=False)})
+    before = stack.read_bytes()
+
+    done = tune("sleeper", "--slo-p95-ms", "400", "--stack", str(stack))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"error: {server} has no GPU, and sleeper is to be served on one; tune it on a server that "
+    )
+    assert stack.read_bytes() == before
+
+
 def test_a_restricted_server_asks_for_its_key(server: str, models: Path, tmp_path: Path) -> None:
     words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "400")
 
