@@ -55,7 +55,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
         judged = previewed.judge(engine, up.STACK, {}, retained)
         if judged.errors:
             return judged, None
-        pods, ended = _pods(servers), None
+        pods, earlier, ended = _pods(servers), engine.last_update(up.STACK), None
         say(f"making the change, with {load.RATE:g} requests/s to {model.name} ...")
         with load.load(own, model, parts) as sent:
             time.sleep(_AROUND_SECONDS)
@@ -68,7 +68,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
             measured.account(sent.outcomes),
             pods=len(pods),
             kept=len(pods & _pods(servers)),
-            resources=engine.last_changes(up.STACK),
+            resources=engine.changes_since(up.STACK, earlier),
             ended=ended,
         )
 
