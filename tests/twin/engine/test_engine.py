@@ -100,18 +100,12 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
         signal.signal(signal.SIGINT, handler)
 
 
-def test_an_update_that_did_not_begin_changed_nothing(tmp_path: Path) -> None:
-    history, program = tmp_path / "history.json", tmp_path / "pulumi"
-    program.write_text(f"#!/bin/sh\ncat {history}\n")
-    program.chmod(0o755)
-    found = Engine(TwinHome(tmp_path), program, dict(os.environ))
-
-    def last(began: str, **changes: int) -> None:
-        history.write_text(json.dumps([{"startTime": began, "resourceChanges": changes}]))
-
-    last("2026-11-23T10:00:00.000Z", create=251)
+def test_an_update_that_did_not_begin_changed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = [{"startTime": "2026-11-23T10:00:00.000Z", "resourceChanges": {"create": 251}}]
+    monkeypatch.setattr(Engine, "read", lambda *_: json.dumps(history[:1]))
+    found = Engine(TwinHome(tmp_path), tmp_path / "pulumi", {})
     earlier = found.last_update("local")
     assert earlier.changes == {"create": 251}
     assert found.changes_since("local", earlier) == {}
-    last("2026-11-23T10:05:00.000Z", same=251)
+    history.insert(0, {"startTime": "2026-11-23T10:05:00.000Z", "resourceChanges": {"same": 251}})
     assert found.changes_since("local", earlier) == {"same": 251}
