@@ -51,7 +51,10 @@ Verdict = Literal["taken back", "not enough requests", "done"]
 
 @dataclass(frozen=True)
 class Case:
-    """A canary and what befalls it. `outage_seconds`: for so long, in its first step, a tenth of all requests fails."""
+    """A canary and what befalls it. `outage_seconds`: for so long, in its first step, a tenth of all requests fails.
+
+    `apart`: by this share the load of each version's own pods makes it slower or faster, beside that of all.
+    """
 
     name: str
     bad: bool
@@ -60,6 +63,7 @@ class Case:
     slower: float = 0.0
     rate: float = 100.0
     outage_seconds: float = 0.0
+    apart: float = 0.0
 
 
 CASES = (
@@ -68,9 +72,12 @@ CASES = (
     Case("fails 1 %, and so does the old version", bad=False, failing=0.01, old_failing=0.01),
     Case("right, in an outage of 20 s that fails a tenth of all", bad=False, outage_seconds=20),
     Case("5 % slower", bad=False, slower=0.05),
+    Case("right, on pods that load makes 5 % slower or faster by themselves", bad=False, apart=0.05),
+    Case("right, on pods that load makes 10 % slower or faster by themselves", bad=False, apart=0.1),
     Case("fails 0.5 %", bad=True, failing=0.005),
     Case("fails 2 %", bad=True, failing=0.02),
     Case("20 % slower", bad=True, slower=0.2),
+    Case("20 % slower, on pods that load makes 5 % slower or faster by themselves", bad=True, slower=0.2, apart=0.05),
     Case("twice as slow: a quarter over the SLO", bad=True, slower=1.0),
     Case("fails 2 %, with 10 requests/s", bad=True, failing=0.02, rate=10),
 )
@@ -103,52 +110,79 @@ class Report(Record):
     rows: list[Row]
 
 
-class _Pod:
-    """One pod that counts what both versions did. `load` is the disturbance now, as a logarithm."""
+class _Load:
+    """What makes requests slower or faster by about this share, for about `_DISTURBANCE_SECONDS`; a logarithm."""
+
+    def __init__(self, share: float, source: np.random.Generator) -> None:
+        self._share, self._source = share, source
+        self.now = float(source.normal(0, share))
+
+    def pass_by(self) -> None:
+        """Let the time of a look go by."""
+        kept = 1 - _LOOK_SECONDS / _DISTURBANCE_SECONDS
+        self.now = kept * self.now + float(self._source.normal(0, self._share * sqrt(1 - kept**2)))
+
+
+class _Pods:
+    """Pods that count what both versions did."""
 
     def __init__(self, case: Case, source: np.random.Generator) -> None:
         self._case = case
         self._source = source
-        self._load = source.normal(0, _DISTURBANCE)
+        self._of_all, self._of_new, self._of_old = (_Load(share, source) for share in (_DISTURBANCE, case.apart, case.apart))
         self._new = Counters()
-        self._old = self._answers(20_000, case.old_failing, 1.0)
+        self._old = self._answers(20_000, case.old_failing, 1.0, self._of_old)
 
     def serve(self, share: float, outage: bool) -> None:
         """Let the time of a look go by with this share of the requests for the new version."""
-        case, source = self._case, self._source
-        kept = 1 - _LOOK_SECONDS / _DISTURBANCE_SECONDS
-        self._load = kept * self._load + source.normal(0, _DISTURBANCE * sqrt(1 - kept**2))
-        new, old = source.poisson([case.rate * _LOOK_SECONDS * part for part in (share, 1 - share)])
+        case = self._case
+        for load in (self._of_all, self._of_new, self._of_old):
+            load.pass_by()
+        new, old = self._source.poisson([case.rate * _LOOK_SECONDS * part for part in (share, 1 - share)])
         extra = 0.1 if outage else 0.0
-        self._new = self._new + self._answers(int(new), case.failing + extra, 1 + case.slower)
-        self._old = self._old + self._answers(int(old), case.old_failing + extra, 1.0)
+        self._new = self._new + self._answers(int(new), case.failing + extra, 1 + case.slower, self._of_new)
+        self._old = self._old + self._answers(int(old), case.old_failing + extra, 1.0, self._of_old)
 
     def counters(self) -> dict[str, dict[VersionOf, Counters]]:
         return {"pod": {_NEW: self._new, _OLD: self._old}}
 
-    def _answers(self, requests: int, failing: float, times: float) -> Counters:
+    def _answers(self, requests: int, failing: float, times: float, own: _Load) -> Counters:
         failed = int(self._source.binomial(requests, failing))
         sigma = sqrt(log(1 + _SPREAD**2))
         # exp of a normal has a mean above that of the exponent's: the subtrahend takes it away.
-        in_model = self._source.lognormal(self._load - sigma**2 / 2, sigma, requests - failed) * MODEL_MS * times
+        load = self._of_all.now + own.now
+        in_model = self._source.lognormal(load - sigma**2 / 2, sigma, requests - failed) * MODEL_MS * times
         queue = self._source.exponential(QUEUE_MS, requests - failed)
         took = in_model + queue
         buckets = {float(bound): float((took <= bound).sum()) for bound in _BOUNDS} | {inf: float(len(took))}
         return Counters(len(took), failed, 0, float(took.sum()) * 1000, float(queue.sum()) * 1000, 0, buckets)
 
 
+@dataclass
+class _Clock:
+    """Virtual time, since a step began."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdict, float]:
     """Return how one rollout ends, and after how many seconds of canary steps and watch."""
     limits = limits or Limits()
-    pod = _Pod(case, np.random.default_rng(seed))
+    pods = _Pods(case, np.random.default_rng(seed))
     canary = Canary("model", 2, 1, SLO_MS)
     passed = 0.0
+    clock = _Clock()
     for percent in STEPS:
-        gate = Gate([canary], limits.terms)
-        gate.look(pod.counters())
+        clock.seconds = 0.0
+        gate = Gate([canary], limits.terms, clock=clock)
+        gate.look(pods.counters())
         for seconds in _looks(limits.canary):
-            pod.serve(percent / 100, outage=passed + seconds <= case.outage_seconds)
-            gate.look(pod.counters())
+            clock.seconds = seconds
+            pods.serve(percent / 100, outage=passed + seconds <= case.outage_seconds)
+            gate.look(pods.counters())
             if gate.breaches():
                 return "taken back", passed + seconds
             if seconds >= limits.terms.seconds and not gate.undecided():
@@ -157,10 +191,10 @@ def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdi
             return "not enough requests", passed + limits.canary
         passed += seconds
     gate = Gate([canary], limits.terms, watched=True)
-    gate.look(pod.counters())
+    gate.look(pods.counters())
     for seconds in _looks(limits.watch):
-        pod.serve(1, outage=False)
-        gate.look(pod.counters())
+        pods.serve(1, outage=False)
+        gate.look(pods.counters())
         if gate.breaches():
             return "taken back", passed + seconds
     return "done", passed + limits.watch

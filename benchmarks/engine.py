@@ -168,7 +168,7 @@ def measure(engine: Engine, action: Action) -> Cost:
             engine.read(STACK, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
         seconds = time.monotonic() - began
     if action == "up":
-        made = engine.last_changes(STACK)
+        made = dict(engine.last_update(STACK).changes)
     return Cost(
         resources=made["create"],
         seconds=round(seconds, 2),

@@ -7,7 +7,8 @@ shows in failures. docs/canary-gate.md has the four questions, their error rates
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log
 
@@ -117,15 +118,22 @@ class _Windows:
     """The times in the model of a new and an old version, side by side: a ratio for each window of requests of both."""
 
     log_ratios: list[float] = field(default_factory=list)
+    _ends: list[float] = field(default_factory=list)
     _new: Counters = field(default_factory=Counters)
     _old: Counters = field(default_factory=Counters)
 
-    def add(self, new: Counters, old: Counters) -> None:
+    @property
+    def seconds(self) -> float:
+        """Return how long after the first window the last one ended."""
+        return self._ends[-1] - self._ends[0] if self._ends else 0.0
+
+    def add(self, new: Counters, old: Counters, now: float) -> None:
         new_part, old_part = new.since(self._new), old.since(self._old)
         if min(new_part.success, old_part.success) < _WINDOW_REQUESTS:
             return
         if new_part.mean_in_model_ms > 0 and old_part.mean_in_model_ms > 0:
             self.log_ratios.append(log(new_part.mean_in_model_ms / old_part.mean_in_model_ms))
+            self._ends.append(now)
         self._new, self._old = new, old
 
 
@@ -133,10 +141,19 @@ class Gate:
     """Judges canaries by what their pods count from the first look on.
 
     `watched`: they have all the requests, so that the old version can only be taken at what it did before the first look.
+    `clock` returns seconds.
     """
 
-    def __init__(self, canaries: Sequence[Canary], terms: Terms, *, watched: bool = False) -> None:
+    def __init__(
+        self,
+        canaries: Sequence[Canary],
+        terms: Terms,
+        *,
+        watched: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._canaries = canaries
+        self._clock = clock
         self._terms = terms
         self._watched = watched
         self._tally = Tally()
@@ -153,7 +170,7 @@ class Gate:
         for uid, found in counters.items():
             self._tally.add(uid, found)
         for canary in self._canaries:
-            self._windows[canary].add(*self._both(canary))
+            self._windows[canary].add(*self._both(canary), self._clock())
 
     def breaches(self) -> list[str]:
         """Return why a canary must not get more, a sentence each."""
@@ -234,9 +251,12 @@ class Gate:
         )
 
     def _slower(self, canary: Canary, new: Counters, old: Counters) -> Finding:
-        by = self._terms.slower
+        by, windows = self._terms.slower, self._windows[canary]
+        # Load that befalls one version and not the other passes: no hurry is worth a right version, and what is slow enough
+        # to be late is found by that.
+        enough = windows.seconds >= self._terms.seconds
         return Finding(
-            likelihood.slower(self._windows[canary].log_ratios, by),
+            likelihood.slower(windows.log_ratios, by) if enough else 0.0,
             f"{new.mean_in_model_ms:.2f} ms in the model, {canary.old_name} {old.mean_in_model_ms:.2f} ms",
             f"they do not tell whether it is {_percent(by)} slower than {canary.old_name}",
         )

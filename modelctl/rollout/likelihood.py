@@ -9,11 +9,13 @@ with a probability of at most x (Ville's inequality).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import ceil, log
 from statistics import mean, variance
 
 FEWEST_WINDOWS = 10
 """Of fewer logarithms the variance is too much a matter of luck to be taken for the true one."""
+_FEWEST_JOINED = 5
 _LEAST_SPREAD = 0.02
 """Latencies that hardly differ have no spread to divide by; what differs by less than 2 % is the clock's."""
 
@@ -36,16 +38,29 @@ def above_other(bad: float, total: float, other_bad: float, other_total: float, 
 
 
 def slower(log_ratios: Sequence[float], by: float) -> float:
-    """Compare: requests take `by` longer than at the other version (0.2 is a fifth), against as long.
+    """Compare: requests take `by` longer than at the other version (0.2 is a fifth) or more, against as long or less.
 
-    `log_ratios`: of the mean time of a window of requests to that of the other version's in the same window. Their
-    logarithms are taken to be normal, with the variance that they show.
+    `log_ratios`: of the mean time of a window of requests to that of the other version's in the same window, in their order.
+    Load that comes and goes makes windows that follow each other alike, which then tell less than as many that do not: so
+    they are weighed one by one, and joined in twos, fours and so on, and what tells least is believed.
     """
     if len(log_ratios) < FEWEST_WINDOWS:
         return 0.0
-    shift = log(1 + by)
-    spread = max(variance(log_ratios), _LEAST_SPREAD**2)
-    return len(log_ratios) * shift / spread * (mean(log_ratios) - shift / 2)
+    weights = []
+    joined = list(log_ratios)
+    while len(joined) >= _FEWEST_JOINED:
+        weights.append(_slower(joined, log(1 + by)))
+        joined = [(first + second) / 2 for first, second in pairwise(joined)][::2]
+    return min(weights, key=abs)
+
+
+def _slower(log_ratios: Sequence[float], shift: float) -> float:
+    """Compare a mean of `shift` or more with one of 0 or less, both as they fit best to normal logarithms.
+
+    The variance is not known, so that a few of them never tell as much as they would with the one that they show.
+    """
+    seen, spread = mean(log_ratios), max(variance(log_ratios), _LEAST_SPREAD**2)
+    return len(log_ratios) / 2 * log((spread + max(0.0, seen) ** 2) / (spread + max(0.0, shift - seen) ** 2))
 
 
 def requests_that_clear(share: float, times: float, bound: float) -> int:

@@ -82,7 +82,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     moto_server.acknowledge(home)
     aws = AwsReader(servers.aws_url, str(outputs["region"]))
     readiness.wait_for_machines(servers.cluster(), aws, InstanceReader(aws), say)
-    changes = engine.last_changes(STACK)
+    changes = engine.last_update(STACK).changes
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")
     return _first_answer(home, servers, say)

@@ -36,6 +36,14 @@ class EngineError(Failure):
 
 
 @dataclass(frozen=True)
+class Update:
+    """An `up` or `destroy` of the history of a stack. `changes`: how many resources, by operation (`create`, `same` …)."""
+
+    began: str
+    changes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Engine:
     """The `pulumi` program with the environment of one twin.
 
@@ -80,11 +88,15 @@ class Engine:
         """Return the stack's outputs by name; empty before the first `up`."""
         return reading.json_object(self.read(stack, ["stack", "output", "--json"]), reading.DEEPEST_OF_THE_ENGINE)
 
-    def last_changes(self, stack: str) -> dict[str, int]:
-        """Return what the last `up` or `destroy` did: the number of resources by operation (`create`, `same` …)."""
+    def last_update(self, stack: str) -> Update:
+        """Return the last `up` or `destroy` that the engine began."""
         last, *_ = reading.json_value(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
-        changes: dict[str, int] = last.get("resourceChanges") or {}
-        return changes
+        return Update(last["startTime"], last.get("resourceChanges") or {})
+
+    def changes_since(self, stack: str, earlier: Update) -> Mapping[str, int]:
+        """Return what the last update did; nothing where there was none since the earlier one."""
+        last = self.last_update(stack)
+        return last.changes if last.began != earlier.began else {}
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
         """Return the resources in the stack's state, as `pulumi stack export` has them.

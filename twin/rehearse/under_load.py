@@ -55,7 +55,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
         judged = previewed.judge(engine, stack_files.STACK, {}, retained)
         if judged.errors:
             return judged, None
-        pods, ended = _pods(servers), None
+        pods, earlier, ended = _pods(servers), engine.last_update(stack_files.STACK), None
         say(f"making the change, with {load.RATE:g} requests/s to {model.name} ...")
         with load.load(own, model, parts) as sent:
             time.sleep(_AROUND_SECONDS)
@@ -68,7 +68,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
             measured.account(sent.outcomes),
             pods=len(pods),
             kept=len(pods & _pods(servers)),
-            resources=engine.last_changes(stack_files.STACK),
+            resources=engine.changes_since(stack_files.STACK, earlier),
             ended=ended,
         )
 

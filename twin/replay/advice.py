@@ -21,7 +21,7 @@ from stackctl.cost.throughput import measured
 from twin.replay import page
 from twin.replay.command import NoReplay, Replayed, batch_times, expected, simulated, trace_of
 from twin.replay.outcome import Outcome
-from twin.replay.plan import plans
+from twin.replay.plan import Plan, plans
 from twin.replay.service import ASSUMED
 from twin.replay.simulation import check
 
@@ -98,10 +98,10 @@ def pasted(keys: Keys) -> str:
     return f"{key}: {_flow(value)}{'  # only where starts are as fast' if key == 'startSeconds' else ''}"
 
 
-def changes(settings: Settings, section: Keys, answers: Mapping[str, float]) -> Iterator[Keys]:
+def changes(settings: Settings, section: Keys, answered: Mapping[str, float]) -> Iterator[Keys]:
     """Yield what is tried: bounds, warm and spare pods, the wait before fewer, the start, and how busy instances may be.
 
-    `answers`: requests/s of a pod, of each model that was measured; of them, a target of requests is tried.
+    `answered`: requests/s of a pod, of each model that was measured; of them, a target of requests is tried.
     """
     bounds = settings.autoscaling
     assert bounds is not None, "the caller has looked"
@@ -131,10 +131,18 @@ def changes(settings: Settings, section: Keys, answers: Mapping[str, float]) -> 
             instances = instances_per_pod(settings, model, settings.models.serving[model])
             targets[model] = {**targets.get(model, {}), "busy": round(share * instances, 3)}
         yield {"targets": targets}
-    if answers:
+    if answered:
         kept = {model: {key: one for key, one in target.items() if key != "busy"} for model, target in given.items()}
-        rates = {model: {"rate": float(f"{BUSY_SHARE_BESIDE_SPARE * rate:.3g}")} for model, rate in sorted(answers.items())}
+        rates = {model: {"rate": float(f"{BUSY_SHARE_BESIDE_SPARE * rate:.3g}")} for model, rate in sorted(answered.items())}
         yield {"targets": {**kept, **{model: {**kept.get(model, {}), **rate} for model, rate in rates.items()}}}
+
+
+def answers(found: Sequence[Plan]) -> dict[str, float]:
+    """Return the requests/s of a pod, of each model that was measured: of the slowest fleet's, for all have one target."""
+    slowest: dict[str, float] = {}
+    for model in (model for plan in found for model in plan.models if model.service.source != ASSUMED):
+        slowest[model.name] = min(model.service.capacity, slowest.get(model.name, math.inf))
+    return slowest
 
 
 def _advice(stack: str, trace: str, batch_ms: Sequence[str]) -> tuple[Advice, str]:
@@ -153,9 +161,7 @@ def _advice(stack: str, trace: str, batch_ms: Sequence[str]) -> tuple[Advice, st
     section = stack_file.decoded(config[_KEY])
     tried: list[tuple[Keys, Total]] = []
     refused = []
-    services = {model.name: model.service for plan in found for model in plan.models}
-    answers = {model: service.capacity for model, service in services.items() if service.source != ASSUMED}
-    for keys in changes(settings, section, answers):
+    for keys in changes(settings, section, answers(found)):
         try:
             changed = load({**config, _KEY: {**section, **keys}}, stack)
         except SettingsError as error:

@@ -38,3 +38,13 @@ def test_the_table_of_the_page_is_that_of_the_newest_record() -> None:
     newest = max(RESULTS.glob("canary-gate-*.json"), key=lambda path: path.name)
     rows = [Row.model_validate(row) for row in json.loads(newest.read_text())["rows"]]
     assert "\n".join(table(rows)) in (ROOT / "docs" / "canary-gate.md").read_text()
+
+
+def test_load_of_some_pods_alone_passes_in_a_longer_step() -> None:
+    case = next(case for case in CASES if case.apart == 0.1)
+
+    def taken_back(seconds: float) -> int:
+        limits = replace(SHORT, terms=replace(SHORT.terms, seconds=seconds))
+        return sum(simulate(case, seed, limits)[0] == "taken back" for seed in range(40))
+
+    assert taken_back(180.0) <= 1 < taken_back(60.0) < 10

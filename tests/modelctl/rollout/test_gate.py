@@ -1,5 +1,6 @@
 """The gate of canaries on counters as servers export them."""
 
+from dataclasses import replace
 from math import inf, log
 
 import pytest
@@ -157,8 +158,28 @@ def test_the_weights_are_logarithms_of_likelihood_ratios() -> None:
     assert likelihood.above_other(3, 100, 0, 300, 5) == pytest.approx(3 * log(0.625 / 0.25))
     assert likelihood.above_other(3, 100, 0, 0, 5) == 0
     ratios = [log(1.2) - 0.1, log(1.2) + 0.1] * 5
-    assert likelihood.slower(ratios, 0.2) == pytest.approx(10 * log(1.2) ** 2 / 2 / (0.1 / 9))
+    # One by one they have a variance of 0.1/9, in twos hardly any: what tells least is believed.
+    assert likelihood.slower(ratios, 0.2) == pytest.approx(5 * log((0.1 / 9 + log(1.2) ** 2) / (0.1 / 9)))
+    assert likelihood.slower([ratio - log(1.2) for ratio in ratios], 0.2) == pytest.approx(-likelihood.slower(ratios, 0.2))
     assert likelihood.slower(ratios[:9], 0.2) == 0
+
+
+def test_windows_that_are_alike_because_they_follow_each_other_tell_less() -> None:
+    seen = [0.3, 0.3, 0.3, 0.3, -0.1, -0.1, -0.1, -0.1] * 4
+    apart = [0.3, -0.1] * 16
+    assert likelihood.slower(apart, 0.1) > 2 * likelihood.slower(seen, 0.1) > 0
+
+
+def test_a_slower_version_is_not_refused_before_the_least_time_of_a_step() -> None:
+    now = 0.0
+    gate = Gate([CANARY], replace(TERMS, seconds=60), clock=lambda: now)
+    refused = []
+    for look in range(40):
+        now = 2.0 * look
+        gate.look({"a": {("m", 2): _part(_did(800, ms=13), look / 40), ("m", 1): _part(_did(8000), look / 40)}})
+        if gate.breaches():
+            refused.append(now)
+    assert refused[0] == 62, "a minute after the first window, which ended after two seconds"
 
 
 def test_what_was_counted_before_does_not_count() -> None:

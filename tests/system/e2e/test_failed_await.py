@@ -63,7 +63,7 @@ class Stack:
         config = {"aws:region": "us-west-2", "triton-eks:replicas": replicas, "triton-eks:image": image}
         (self.engine.program / f"stacks/Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
         self.engine.read(STACK, UP)
-        return self.engine.last_changes(STACK)
+        return dict(self.engine.last_update(STACK).changes)
 
     def waited(self) -> tuple[dict[str, Any], list[str]]:
         """The Deployment in the state, and the types of all resources."""

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.rollout_servers import LocalFleet, local_servers
 from modelctl.loadgen import Result
 from modelctl.rollout.controller import Outcome
+from modelctl.rollout.controller import Result as Ended
 from modelctl.rollout.fleet import Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_client import PodClient
@@ -75,17 +76,17 @@ def test_under_load_no_request_fails_and_after_the_flip_none_is_answered_by_the_
     fleet = TimedFleet(site.servers.directory)
     second = site.release(2)
 
-    async def both() -> tuple[float, Result, Outcome]:
+    async def both() -> tuple[float, Result, Ended]:
         done = asyncio.Event()
         load = asyncio.create_task(Clients(site).load(30, 600, done))
         result = await asyncio.to_thread(site.rollout, second, canary=(50,), fleet=fleet, limits=UNDER_LOAD)
         done.set()
         began, answers = await load
-        return began, answers, result.outcome
+        return began, answers, result
 
-    began, answers, outcome = asyncio.run(both())
+    began, answers, result = asyncio.run(both())
 
-    assert outcome is Outcome.DONE
+    assert result.outcome is Outcome.DONE, result.reason
     account = answers.account()
     assert (account.answered, account.failed, account.shed) == (account.sent, 0, 0), answers.errors
     assert {o.tag for o in answers.outcomes} == {"1:1:True", "2:2:True"}
@@ -172,7 +173,7 @@ def test_a_pod_that_dies_in_the_middle_comes_up_with_what_the_rollout_says(site:
     result = site.rollout(second, watch=kill)
 
     assert len(killed) == 1
-    assert result.outcome is Outcome.DONE
+    assert result.outcome is Outcome.DONE, result.reason
     site.servers.until_ready(MODEL)
     site.assert_serves(2)
     assert len(site.versions()) == 3

@@ -14,6 +14,7 @@ from moto.s3.models import S3Backend
 
 from modelctl.loadgen import Result
 from modelctl.rollout.controller import Outcome
+from modelctl.rollout.controller import Result as Ended
 from modelctl.store.bucket import open_store
 from tests.modelctl.servers import wait_until
 from tests.system.serving.conftest import BUCKET
@@ -61,18 +62,18 @@ def test_under_load_the_next_release_is_fetched_beside_the_one_that_serves_and_n
     repositories = {servers.disk(pod.name) / "current" for pod in servers.fleet.pods()}
     before = {pod.uid for pod in site.fleet.pods()}
 
-    async def both() -> tuple[Result, Outcome]:
+    async def both() -> tuple[Result, Ended]:
         done = asyncio.Event()
         load = asyncio.create_task(Clients(site).load(30, 600, done))
         limits = replace(LIMITS, quiet=3.0)
         result = await asyncio.to_thread(site.rollout, second, canary=(50,), limits=limits)
         done.set()
         _, answers = await load
-        return answers, result.outcome
+        return answers, result
 
-    answers, outcome = asyncio.run(both())
+    answers, result = asyncio.run(both())
 
-    assert outcome is Outcome.DONE
+    assert result.outcome is Outcome.DONE, result.reason
     account = answers.account()
     assert (account.answered, account.failed, account.shed) == (account.sent, 0, 0), answers.errors
     assert {o.tag for o in answers.outcomes} == {"1:1:True", "2:2:True"}

@@ -103,5 +103,5 @@ def test_of_two_at_once_one_is_refused(site: Site) -> None:
     assert (code_, len(lines)) == (1, 1), lines
     assert lines[0].startswith("refused: ")
     assert lines[0].endswith(" works on live/ at this moment: wait until that is done")
-    assert result.outcome is Outcome.DONE
+    assert result.outcome is Outcome.DONE, result.reason
     site.assert_serves(2)

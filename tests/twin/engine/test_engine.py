@@ -98,3 +98,14 @@ def test_ctrl_c_is_waited_out_and_passed_on_unless_the_engine_was_done(
     finally:
         thread.join()
         signal.signal(signal.SIGINT, handler)
+
+
+def test_an_update_that_did_not_begin_changed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = [{"startTime": "2026-11-23T10:00:00.000Z", "resourceChanges": {"create": 251}}]
+    monkeypatch.setattr(Engine, "read", lambda *_: json.dumps(history[:1]))
+    found = Engine(TwinHome(tmp_path), tmp_path / "pulumi", {})
+    earlier = found.last_update("local")
+    assert earlier.changes == {"create": 251}
+    assert found.changes_since("local", earlier) == {}
+    history.insert(0, {"startTime": "2026-11-23T10:05:00.000Z", "resourceChanges": {"same": 251}})
+    assert found.changes_since("local", earlier) == {"same": 251}

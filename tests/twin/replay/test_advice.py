@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from spec.failure import Failure
 from spec.settings import load_stack_file
 from twin.host.home import REPOSITORY
 from twin.replay import advice, command, simulation
+from twin.replay.service import ASSUMED, Service
 
 SLOW = ["filetype=20:80"]
 """100 requests/s a pod: three pods are too few for the trace."""
@@ -120,3 +122,14 @@ def test_one_is_to_be_pasted_where_one_is_better(
 def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, list[str]], said: str) -> None:
     with pytest.raises(Failure, match=said):
         advice.advise(*arguments, as_json=True)
+
+
+def test_a_rate_is_what_the_slowest_fleet_of_a_model_answers() -> None:
+    def fleet(one: float, source: str) -> Any:
+        service = Service(instances=1, batch=1, one=one, full=one, source=source)
+        return SimpleNamespace(models=(SimpleNamespace(name="shared", service=service),))
+
+    fast, slow, assumed = fleet(0.01, "tuned"), fleet(0.02, "tuned"), fleet(0.5, ASSUMED)
+    for order in ([fast, slow, assumed], [assumed, slow, fast]):
+        assert advice.answers(order) == {"shared": pytest.approx(50)}
+    assert advice.answers([assumed]) == {}
