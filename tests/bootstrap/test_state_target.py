@@ -19,8 +19,9 @@ _AWS = """#!/bin/sh
 case "$1" in
   sts) echo 123456789012 ;;
   s3api)
-    if [ -e {book}/refuses ]; then echo "An error occurred (403) when calling the HeadBucket operation: Forbidden" >&2; exit 254; fi
-    [ -e {book}/bucket ] || {{ echo "An error occurred (404) when calling the HeadBucket operation: Not Found" >&2; exit 254; }} ;;
+    refusal="when calling the HeadBucket operation"
+    if [ -e {book}/refuses ]; then echo "An error occurred (403) $refusal: Forbidden" >&2; exit 254; fi
+    [ -e {book}/bucket ] || {{ echo "An error occurred (404) $refusal: Not Found" >&2; exit 254; }} ;;
 esac
 """
 _PULUMI = """#!/bin/sh
