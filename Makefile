@@ -61,14 +61,20 @@ preflight: $(VENV)/.installed ## what an AWS account lacks for an environment; r
 # end, so that a run that is cut short anywhere is followed by one that goes on.
 state: $(VENV)/.installed ## where Pulumi keeps its state, once per account and region: make state REGION=us-west-2
 	@[ -n "$(REGION)" ] || { echo "make: name the region: make state REGION=us-west-2" >&2; exit 1; }
+	export AWS_REGION="$(REGION)" AWS_DEFAULT_REGION="$(REGION)"
 	account=$$(aws sts get-caller-identity --query Account --output text)
 	bucket="s3://pulumi-state-$$account-$(REGION)?region=$(REGION)"
 	first="$${PULUMI_HOME:-$$HOME/.pulumi}/triton-eks-state/$$account-$(REGION)"
 	export PULUMI_CONFIG_PASSPHRASE="$${PULUMI_CONFIG_PASSPHRASE-}"
 	here="$$bucket"
-	if [ -e "$$first" ] || ! aws s3api head-bucket --bucket "pulumi-state-$$account-$(REGION)" >/dev/null 2>&1; then
+	lacks=
+	said=$$(aws s3api head-bucket --bucket "pulumi-state-$$account-$(REGION)" 2>&1) || lacks=yes
+	if [ -e "$$first" ] || [[ -n "$$lacks" && "$$said" == *"(404)"* ]]; then
 	  mkdir -p "$$first"
 	  here="file://$$first"
+	elif [ -n "$$lacks" ]; then
+	  echo "make: whether the bucket pulumi-state-$$account-$(REGION) is there could not be seen, and nothing was done: $$said" >&2
+	  exit 1
 	fi
 	cd bootstrap
 	PULUMI_BACKEND_URL="$$here" pulumi stack select --create main

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
+from bootstrap import limits
 from bootstrap import settings as stack_settings
 from bootstrap.github import GitHub, GitHubArgs
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
@@ -18,16 +19,20 @@ from spec.versions import PROJECT
 def main() -> None:
     """Read the stack's settings and deploy them; what is wrong with them is told without a traceback."""
     try:
-        settings = stack_settings.from_pulumi()
+        deploy(stack_settings.from_pulumi(), pulumi.Config("aws").require("region"))
     except SettingsInvalid as error:
         file = f"Pulumi.{pulumi.get_stack()}.yaml"
         refuse(file, str(error).splitlines())
-    deploy(settings, pulumi.Config("aws").require("region"))
 
 
 def deploy(settings: Settings, region: str) -> None:
-    """Register everything, and export what `pulumi login` and, where there is a repository, the workflows are told."""
+    """Register everything, and export what `pulumi login` and, where there is a repository, the workflows are told.
+
+    Raises SettingsInvalid, before anything is registered, where IAM has no room for what the settings name.
+    """
     account = aws_account.current(region)
+    if settings.repository is not None and (too_long := list(limits.problems(account, settings))):
+        raise SettingsInvalid("\n".join(too_long))
     tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
     spot_role("spot", tags)

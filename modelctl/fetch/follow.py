@@ -28,8 +28,8 @@ from modelctl.store.journal import Journal
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
+from spec.following import POLL_SECONDS
 
-POLL_SECONDS = 2.0
 _AGAIN_SECONDS = 60.0
 """A release that could not be fetched is not downloaded again and again."""
 _PASSING = (StoreError, Incomplete)

@@ -31,6 +31,10 @@ class Runner(Section):
             r"arn:aws[a-z-]*:codeconnections:[a-z0-9-]+:\d{12}:connection/[0-9a-f-]{36}",
             "is not the ARN of a connection",
             "`aws codeconnections list-connections` prints it",
+            also_wrong={
+                r"^arn:aws[a-z-]*:codestar-connections:": "is a connection under its old name (before July 2024), to which "
+                "the roles of bootstrap/ have no rights: make a new one in the console of CodeBuild, and give its ARN"
+            },
         ),
     ] = Field(description="the connection to GitHub, made and confirmed in the console of CodeBuild")
 

@@ -51,6 +51,7 @@ KEYS: Mapping[str, str] = {
     "insights.million-observations": "a million observations of Container Insights, of the first 1,000 million a month",
     "alarm.month": "an alarm on one metric, a month",
     "s3.gb-month": "a GB in S3 Standard, a month",
+    "s3.million-reads": "a million GET requests to S3 Standard",
 }
 """Every price beside those of instances, and what one unit of it is."""
 

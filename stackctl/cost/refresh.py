@@ -57,6 +57,7 @@ _QUESTIONS: Mapping[str, Question] = {
     "logs.stored-gb-month": Question("AmazonCloudWatch", "TimedStorage-ByteHrs", _GB_MONTHS),
     "alarm.month": Question("AmazonCloudWatch", "CW:AlarmMonitorUsage", {"Alarms": 1}),
     "s3.gb-month": Question("AmazonS3", "TimedStorage-ByteHrs", _GB_MONTHS),
+    "s3.million-reads": Question("AmazonS3", "Requests-Tier2", {"Requests": 1_000_000}),
 }
 BY_HAND = frozenset(key for key in KEYS if key.startswith(("fsx.", "insights.")))
 """Keys typed in: those of FSx from https://aws.amazon.com/fsx/lustre/pricing/, as no one usage type stands for each

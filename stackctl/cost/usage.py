@@ -1,7 +1,7 @@
 """The bill that a stack file leads to, a month: at least, as expected, and at most.
 
-What depends on traffic alone is not in it: data transfer, what NAT and endpoints process, requests to S3, KMS and STS,
-traces, samples in AMP. `NOT_COUNTED` says so wherever the estimate is shown.
+What depends on traffic alone is not in it: data transfer, what NAT and endpoints process, requests to KMS, STS and S3
+(but for rollouts that pods follow), traces, samples in AMP. `NOT_COUNTED` says so wherever the estimate is shown.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from spec import following
 from spec.capacity import nodes_for, nodes_for_workers
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
@@ -355,6 +356,10 @@ def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     release = settings.models.release
     if release is not None:
         yield Item("storage", "models", always(Decimal(release.bytes) / _BYTES_PER_GB) * prices.usd("s3.gb-month"))
+        followers = _followers(settings)
+        if followers is not None:
+            looks = Decimal(HOURS * 3600) / Decimal(following.POLL_SECONDS) / 1_000_000
+            yield Item("storage", "rollouts followed by pods", followers * looks * prices.usd("s3.million-reads"))
     fsx = settings.models.fsx
     if fsx is not None:
         price = prices.usd(f"fsx.lustre-{fsx.throughput_mbs_per_tib}-gib-month")
@@ -362,6 +367,20 @@ def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     if settings.monitoring is not None:
         gib = settings.monitoring.replicas * (settings.monitoring.storage_gib + _SILENCES_GIB)
         yield Item("storage", "volumes of Prometheus and Alertmanager", always(gib) * prices.usd("ebs.gp3-gib-month"))
+
+
+def _followers(settings: Settings) -> Amounts | None:
+    """Return the pods that look for rollouts of their models; None where none does."""
+    if settings.models.access != "local":
+        return None
+    counts = []
+    for fleet in settings.each_fleet:
+        if fleet.stack.triton.rollout == "in-place":
+            least, expected = expected_pods(fleet.stack, shares(settings, fleet))
+            bounds = fleet.stack.autoscaling
+            most = max(expected, bounds.max_replicas + bounds.warm_pods if bounds is not None else least)
+            counts.append((least, expected, most))
+    return Amounts(*(Decimal(sum(each)) for each in zip(*counts, strict=True))) if counts else None
 
 
 def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:

@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from bootstrap import deploy_permissions, github, permissions, program
+from bootstrap import deploy_permissions, github, limits, permissions, program
 from bootstrap.settings import Settings, SettingsInvalid, from_pulumi
 from spec.iam_policy import document
 from tests.bootstrap.roles import ACCOUNT
@@ -261,6 +261,39 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
         document(*deploy_permissions.promote(account, accounts)),
     ]
     assert sum(characters(json.loads(text)) for text in inline) < _INLINE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("key", "names", "room", "said"),
+    [
+        (
+            "clusters",
+            [f"{number:030}" for number in range(30)],
+            5,
+            "^clusters: these 30 names make a policy of [0-9]+ char.*6144",
+        ),
+        ("hosted_zones", [f"Z{number:020}" for number in range(90)], 5, "^hostedZones and releaseAccounts: these 90 and 0 "),
+        ("release_accounts", [f"{number:012}" for number in range(90)], 5, "^hostedZones and .*: these 0 and 90 make "),
+    ],
+)
+def test_more_names_than_iam_has_room_for_are_refused_before_anything_is_made(
+    key: str, names: list[str], room: int, said: str
+) -> None:
+    few, many = (Settings(repository=REPOSITORY, **{key: tuple(found)}) for found in (names[:room], names))
+    assert list(limits.problems(ACCOUNT, few)) == []
+    (told,) = limits.problems(ACCOUNT, many)
+    assert re.search(said, told)
+    with fresh_account(), pytest.raises(SettingsInvalid, match=said):
+        recorded(Clients(REGION), preview=True, **{key: tuple(names)})
+
+
+def test_the_room_for_names_is_that_of_the_policies_that_are_made() -> None:
+    clusters, size = tuple(f"{number:030}" for number in range(30)), 0
+    while not list(limits.problems(ACCOUNT, Settings(repository=REPOSITORY, clusters=clusters[: size + 1]))):
+        size += 1
+    made, more = (deploy_permissions.deploy(ACCOUNT, clusters[:number]) for number in (size, size + 1))
+    lengths = [max(characters(json.loads(document(*one))) for one in found.values()) for found in (made, more)]
+    assert lengths[0] <= _MANAGED_LIMIT < lengths[1]
 
 
 def test_who_deploys_cannot_give_itself_more(made: Made) -> None:

@@ -15,9 +15,13 @@ from tests.paths import ROOT
 BUCKET = "s3://pulumi-state-123456789012-eu-west-1?region=eu-west-1"
 UP = "up --stack main --config aws:region=eu-west-1"
 _AWS = """#!/bin/sh
+[ "$AWS_REGION $AWS_DEFAULT_REGION" = "eu-west-1 eu-west-1" ] || {{ echo "You must specify a region." >&2; exit 253; }}
 case "$1" in
   sts) echo 123456789012 ;;
-  s3api) [ -e {book}/bucket ] ;;
+  s3api)
+    refusal="when calling the HeadBucket operation"
+    if [ -e {book}/refuses ]; then echo "An error occurred (403) $refusal: Forbidden" >&2; exit 254; fi
+    [ -e {book}/bucket ] || {{ echo "An error occurred (404) $refusal: Not Found" >&2; exit 254; }} ;;
 esac
 """
 _PULUMI = """#!/bin/sh
@@ -101,6 +105,17 @@ def test_a_run_that_was_cut_short_is_gone_on_with(checkout: Checkout, cut_short:
     checkout.fails_at("nothing")
     assert checkout.make("REGION=eu-west-1").returncode == 0
     assert checkout.calls() == ["local stack select --create main", f"local {UP}", *MOVED]
+
+
+def test_a_bucket_that_cannot_be_looked_at_is_not_made_again(checkout: Checkout) -> None:
+    (checkout.folder / "refuses").touch()
+    done = checkout.make("REGION=eu-west-1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == (
+        "make: whether the bucket pulumi-state-123456789012-eu-west-1 is there could not be seen, and nothing was done: "
+        "An error occurred (403) when calling the HeadBucket operation: Forbidden"
+    )
+    assert not (checkout.folder / "calls").exists() and not checkout.local.exists()
 
 
 def test_without_a_region_nothing_is_asked(checkout: Checkout) -> None:

@@ -13,6 +13,8 @@ _AUTOSCALING, _AUTOSCALERS = "autoscaling/v2", "horizontalpodautoscalers"
 _SECONDS = 120.0
 """How long KEDA and the HorizontalPodAutoscaler may take; each looks again in a quarter of a minute at most."""
 _POLL_SECONDS = 1.0
+_MARK = "twin/handed-back"
+"""An annotation of autoscalers whose bounds are no longer those that the engine wrote."""
 
 
 def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
@@ -32,13 +34,48 @@ def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]
         else:
             continue
         say(f"{deployment}: {who} brings its pods to {pods}, the number of the stack, before it goes")
-        client.patch(path, {"spec": dict.fromkeys(bounds, pods)}, "merge")
+        client.patch(path, {"metadata": {"annotations": {_MARK: str(pods)}}, "spec": dict.fromkeys(bounds, pods)}, "merge")
         processes.wait_until(
             partial(_has, client, namespace, deployment, pods),
             f"{deployment} to have {pods} pods by its autoscaler (`kubectl describe hpa -n {namespace}` says what it does)",
             _SECONDS,
             _POLL_SECONDS,
         )
+
+
+def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> bool:
+    """Delete each autoscaler of the stack that an interrupted `hand_back` left; return whether there was one.
+
+    The engine knows nothing of its bounds, and makes what is gone anew only in an `up` with a refresh. Raises DeadlinePassed
+    or KubeError.
+    """
+    has_keda, found = client.kind(_KEDA, "ScaledObject") is not None, False
+    for namespace, deployment in _scaled(settings):
+        candidates = [object_path(_AUTOSCALING, _AUTOSCALERS, namespace, deployment)]
+        if has_keda:
+            candidates.insert(0, object_path(_KEDA, "scaledobjects", namespace, deployment))
+        for path in candidates:
+            live = client.find(path)
+            if live is None or _MARK not in (live["metadata"].get("annotations") or {}):
+                continue
+            say(f"{deployment}: its autoscaler is made anew; an `up` without one was ended before that one had gone")
+            client.delete(path)
+            processes.wait_until(partial(_is_gone, client, path), f"{path} to be deleted", _SECONDS, _POLL_SECONDS)
+            found = True
+    return found
+
+
+def _scaled(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield namespace and Deployment, where an autoscaler has the number."""
+    for fleet in settings.each_fleet:
+        if fleet.stack.triton.replicas is None:
+            yield TRITON_NAMESPACE, fleet.release
+    if settings.worker is not None and settings.worker.replicas is None:
+        yield WORKER.namespace, WORKER.name
+
+
+def _is_gone(client: KubeClient, path: str) -> bool:
+    return client.find(path) is None
 
 
 def _fixed(settings: Settings) -> Iterator[tuple[str, str, int]]:

@@ -203,6 +203,9 @@ def test_credentials_that_read_are_for_branches_of_this_repository(name: str, jo
 def test_approvers_are_asked_when_there_is_something_to_read() -> None:
     jobs = files.load("deploy-stack")["jobs"]
     assert (jobs["up"]["needs"], "environment" in jobs["plan"]) == ("plan", False)
+    assert jobs["up"]["if"] == (
+        "${{ !cancelled() && (needs.plan.result == 'success' || needs.plan.result == 'skipped') }}"
+    ), "never after a plan that failed"
     assert "AWS_DEPLOY_ROLE" not in str(jobs["plan"])
     assert "vars.AWS_PREVIEW_ROLE != ''" in files.load("deploy")["jobs"]["dev"]["if"]
 

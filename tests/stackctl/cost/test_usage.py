@@ -217,6 +217,21 @@ def test_storage_queue_and_logs_are_exact() -> None:
         assert getattr(part(stack("prod"), table, "logs"), size) == (10 + count + containers) * Decimal("0.50")
 
 
+def test_pods_that_follow_rollouts_ask_s3_every_other_second() -> None:
+    def followed(sections: dict[str, Any]) -> None:
+        image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{'0123456789abcdef' * 4}"
+        sections["models"] |= {"access": "local", "fetcher": {"image": image}}
+        sections["triton"] |= {"rollout": "in-place"}
+
+    def items(change: Change) -> dict[str, Amounts]:
+        found = estimate(stack("dev", change), prices(s3_million_reads="0.40"), TODAY)
+        return {item.what: item.cost for item in found.items}
+
+    one_pod = Decimal(730 * 3600) / 2 / 10**6 * Decimal("0.40")
+    assert items(followed)["rollouts followed by pods"] == Amounts(one_pod, one_pod, one_pod)
+    assert "rollouts followed by pods" not in items(lambda _: None)
+
+
 def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:
     connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 

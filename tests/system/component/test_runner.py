@@ -27,6 +27,7 @@ from twin.identity.authorization import refusals
 
 STACK = "dev"
 CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
+OLD_CONNECTION = CONNECTION.replace("codeconnections", "codestar-connections")
 RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION}
 PROJECTS = records.path("codebuild-projects")
 
@@ -165,6 +166,12 @@ def test_its_connection_is_of_the_account_and_of_any_region() -> None:
         (
             {"connectionArn": "example"},
             "connectionArn: 'example' is not the ARN of a connection; `aws codeconnections list-connections` prints it",
+        ),
+        (
+            {"connectionArn": OLD_CONNECTION},
+            f"connectionArn: '{OLD_CONNECTION}' is a connection under its old "
+            "name (before July 2024), to which the roles of bootstrap/ have no rights: make a new one in the console of "
+            "CodeBuild, and give its ARN; `aws codeconnections list-connections` prints it",
         ),
     ],
 )

@@ -5,11 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from spec.settings import Settings
+from spec.settings.source import load
 from twin.cluster.kube_api import KubeClient
+from twin.commands import fixed_pods
+from twin.engine import stack_files
+from twin.host.home import TwinHome
 from twin.plugins.errors import PluginError
 from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
@@ -84,3 +90,51 @@ def test_a_stack_without_its_autoscaler_takes_the_number_back_only_where_both_ag
     scaled_by_an_autoscaler(api_server, 4)
     objects.update(DEPLOYMENT, {}, manifest(replicas=4), 0)
     assert pods_of(api_server) == 4
+
+
+AUTOSCALER = Resource("urn", "kubernetes:autoscaling/v2:HorizontalPodAutoscaler", "triton", "triton/triton")
+AUTOSCALER_PATH = "/apis/autoscaling/v2/namespaces/triton/horizontalpodautoscalers/triton"
+
+
+def autoscaler(most: int) -> dict[str, Any]:
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "triton", "namespace": "triton", "annotations": {"pulumi.com/skipAwait": "true"}},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triton"},
+            "minReplicas": 3,
+            "maxReplicas": most,
+            "metrics": [metric],
+        },
+    }
+
+
+def of_the_twin(home: TwinHome, *, autoscaling: bool) -> Settings:
+    stack_files.ask_for_autoscaling(home, autoscaling)
+    stack = stack_files.AUTOSCALED_STACK
+    return load(stack_files.config(home, stack), stack)
+
+
+def test_an_autoscaler_that_an_interrupted_up_has_handed_back_is_the_stacks_again(
+    api_server: KubeClient, tmp_path: Path
+) -> None:
+    home = TwinHome(tmp_path / "home")
+    api_server.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton"}})
+    deployment = manifest(replicas=4)
+    deployment["metadata"]["namespace"] = "triton"
+    api_server.create("/apis/apps/v1/namespaces/triton/deployments", deployment)
+    objects = KubeObjects(api_server, EngineLog("127.0.0.1:1"), threading.Event(), namespace="triton")
+    objects.create(AUTOSCALER, autoscaler(5), 0)
+
+    fixed_pods.hand_back(api_server, of_the_twin(home, autoscaling=False), lambda text: None)  # and killed
+    with pytest.raises(PluginError, match=r"(?s)conflicts with .*\.spec\.maxReplicas"):
+        objects.update(AUTOSCALER, autoscaler(5), autoscaler(6), 0)
+
+    assert fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)
+    objects.create(AUTOSCALER, autoscaler(6), 0)
+    objects.update(AUTOSCALER, autoscaler(6), autoscaler(5), 0)
+    bounds = api_server.get(AUTOSCALER_PATH)["spec"]
+    assert (bounds["minReplicas"], bounds["maxReplicas"]) == (3, 5)
+    assert not fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)

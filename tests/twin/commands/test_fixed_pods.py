@@ -22,17 +22,22 @@ class Played:
     def __init__(self, *, scaled: str | None = SCALED, follows: bool = True) -> None:
         self.bounds = {"minReplicaCount": 1, "maxReplicaCount": 4}
         self.scaled, self.follows, self.pods = scaled, follows, 3
+        self.annotations: dict[str, str] = {}
         self.patched: list[str] = []
 
     def kind(self, api_version: str, kind: str) -> object | None:
         return object() if self.scaled == SCALED else None
 
     def find(self, path: str) -> dict[str, Any] | None:
-        return {"spec": self.bounds} if path == self.scaled else None
+        return {"metadata": {"annotations": self.annotations}, "spec": self.bounds} if path == self.scaled else None
+
+    def delete(self, path: str) -> None:
+        assert path == self.scaled
+        self.scaled = None
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         self.patched.append(path)
-        self.bounds = body["spec"]
+        self.bounds, self.annotations = body["spec"], body["metadata"]["annotations"]
         if self.follows:
             self.pods = max(self.bounds.values())
 
@@ -71,6 +76,26 @@ def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(hom
     assert (played.patched, played.bounds) == ([SCALED], {"minReplicaCount": 1, "maxReplicaCount": 1})
     assert played.pods == 1
     assert said == ["triton: KEDA brings its pods to 1, the number of the stack, before it goes"]
+
+
+def take_back(home: TwinHome, played: Played, said: list[str]) -> bool:
+    stack = stack_files.AUTOSCALED_STACK
+    return fixed_pods.take_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
+
+
+@pytest.mark.parametrize("scaled", [SCALED, AUTOSCALER])
+def test_one_that_was_handed_back_and_is_wanted_after_all_is_made_anew(home: TwinHome, said: list[str], scaled: str) -> None:
+    played = Played(scaled=scaled)
+    hand_back(home, played, [])
+    stack_files.ask_for_autoscaling(home, True)
+    assert (take_back(home, played, said), played.scaled) == (True, None)
+    assert said == ["triton: its autoscaler is made anew; an `up` without one was ended before that one had gone"]
+
+
+def test_one_that_nobody_has_touched_stays_as_it_is(home: TwinHome, said: list[str]) -> None:
+    stack_files.ask_for_autoscaling(home, True)
+    played = Played()
+    assert (take_back(home, played, said), played.scaled, said) == (False, SCALED, [])
 
 
 def test_so_does_one_without_keda(home: TwinHome, said: list[str]) -> None:

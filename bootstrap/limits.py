@@ -1,0 +1,58 @@
+"""Whether the deploy role's policies have room for what the settings name. IAM counts their characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from bootstrap import deploy_permissions, permissions
+from bootstrap.settings import Settings
+from infra.aws.account import Account
+from spec.iam_policy import Statement, document
+from spec.names import state_bucket
+
+MANAGED, INLINE = 6144, 10240
+"""Characters of each managed policy, and of all that are a role's own, without white space:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
+_LONGEST_KEY = f"key/mrk-{'0' * 32}"
+_SMALLER = "name fewer, or give those to the bootstrap stack of another account"
+
+
+def problems(account: Account, settings: Settings) -> Iterator[str]:
+    """Yield which lists name more than IAM has room for, in any of the regions."""
+    regions = [replace(account, region=region) for region in (account.region, *settings.regions)]
+    managed = max(_largest(deploy_permissions.deploy(one, settings.clusters)) for one in regions)
+    if managed > MANAGED:
+        yield (
+            f"clusters: these {len(settings.clusters)} names make a policy of {managed} characters, and IAM takes "
+            f"{MANAGED}; {_SMALLER}"
+        )
+    inline = max(_inline(account, one, settings) for one in regions)
+    if inline > INLINE:
+        yield (
+            f"hostedZones and releaseAccounts: these {len(settings.hosted_zones)} and {len(settings.release_accounts)} make "
+            f"{inline} characters of a role's own policies, and IAM takes {INLINE}; {_SMALLER}"
+        )
+
+
+def _largest(policies: Mapping[str, list[Statement]]) -> int:
+    return max(_characters(document(*statements)) for statements in policies.values())
+
+
+def _inline(home: Account, account: Account, settings: Settings) -> int:
+    key = home.arn("kms", _LONGEST_KEY)
+    bucket = f"arn:{home.partition}:s3:::{state_bucket(home.id, home.region)}"
+    found = [
+        permissions.write_state(permissions.StateAccess(bucket, key, key)),
+        document(*deploy_permissions.access(account)),
+    ]
+    if settings.hosted_zones:
+        found.append(document(*deploy_permissions.domains(account, settings.hosted_zones)))
+    if settings.release_accounts:
+        found.append(document(*deploy_permissions.promote(account, settings.release_accounts)))
+    return sum(map(_characters, found))
+
+
+def _characters(policy: str) -> int:
+    return len(json.dumps(json.loads(policy), separators=(",", ":")))
