@@ -45,7 +45,7 @@ class NotAState(Failure):
 
 @dataclass(frozen=True)
 class Export:
-    """An export. Each resource has urn, type and custom, and refers only to those before it; each operation has both keys."""
+    """An export. Each resource has urn, type and custom, and refers only to those before it; each operation has both."""
 
     stack: str
     resources: Sequence[Mapping[str, Any]]
