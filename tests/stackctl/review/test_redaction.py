@@ -73,7 +73,7 @@ FIRST_LETTERS = (
     *("NRJS-", "HRKU-", "CFPAT-", "xai-", "tskey-auth-", "tskey-api-", "EZAK", "EZTK", "ATATT3x", "ATCTT3x"),
     *("AGE-SECRET-KEY-1", "ABSK", "AKCp", "LTAI", "AKID", "EAAC", "secret_"),
 )
-"""What tokens of one service alone begin with."""
+"""Each begins the tokens of one service, and of no other."""
 
 
 @pytest.mark.parametrize("first", FIRST_LETTERS)
