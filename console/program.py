@@ -20,6 +20,8 @@ from console.exit_codes import CLOSED_PIPE, DONE, INTERRUPTED, TERMINATED
 from spec.failure import Failure
 
 DEBUG = "--debug"
+_WIDEST = 1000
+"""Columns of a terminal: help is filled up with blanks to the width that the environment says."""
 
 
 class Interrupted(Failure):
@@ -43,6 +45,7 @@ def main(name: str) -> NoReturn:
         if signal.getsignal(signal.SIGINT) is early_interrupt.end:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _prepare_streams()
+        _forget_a_width_of_no_terminal()
         os.environ.update(loopback.direct(os.environ))
         virtual_environment.enter(name)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
@@ -119,6 +122,13 @@ def _prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         elif name != "stdin":
             stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_a_width_of_no_terminal() -> None:
+    for name in ("COLUMNS", "TERMINAL_WIDTH"):
+        said = os.environ.get(name, "")
+        if not (said.isascii() and said.isdigit() and 0 < len(said) < 10 and 0 < int(said) <= _WIDEST):
+            os.environ.pop(name, None)
 
 
 def _forget_what_cannot_be_written(stream: Any) -> None:

@@ -17,7 +17,9 @@ from modelctl.store.bucket import REFUSED, Store
 from modelctl.store.errors import StoreError, sentences
 from modelctl.store.journal import Journal, JournalChanged
 from modelctl.store.manifest import ObjectEntry
+from spec import reading
 from spec.names import LIVE_PREFIX, RELEASES_PREFIX
+from spec.reading import Unreadable
 
 JOURNAL_KEY = LIVE_PREFIX + "rollout.json"
 COPY_BYTES = 5 * 1024**3
@@ -111,7 +113,7 @@ class LiveRepository:
         return {model: text for model, text in found.items() if text is not None}
 
     def config(self, model: str) -> str | None:
-        """Return the model's config.pbtxt; None without one."""
+        """Return the model's config.pbtxt; None without one. Raises Unreadable for what is no text."""
         with sentences(self._store.place):
             try:
                 answer = self._s3.get_object(Bucket=self._bucket, Key=_config(model))
@@ -120,7 +122,11 @@ class LiveRepository:
                     return None
                 raise
             content: bytes = answer["Body"].read()
-        return content.decode()
+        try:
+            return reading.text(content)
+        except Unreadable as error:
+            where = f"{self._store.place}/{_config(model)}"
+            raise Unreadable(f"{error.problem}, or restore its earlier object version", source=where) from None
 
     def write_config(self, model: str, text: str) -> None:
         """Replace the model's config.pbtxt: what a pod that starts from now on serves."""

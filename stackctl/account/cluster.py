@@ -24,6 +24,7 @@ from yaml import YAMLError
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_RELEASE
+from spec.reading import Unreadable
 
 _TIMEOUT = (5.0, 30.0)
 _ANSWER_SECONDS = 60.0
@@ -68,7 +69,8 @@ class Cluster:
         """Refuse a cluster whose Triton has another role than this stack's. Raises ClusterUnusable."""
         with self._sentences():
             account = self._core.read_namespaced_service_account(self._release, TRITON_NAMESPACE, _request_timeout=_TIMEOUT)
-        found = (account.metadata.annotations or {}).get(_ROLE)
+        metadata = self._part(account, "metadata")
+        found = (metadata.annotations or {}).get(_ROLE)
         if found != role_arn:
             raise ClusterUnusable(
                 f"the cluster at {self._host}, which KUBECONFIG names, is not this stack's: its Triton has role {found}, "
@@ -79,9 +81,9 @@ class Cluster:
         """Return whether every pod of the fleet that there should be serves what the last `up` asked for."""
         with self._sentences():
             found = self._apps.read_namespaced_deployment(self._release, TRITON_NAMESPACE, _request_timeout=_TIMEOUT)
-        status, wanted = found.status, found.spec.replicas or 0
+        status, wanted = self._part(found, "status"), self._part(found, "spec").replicas or 0
         return bool(
-            (status.observed_generation or 0) >= found.metadata.generation
+            (status.observed_generation or 0) >= (self._part(found, "metadata").generation or 0)
             and (status.updated_replicas or 0) >= wanted > 0
             and (status.replicas or 0) == (status.available_replicas or 0) == (status.updated_replicas or 0)
         )
@@ -91,7 +93,7 @@ class Cluster:
         with self._sentences():
             selector = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/instance={self._release}"
             found = self._core.list_namespaced_pod(TRITON_NAMESPACE, label_selector=selector, _request_timeout=_TIMEOUT)
-        return [_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
+        return [_pod(pod) for pod in self._part(found, "items") if pod.metadata.deletion_timestamp is None]
 
     def last_lines(self, pod: str) -> list[str]:
         """Return the end of a pod's log; nothing where there is none."""
@@ -108,6 +110,12 @@ class Cluster:
         place = ("gateway.networking.k8s.io", "v1", GATEWAY_NAMESPACE, "gateways", GATEWAY)
         with self._sentences():
             found: Any = self._custom.get_namespaced_custom_object(*place, _request_timeout=_TIMEOUT)
+        try:
+            reading.checked(found, {"metadata": {"name": str}, "status": {"addresses": [{"value": str}]}}, "the gateway")
+        except Unreadable as error:
+            raise self._somebody_else() from error
+        if "metadata" not in found:
+            raise self._somebody_else()
         addresses = (found.get("status") or {}).get("addresses") or []
         return next((str(address["value"]) for address in addresses if address.get("value")), None)
 
@@ -121,7 +129,12 @@ class Cluster:
                 return []
             if answer.status != HTTPStatus.OK:
                 raise ApiException(answer.status, answer.reason, content.decode(errors="replace"))
-        found = reading.checked(reading.answer(content, self._host), {"items": [{}]}, path)
+        try:
+            found = reading.checked(reading.answer(content, self._host), {"items": [{}]}, path)
+        except Unreadable as error:
+            raise self._somebody_else() from error
+        if not isinstance(found.get("items"), list):
+            raise self._somebody_else()
         return list(found["items"])
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
@@ -141,6 +154,16 @@ class Cluster:
             finally:
                 forward.close()
 
+    def _part(self, found: Any, name: str) -> Any:
+        """Return a part that each such object has. Raises ClusterUnusable where it has not."""
+        part = getattr(found, name, None)
+        if part is None:
+            raise self._somebody_else()
+        return part
+
+    def _somebody_else(self) -> ClusterUnusable:
+        return ClusterUnusable(f"what answers at {self._host} is no API server of Kubernetes; {reading.IN_BETWEEN}")
+
     @contextmanager
     def _sentences(self) -> Iterator[None]:
         try:
@@ -154,6 +177,9 @@ class Cluster:
                 f"the cluster at {self._host} cannot be reached: {error}; is its API open to this machine "
                 "(cluster.publicAccessCidrs), or is there a way into its VPC?"
             ) from None
+        except (ValueError, TypeError, AttributeError) as error:
+            # The client reads an answer into objects without looking whether it is one.
+            raise self._somebody_else() from error
 
 
 class _Connection(http.client.HTTPConnection):

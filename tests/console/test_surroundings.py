@@ -204,3 +204,12 @@ def test_a_port_that_is_busy_or_none_is_a_sentence(monkeypatch: pytest.MonkeyPat
         }.items():
             done = run("modelctl", "parity", "--serve", address)
             assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {said}\n")
+
+
+@pytest.mark.parametrize("width", ["99999999999", "9" * 5000, "-1", "0", "wide", "\u0669\u0669"])
+def test_a_width_that_no_terminal_has_is_not_filled_with_blanks(width: str) -> None:
+    env = {**os.environ, "COLUMNS": width}
+    command = [sys.executable, "-m", "stackctl", "--help"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: " in done.stdout and max(map(len, done.stdout.splitlines())) <= 200

@@ -9,41 +9,25 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spec import reading
-from spec.failure import NOT_TRIED, Failure
-from spec.reading import Unreadable
-from spec.versions import PROJECT
 from twin.plugins import differences, releases
 from twin.plugins.values import SECRET, SIGNATURE
+from twin.rehearse import export
+from twin.rehearse.export import NotAState
 
-VERSIONS = (3, 4)
-"""Of the format of an export: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/apitype/core.go."""
 UNKNOWN_SECRET = "[encrypted with a key of the real stack]"
 _PROVIDER = "pulumi:providers:"
 _KUBERNETES = _PROVIDER + "kubernetes"
 _BUILT_IN = _PROVIDER + "pulumi"
 """The engine's own, of the resources that are the engine's."""
-_URN = re.compile(r"urn:pulumi:([^:]+)::([^:]+)::[^:].*?::.+", re.DOTALL)
-_ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:([a-z0-9-]*):([0-9]{12}):.+", re.DOTALL)
+_ARN = re.compile(r"arn:aws(?:-[a-z]+)*:[a-z0-9-]+:((?:[a-z]+-)+[0-9]|):([0-9]{12}):.+")
 _OF_THE_PROVIDER = frozenset({"tagsAll", "region"})
 """Inputs that pulumi-aws adds to each resource in its check (provider/tags.go), whose defaults are not listed."""
 _ABOUT_THE_PLUGIN = frozenset({"pluginDownloadURL", "pluginChecksums"})
-_RESOURCE = {"urn": str, "type": str, "id": str, "custom": bool, "inputs": {}, "outputs": {}}
-_FORM = {
-    "version": int,
-    "deployment": {"resources": [_RESOURCE], "pending_operations": [{"type": str, "resource": {"urn": str}}]},
-}
-
-
-class NotAState(Failure):
-    """A file that is no export of a stack of this project; the text says what is wrong and what would be right."""
-
-    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
@@ -68,28 +52,13 @@ class State:
 
 def read(path: Path) -> State:
     """Return the state in a file. Raises NotAState, or Unreadable for what is no JSON."""
-    content = reading.file(path)
-    try:
-        document = reading.checked(reading.json_object(content, reading.DEEPEST_OF_THE_ENGINE), _FORM, "the export")
-    except Unreadable as error:
-        raise Unreadable(error.problem, error.line, error.column, source=path) from None
-    version, deployment = document.get("version"), document.get("deployment")
-    if deployment is None or version not in VERSIONS:
-        raise NotAState(
-            f"{path}: no deployment of version {' or '.join(map(str, VERSIONS))}; write it with "
-            "`pulumi stack export --stack STACK --file FILE`"
-        )
-    resources = deployment.get("resources") or []
-    if not resources:
-        raise NotAState(f"{path}: the stack has no resources, so that nothing can be replaced; `twin preview` shows it")
-    for position, resource in enumerate(resources):
-        if not resource.get("urn") or not resource.get("type"):
-            raise NotAState(f"{path}: resource {position} has no urn or no type; export the state again")
+    exported = export.read(path)
+    resources = exported.resources
     return State(
-        _stack(path, [resource["urn"] for resource in resources]),
+        exported.stack,
         *_account(path, resources),
         resources=tuple(resources),
-        interrupted=tuple(_told(one) for one in deployment.get("pending_operations") or ()),
+        interrupted=tuple(_told(one) for one in exported.operations),
         hidden={
             one["urn"]: paths
             for one in resources
@@ -98,21 +67,7 @@ def read(path: Path) -> State:
     )
 
 
-def _stack(path: Path, urns: list[str]) -> str:
-    found = [_URN.fullmatch(urn) for urn in urns]
-    for urn, match in zip(urns, found, strict=True):
-        if match is None:
-            raise NotAState(f"{path}: {urn[:100]!r} is no URN; export the state again")
-    places = sorted({(match[2], match[1]) for match in found if match is not None})
-    if len(places) > 1:
-        raise NotAState(f"{path}: resources of {len(places)} stacks ({', '.join(stack for _, stack in places)}); give one's")
-    project, stack = places[0]
-    if project != PROJECT:
-        raise NotAState(f"{path}: a state of the project {project}, where {PROJECT} is expected")
-    return stack
-
-
-def _account(path: Path, resources: list[Mapping[str, Any]]) -> tuple[str, str]:
+def _account(path: Path, resources: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """Return the account and the region that most ARNs of AWS's resources have."""
     arns = [_ARN.fullmatch(str((one.get("outputs") or {}).get("arn"))) for one in resources if _is_aws(one)]
     accounts = Counter(match[2] for match in arns if match is not None)
@@ -123,9 +78,8 @@ def _account(path: Path, resources: list[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _told(operation: Mapping[str, Any]) -> str:
-    urn = (operation.get("resource") or {}).get("urn") or ""
-    type_, name = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2], urn.rpartition("::")[2]
-    return f"{operation.get('type') or 'changing'} {name} ({type_})"
+    urn = operation["resource"]["urn"]
+    return f"{operation['type']} {urn.rpartition('::')[2]} ({export.type_of(urn)})"
 
 
 def _encrypted(value: Any, path: differences.Path = ()) -> Iterator[differences.Path]:

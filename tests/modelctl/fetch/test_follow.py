@@ -242,6 +242,34 @@ def test_a_release_that_was_taken_back_while_it_arrived_makes_room_for_the_next(
     assert sorted(path.name for path in (site.root / "releases").iterdir()) == sorted([first, third])
 
 
+NO_TEXT = (
+    f"s3://{BUCKET}/live/a/config.pbtxt: not UTF-8; save the file in that encoding, or restore its earlier object version"
+)
+
+
+def test_a_defect_of_its_own_does_not_end_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep(_: float) -> None:
+        raise KeyboardInterrupt
+
+    def fail(_: LiveRepository) -> None:
+        raise RuntimeError("a defect")
+
+    site.write("a" * 12)
+    monkeypatch.setattr(LiveRepository, "configs", fail)
+    monkeypatch.setattr(time, "sleep", sleep)
+    with site.directory.locked(site.said.append), pytest.raises(KeyboardInterrupt):
+        site.follower.follow()
+    assert site.follower.state().problem == "RuntimeError: a defect"
+
+
+def test_a_config_that_is_no_text_is_a_sentence_before_a_server_starts(site: Site, store: Store) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    store.client.put_object(Bucket=BUCKET, Key="live/a/config.pbtxt", Body=b"\xff")
+    ended = run("modelctl", "follow", "--bucket", BUCKET, "--to", site.root, "--once")
+    assert sentence(ended, 2) == NO_TEXT
+    assert not (site.root / "current").exists()
+
+
 def test_whatever_goes_wrong_it_stays_for_its_end_takes_the_pod_out_of_service(
     site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +287,7 @@ def test_whatever_goes_wrong_it_stays_for_its_end_takes_the_pod_out_of_service(
     monkeypatch.setattr(time, "sleep", sleep)
     with site.directory.locked(site.said.append), pytest.raises(KeyboardInterrupt):
         site.follower.follow()
-    assert problems[0] is not None and problems[0].startswith("UnicodeDecodeError: ")
+    assert problems[0] == NO_TEXT
     assert problems[1] is None
     assert site.shown() == FIRST
 

@@ -359,7 +359,7 @@ def test_a_rollout_is_over_when_every_pod_is_new_and_ready(status: dict[str, int
     [({"status": {"addresses": [{"type": "Hostname", "value": "x"}]}}, "x"), ({"status": {}}, None), ({}, None)],
 )
 def test_a_gateway_may_have_no_address_yet(gateway: dict[str, Any], address: str | None) -> None:
-    assert _cluster(get_namespaced_custom_object=gateway).gateway_address() == address
+    assert _cluster(get_namespaced_custom_object={"metadata": {}, **gateway}).gateway_address() == address
 
 
 def test_a_cluster_that_refuses_is_a_sentence() -> None:

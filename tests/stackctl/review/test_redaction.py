@@ -66,6 +66,60 @@ TOKENS = {
     "key-cut-off": "-----BEGIN " + "PGP PRIVATE KEY BLOCK-----\nlQOYBF",
 }
 
+FIRST_LETTERS = (
+    *("shpat_", "shpca_", "shppa_", "shpss_", "lin_api_", "sntrys_", "sntryu_", "figd_", "ntn_", "r8_", "gsk_", "pplx-"),
+    *("lsv2_pt_", "lsv2_sk_", "sbp_", "pscale_tkn_", "pscale_oauth_", "bkua_", "CCIPAT_", "rubygems_", "nfp_", "sqa_"),
+    *("sqp_", "squ_", "duffel_live_", "duffel_test_", "fo1_", "fm1_", "fm2_", "dp.pt.", "dp.audit.", "PMAK-", "NRAK-"),
+    *("NRJS-", "HRKU-", "CFPAT-", "xai-", "tskey-auth-", "tskey-api-", "EZAK", "EZTK", "ATATT3x", "ATCTT3x"),
+    *("AGE-SECRET-KEY-1", "ABSK", "AKCp", "LTAI", "AKID", "EAAC", "secret_"),
+)
+"""Each begins the tokens of one service, and of no other."""
+
+
+@pytest.mark.parametrize("first", FIRST_LETTERS)
+def test_what_begins_like_a_token_of_a_service_is_one(first: str) -> None:
+    assert redacted(f"it says {first}{'abcdef' * 4}, and ends") == "it says (secret), and ends"
+    assert redacted(f"it says {first}{'abc'}, and ends") == f"it says {first}abc, and ends"
+
+
+OTHER_FORMS = {
+    "dropbox": "sl." + "Ab-c_" * 14,
+    "yandex": "t1." + "9euelZ" + "." + "a_b-c" * 14,
+    "e2b": "e2b_" + "0123456789abcdef" * 2,
+    "hex of a test": "test_" + "0123456789abcdef" * 2,
+    "hex of what is live": "live_" + "0123456789abcdef" * 2,
+    "plaid's sandbox": "access-sandbox-" + "01234567-89ab-4cde-8f01-23456789abcd",
+    "hubspot in europe": "pat-eu1-" + "01234567-89ab-4cde-8f01-23456789abcd",
+    "supertokens": "st." + ".".join(["0123456789abcdef01234567"] * 3),
+    "asana": "1/1200000000000001" + ":0123456789abcdef0123456789abcdef",
+    "bitwarden": "0.01234567-89ab-4cde-8f01-23456789abcd" + ".ABCDEFGHIJKLMNOPQRSTU:abc+/==",
+    "grafana": "prod:us-east-1" + "|QWxhZGRpbjpvcGVuIHNlc2FtZQ==",
+    "square's access": "sq0atp-" + "abcdefghijklmnopqrstuv",
+    "artifactory's reference": "cmVmdGtu" + "a" * 44,
+    "terraform's older": "dG9r" + "a" * 44,
+    "cargo": "cio" + "a" * 32,
+    "resend": "re_" + "aaaaaaaa_" + "b" * 22,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FORMS)
+def test_a_token_of_another_form_is_taken_out(kind: str) -> None:
+    assert redacted(f"it says {OTHER_FORMS[kind]} and ends") == "it says (secret) and ends"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://discord.com/api/webhooks/123/abc-DEF", "https://discord.com/api/webhooks/(secret)"),
+        ("https://contoso.webhook.office.com/webhookb2/abc@def", "https://contoso.webhook.office.com/(secret)"),
+        ("https://outlook.office.com/webhook/abc@def", "https://outlook.office.com/(secret)"),
+        ("https://hooks.zapier.com/hooks/catch/12/ab", "https://hooks.zapier.com/hooks/catch/(secret)"),
+        ("https://example.ifttt.com/trigger/a/with/key/bcd-ef", "https://example.ifttt.com/trigger/a/with/key/(secret)"),
+    ],
+)
+def test_what_an_address_is_trusted_for_is_taken_out(url: str, told: str) -> None:
+    assert redacted(f"see {url} or ask") == f"see {told} or ask"
+
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_a_secret_is_taken_out_and_the_words_around_it_stay(kind: str) -> None:

@@ -41,7 +41,8 @@ def _exported() -> list[dict[str, Any]]:
         if type_.startswith(("aws:", "kubernetes:")):
             urn = f"urn:pulumi:prod::triton-eks::{type_}::{name}"
             outputs = {"arn": "arn:aws:eks:us-west-2:123456789012:thing"}
-            resources.append({"urn": urn, "type": type_, "inputs": _texts(entry["inputs"]), "outputs": outputs})
+            parts = {"custom": True, "id": name, "inputs": _texts(entry["inputs"]), "outputs": outputs}
+            resources.append({"urn": urn, "type": type_, **parts})
     return resources
 
 

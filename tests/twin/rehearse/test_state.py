@@ -25,7 +25,8 @@ def urn(type_: str, name: str, stack: str = "prod", project: str = "triton-eks")
 
 def resource(type_: str, name: str, inputs: dict[str, Any], **parts: Any) -> dict[str, Any]:
     arn = f"arn:aws:ec2:eu-west-1:210987654321:{name}"
-    return {"urn": urn(type_, name), "type": type_, "custom": True, "inputs": inputs, "outputs": {"arn": arn}, **parts}
+    made = {"urn": urn(type_, name), "type": type_, "custom": True, "id": f"id-{name}"}
+    return {**made, "inputs": inputs, "outputs": {"arn": arn}, **parts}
 
 
 NETWORK = resource(
@@ -75,7 +76,7 @@ def test_a_state_says_which_stack_of_which_account_it_is(tmp_path: Path) -> None
         ('{"version": 3, "deployment": {"resources": [{"urn": 1}]}}', "the export.deployment.resources[0].urn is a number"),
         (
             '{"version": 3, "deployment": {"resources": [{"urn": "u", "type": "t"}]}}',
-            "'u' is no URN; export the state again",
+            "resource 0: 'u' is no URN\nexport the state again",
         ),
     ],
 )
@@ -87,6 +88,71 @@ def test_what_is_no_export_is_refused(tmp_path: Path, document: str, said: str) 
     assert str(caught.value).startswith(str(path))
     assert said in str(caught.value)
     assert caught.value.exit_code == NOT_TRIED
+
+
+STACK = {"urn": urn("pulumi:pulumi:Stack", "all"), "type": "pulumi:pulumi:Stack", "custom": False}
+PROVIDER = resource("pulumi:providers:aws", "default", {"version": "7.0.0"})
+WHOLE = {"parent": STACK["urn"], "provider": f"{PROVIDER['urn']}::id-default", "dependencies": [PROVIDER["urn"]]}
+ABSENT = urn(VPC, "absent")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"custom": None}, "resource 2 does not say whether it is custom"),
+        ({"custom": "yes"}, "resources[2].custom is text, where true or false is expected"),
+        ({"id": ""}, "resource 2 (network) has no id"),
+        (
+            {"type": "aws:s3/bucket:Bucket"},
+            "resource 2: its type is 'aws:s3/bucket:Bucket', and 'aws:ec2/vpc:Vpc' in its URN",
+        ),
+        ({"urn": urn(VPC, "network", stack="../../x")}, "is no URN"),
+        ({"urn": urn(VPC, "net\nwork")}, "is no URN"),
+        ({"urn": STACK["urn"], "type": STACK["type"]}, "resource 2 (all) is there twice"),
+        ({"parent": 3}, "resources[2].parent is a number, where text is expected"),
+        ({"parent": ABSENT}, f"resource 2 (network): parent is '{ABSENT}', and no resource before it is that"),
+        ({"parent": urn(VPC, "network")}, "(network): parent is"),
+        ({"deletedWith": ABSENT}, "(network): deletedWith is"),
+        ({"dependencies": "all"}, "resources[2].dependencies is text, where a list is expected"),
+        ({"dependencies": [ABSENT]}, f"a dependency is '{ABSENT}'"),
+        ({"propertyDependencies": {"tags": [ABSENT]}}, f"a dependency of tags is '{ABSENT}'"),
+        ({"provider": PROVIDER["urn"]}, "no provider before it is"),
+        ({"provider": f"{PROVIDER['urn']}::another"}, "no provider before it is"),
+        ({"retainOnDelete": "false"}, "resources[2].retainOnDelete is text, where true or false is expected"),
+        ({"protect": "no"}, "resources[2].protect is text, where true or false is expected"),
+        ({"inputs": {"a": [{SIGNATURE: SECRET}]}}, "resource 2: inputs.a[0] is a secret with neither"),
+        ({"outputs": {"a": {SIGNATURE: SECRET, "plaintext": "{"}}}, "resource 2: outputs.a is a secret with neither"),
+    ],
+)
+def test_a_state_that_the_engine_could_not_have_written_is_refused(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    assert read(tmp_path, STACK, PROVIDER, {**NETWORK, **WHOLE}).stack == "prod"
+    with pytest.raises(Failure) as caught:
+        read(tmp_path, STACK, PROVIDER, {**NETWORK, **WHOLE, **changed})
+    assert said in str(caught.value)
+
+
+def test_what_is_about_to_be_deleted_may_be_there_beside_its_replacement(tmp_path: Path) -> None:
+    assert len(read(tmp_path, NETWORK, {**NETWORK, "delete": True}).resources) == 2
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"type": "creating"},
+        {"type": "creating", "resource": None},
+        {"type": "exploding", "resource": {"urn": urn(VPC, "a")}},
+    ],
+)
+def test_operations_that_say_nothing_are_refused(tmp_path: Path, operation: dict[str, Any]) -> None:
+    with pytest.raises(state.NotAState, match="pending operation 0 needs the urn of a resource, and a type of creating"):
+        read(tmp_path, NETWORK, pending_operations=[operation])
+
+
+def test_all_mistakes_are_told_at_once_up_to_ten(tmp_path: Path) -> None:
+    with pytest.raises(state.NotAState, match=r"(?s)resource 0 \(n0\).*resource 9 \(n9\).*\n  and 2 more\nexport"):
+        read(tmp_path, *(resource(VPC, f"n{number}", {}, id="") for number in range(12)))
 
 
 def test_states_of_other_things_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""The cluster's API, where somebody else answers in its place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from stackctl.account.cluster import Cluster, ClusterUnusable
+
+ASKED: dict[str, Callable[[Cluster], Any]] = {
+    "the role": lambda cluster: cluster.require_role("arn:aws:iam::123456789012:role/triton"),
+    "the rollout": Cluster.rolled_out,
+    "the pods": Cluster.pods,
+    "the gateway": Cluster.gateway_address,
+    "the nodes": lambda cluster: cluster.objects("/api/v1/nodes"),
+}
+ANSWERS = {
+    "a login page": b"<html><body>Sign in</body></html>",
+    "nothing": b"",
+    "no text": b"\xff\xfe\x00",
+    "half of it": b'{"kind": "PodList", "items": [{"metadata"',
+    "a list": b"[1, 2]",
+    "a number": b"1",
+    "null": b"null",
+    "an object without anything": b"{}",
+    "another form": b'{"items": 3, "metadata": [], "spec": "a", "status": "b"}',
+    "null within": b'{"items": [null], "metadata": null, "spec": null, "status": {"addresses": [1]}}',
+}
+
+
+@contextmanager
+def answering(content: bytes) -> Iterator[Cluster]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield Cluster(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{server.server_port}")))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("asked", ASKED)
+def test_an_answer_that_is_none_of_an_api_server_is_a_sentence(asked: str, answer: str) -> None:
+    with answering(ANSWERS[answer]) as cluster, pytest.raises(ClusterUnusable) as told:
+        ASKED[asked](cluster)
+    assert "http://127.0.0.1:" in str(told.value) and "\n" not in str(told.value)
