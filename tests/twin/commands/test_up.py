@@ -23,7 +23,7 @@ SLEEPS = (
 def home(tmp_path: Path) -> TwinHome:
     home = TwinHome(tmp_path / "home")
     stack_files.ask_for_autoscaling(home, True)
-    stack_files.pin(home, up.STACK, "triton-eks:autoscaling.minReplicas", 0)
+    stack_files.pin(home, stack_files.STACK, "triton-eks:autoscaling.minReplicas", 0)
     return home
 
 
@@ -62,7 +62,7 @@ def test_one_that_is_awake_and_does_not_answer_has_failed(home: TwinHome, monkey
 
 def test_a_gateway_wakes_too(home: TwinHome) -> None:
     stack_files.ask_for_gateway(home, True)
-    stack_files.pin(home, up.STACK, "triton-eks:autoscaling.minReplicas", 0)
+    stack_files.pin(home, stack_files.STACK, "triton-eks:autoscaling.minReplicas", 0)
     told = up._asleep(up.asked_fleet(home))
     assert told == f"{SLEEPS}, or a request at the gateway, which is answered 503 until the pod is ready"
 
@@ -79,10 +79,10 @@ def test_workers_that_the_stack_has_no_more_leave_no_pin(
         raise _Pinned
 
     monkeypatch.setattr(up.interrupted, "clear", pinned)
-    stack_files.pin(home, up.STACK, "triton-eks:worker.awsEndpoint", "http://127.0.0.1:1")
+    stack_files.pin(home, stack_files.STACK, "triton-eks:worker.awsEndpoint", "http://127.0.0.1:1")
     monkeypatch.setattr(stack_files, "sections", lambda *_: frozenset(sections))
     servers = cast(Servers, SimpleNamespace(engine=lambda: None, aws_url="http://127.0.0.1:2", program=REPOSITORY))
     with pytest.raises(_Pinned):
         up.up(home, servers, print)
-    pins = stack_files.read(stack_files.pins_file(home, up.STACK))
+    pins = stack_files.read(stack_files.pins_file(home, stack_files.STACK))
     assert pins["triton-eks:worker"]["awsEndpoint"] == ("http://127.0.0.1:2" if sections else None)
