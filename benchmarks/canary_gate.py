@@ -111,7 +111,7 @@ class Report(Record):
 
 
 class _Load:
-    """What makes requests slower or faster by about this share, for about `_DISTURBANCE_SECONDS`; a logarithm."""
+    """Makes requests slower or faster by about this share, for about `_DISTURBANCE_SECONDS`; a logarithm."""
 
     def __init__(self, share: float, source: np.random.Generator) -> None:
         self._share, self._source = share, source

@@ -12,9 +12,9 @@ from stackctl.certify.command import _Pin
 from stackctl.preflight.checks.check import Check, ok
 from tests.command import run
 from tests.paths import ROOT
-from tests.stackctl.destroy.conftest import OURS, Pulumi, account, client, pulumi, resource
+from tests.stackctl.destroy.conftest import OURS, Pulumi, client, pulumi, resource
 
-__all__ = ["account", "pulumi"]
+__all__ = ["pulumi"]
 
 STACK = "dev"
 

@@ -113,7 +113,7 @@ def autoscaler(most: int) -> dict[str, Any]:
 
 def of_the_twin(home: TwinHome, *, autoscaling: bool) -> Settings:
     stack_files.ask_for_autoscaling(home, autoscaling)
-    stack = stack_files.AUTOSCALED_STACK
+    stack = stack_files.STACK
     return load(stack_files.config(home, stack), stack)
 
 

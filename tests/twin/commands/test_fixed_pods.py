@@ -79,7 +79,7 @@ def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(hom
 
 
 def take_back(home: TwinHome, played: Played, said: list[str]) -> bool:
-    stack = stack_files.AUTOSCALED_STACK
+    stack = stack_files.STACK
     return fixed_pods.take_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
 
 
