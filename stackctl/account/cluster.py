@@ -93,7 +93,7 @@ class Cluster:
         with self._sentences():
             selector = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/instance={self._release}"
             found = self._core.list_namespaced_pod(TRITON_NAMESPACE, label_selector=selector, _request_timeout=_TIMEOUT)
-        return [_pod(pod) for pod in self._part(found, "items") if pod.metadata.deletion_timestamp is None]
+            return [_pod(pod) for pod in self._part(found, "items") if pod.metadata.deletion_timestamp is None]
 
     def last_lines(self, pod: str) -> list[str]:
         """Return the end of a pod's log; nothing where there is none."""
@@ -101,7 +101,7 @@ class Cluster:
             said = self._core.read_namespaced_pod_log(
                 pod, TRITON_NAMESPACE, tail_lines=_LOG_LINES, _request_timeout=_TIMEOUT
             )
-        except (ApiException, HTTPError):
+        except (ApiException, HTTPError, ValueError):  # a line may be no text
             return []
         return str(said).splitlines()
 
@@ -143,16 +143,16 @@ class Cluster:
             forward = portforward(
                 self._core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT)
             )
-            try:
-                connection = _Connection(forward.socket(TRITON_HTTP_PORT))
-                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                return answer.status, answer.read()
-            except (http.client.HTTPException, OSError) as error:
-                said = forward.error(TRITON_HTTP_PORT) or str(error) or type(error).__name__
-                raise ClusterUnusable(f"pod {pod} cannot be asked through the API server: {said}") from None
-            finally:
-                forward.close()
+        try:
+            connection = _Connection(forward.socket(TRITON_HTTP_PORT))
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (http.client.HTTPException, OSError) as error:
+            said = forward.error(TRITON_HTTP_PORT) or str(error) or type(error).__name__
+            raise ClusterUnusable(f"pod {pod} cannot be asked through the API server: {said}") from None
+        finally:
+            forward.close()
 
     def _part(self, found: Any, name: str) -> Any:
         """Return a part that each such object has. Raises ClusterUnusable where it has not."""

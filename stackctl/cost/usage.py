@@ -378,8 +378,9 @@ def _followers(settings: Settings) -> Amounts | None:
         if fleet.stack.triton.rollout == "in-place":
             least, expected = expected_pods(fleet.stack, shares(settings, fleet))
             bounds = fleet.stack.autoscaling
-            most = max(expected, bounds.max_replicas + bounds.warm_pods if bounds is not None else least)
-            counts.append((least, expected, most))
+            warm = bounds.warm_pods if bounds is not None else 0  # these serve nothing, and follow nothing
+            least, expected = least - warm, expected - warm
+            counts.append((least, expected, max(expected, bounds.max_replicas if bounds is not None else least)))
     return Amounts(*(Decimal(sum(each)) for each in zip(*counts, strict=True))) if counts else None
 
 

@@ -1,7 +1,8 @@
 """From an autoscaler back to a fixed number of pods."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from spec.names import TRITON_NAMESPACE, WORKER
 from spec.settings import Settings
@@ -10,6 +11,10 @@ from twin.host import processes
 
 _KEDA = "keda.sh/v1alpha1"
 _AUTOSCALING, _AUTOSCALERS = "autoscaling/v2", "horizontalpodautoscalers"
+_KINDS = (
+    (f"kubernetes:{_KEDA}:ScaledObject", _KEDA, "scaledobjects"),
+    (f"kubernetes:{_AUTOSCALING}:HorizontalPodAutoscaler", _AUTOSCALING, _AUTOSCALERS),
+)
 _SECONDS = 120.0
 """How long KEDA and the HorizontalPodAutoscaler may take; each looks again in a quarter of a minute at most."""
 _POLL_SECONDS = 1.0
@@ -43,13 +48,12 @@ def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]
         )
 
 
-def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> bool:
-    """Delete each autoscaler of the stack that an interrupted `hand_back` left; return whether there was one.
+def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
+    """Delete each autoscaler of the stack that an interrupted `hand_back` left, of whose bounds the engine knows nothing.
 
-    The engine knows nothing of its bounds, and makes what is gone anew only in an `up` with a refresh. Raises DeadlinePassed
-    or KubeError.
+    See `is_gone` for the `up` that follows. Raises DeadlinePassed or KubeError.
     """
-    has_keda, found = client.kind(_KEDA, "ScaledObject") is not None, False
+    has_keda = client.kind(_KEDA, "ScaledObject") is not None
     for namespace, deployment in _scaled(settings):
         candidates = [object_path(_AUTOSCALING, _AUTOSCALERS, namespace, deployment)]
         if has_keda:
@@ -61,8 +65,16 @@ def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]
             say(f"{deployment}: its autoscaler is made anew; an `up` without one was ended before that one had gone")
             client.delete(path)
             processes.wait_until(partial(_is_gone, client, path), f"{path} to be deleted", _SECONDS, _POLL_SECONDS)
-            found = True
-    return found
+
+
+def is_gone(client: KubeClient, resources: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the cluster lacks an autoscaler that is in the engine's state: only a refresh lets it be made anew."""
+    return any(
+        _is_gone(client, object_path(version, plural, *one["id"].split("/")))
+        for one in resources
+        for kind, version, plural in _KINDS
+        if one["type"] == kind
+    )
 
 
 def _scaled(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -63,16 +63,18 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
         _take_a_new_account(home, servers, say)
     elif lost:
         say("no `up` has finished with this AWS account (moto keeps it in memory, and loses it): making what it lacks")
-    made_anew = False
+    autoscaler_is_gone = False
     if not (in_doubt or lost):
         settings = load(stack_files.config(home, STACK, servers.program), STACK)
         fixed_pods.hand_back(servers.cluster().client, settings, say)
-        made_anew = fixed_pods.take_back(servers.cluster().client, settings, say)
+        fixed_pods.take_back(servers.cluster().client, settings, say)
+        if stack_files.autoscaling(home):
+            autoscaler_is_gone = fixed_pods.is_gone(servers.cluster().client, engine.resources(STACK))
     released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
     if released_to is not None:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
         release_and_pin(home, servers, str(released_to))
-    _pulumi_up(servers, refresh=bool(in_doubt) or lost or made_anew)
+    _pulumi_up(servers, refresh=bool(in_doubt) or lost or autoscaler_is_gone)
     outputs = engine.outputs(STACK)
     if outputs["modelBucket"] != released_to:
         is_other_release = release_and_pin(home, servers, str(outputs["modelBucket"]))

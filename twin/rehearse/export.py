@@ -28,7 +28,7 @@ _RESOURCE = {
     **dict.fromkeys(("custom", "protect", "retainOnDelete", "delete", "external", "pendingReplacement"), bool),
     **{key: [str] for key in ("dependencies", "aliases", "initErrors")},
     **{key: {} for key in ("inputs", "outputs")},
-    "propertyDependencies": {str: list},
+    "propertyDependencies": {},
 }
 _FORM = {
     "version": int,
@@ -77,8 +77,12 @@ def read(path: Path) -> Export:
 
 
 def type_of(urn: str) -> str:
-    """Return the resource's own type, without those of its parents."""
-    return urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
+    """Return the resource's own type, without those of its parents. A name may have `::` in it."""
+    return urn.split("::", 3)[2].rpartition("$")[2]
+
+
+def _name(urn: str) -> str:
+    return urn.split("::", 3)[3]
 
 
 def _incomplete(resources: Sequence[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -95,7 +99,9 @@ def _incomplete(resources: Sequence[Mapping[str, Any]], operations: Sequence[Map
         elif one.get("custom") is None:
             yield f"{at} does not say whether it is custom"
         elif one["custom"] and not one.get("id"):
-            yield f"{at} ({urn.rpartition('::')[2]}) has no id, which what a provider made has"
+            yield f"{at} ({_name(urn)}) has no id, which what a provider made has"
+        elif not one["custom"] and (one.get("id") or one["type"].startswith(_PROVIDER)):
+            yield f"{at} ({_name(urn)}) has an id, or is a provider, and is not custom"
         else:
             for part in ("inputs", "outputs"):
                 yield from (f"{at}: {place}" for place in _half_secrets(one.get(part) or {}, part))
@@ -134,14 +140,15 @@ def _torn(resources: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     present: set[str] = set()
     providers: set[str] = set()
     for position, one in enumerate(resources):
-        urn, at = one["urn"], f"resource {position} ({one['urn'].rpartition('::')[2]})"
+        urn, at = one["urn"], f"resource {position} ({_name(one['urn'])})"
         if urn in present and not one.get("delete"):
             yield f"{at} is there twice"
         provider = one.get("provider")
-        if provider and provider not in providers:
+        # After an update that ended half-way, what is to be replaced may name a provider that was.
+        if provider and provider not in providers and not one.get("pendingReplacement"):
             yield f"{at}: no provider before it is {provider[:200]!r}"
         for key, other in _references(one):
-            if other not in before:
+            if not isinstance(other, str) or other not in before:
                 yield f"{at}: {key} is {str(other)[:200]!r}, and no resource before it is that"
         before.add(urn)
         if not one.get("delete"):
@@ -157,7 +164,8 @@ def _references(one: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for other in one.get("dependencies") or ():
         yield "a dependency", other
     for name, others in (one.get("propertyDependencies") or {}).items():
-        for other in others:
+        # Older engines wrote null where there is none.
+        for other in others if isinstance(others, list) else () if others is None else (others,):
             yield f"a dependency of {name}", other
 
 

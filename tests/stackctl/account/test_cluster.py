@@ -62,3 +62,14 @@ def test_an_answer_that_is_none_of_an_api_server_is_a_sentence(asked: str, answe
     with answering(ANSWERS[answer]) as cluster, pytest.raises(ClusterUnusable) as told:
         ASKED[asked](cluster)
     assert "http://127.0.0.1:" in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("pods", [b"{}", b'{"metadata": {"name": "a"}}', b"null"])
+def test_a_list_of_pods_that_are_none_is_a_sentence(pods: bytes) -> None:
+    with answering(b'{"items": [' + pods + b"]}") as cluster, pytest.raises(ClusterUnusable, match="is no API server"):
+        cluster.pods()
+
+
+def test_a_log_that_is_no_text_has_no_last_lines() -> None:
+    with answering(b"loading\n\xff\xfe\n") as cluster:
+        assert cluster.last_lines("triton-0") == []

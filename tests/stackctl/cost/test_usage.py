@@ -223,13 +223,19 @@ def test_pods_that_follow_rollouts_ask_s3_every_other_second() -> None:
         sections["models"] |= {"access": "local", "fetcher": {"image": image}}
         sections["triton"] |= {"rollout": "in-place"}
 
-    def items(change: Change) -> dict[str, Amounts]:
-        found = estimate(stack("dev", change), prices(s3_million_reads="0.40"), TODAY)
+    def warm(sections: dict[str, Any]) -> None:
+        followed(sections)
+        sections["autoscaling"]["warmPods"] = 1
+
+    def items(environment: str, change: Change) -> dict[str, Amounts]:
+        found = estimate(stack(environment, change), prices(s3_million_reads="0.40"), TODAY)
         return {item.what: item.cost for item in found.items}
 
     one_pod = Decimal(730 * 3600) / 2 / 10**6 * Decimal("0.40")
-    assert items(followed)["rollouts followed by pods"] == Amounts(one_pod, one_pod, one_pod)
-    assert "rollouts followed by pods" not in items(lambda _: None)
+    assert items("dev", followed)["rollouts followed by pods"] == Amounts(one_pod, one_pod, one_pod)
+    assert "rollouts followed by pods" not in items("dev", lambda _: None)
+    # A warm pod holds a node ready, and follows nothing.
+    assert items("staging", warm)["rollouts followed by pods"] == items("staging", followed)["rollouts followed by pods"]
 
 
 def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:

@@ -132,9 +132,13 @@ def test_an_autoscaler_that_an_interrupted_up_has_handed_back_is_the_stacks_agai
     with pytest.raises(PluginError, match=r"(?s)conflicts with .*\.spec\.maxReplicas"):
         objects.update(AUTOSCALER, autoscaler(5), autoscaler(6), 0)
 
-    assert fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)
+    made = [{"type": AUTOSCALER.type, "id": AUTOSCALER.id}]
+    assert not fixed_pods.is_gone(api_server, made)
+    fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)
+    assert fixed_pods.is_gone(api_server, made)
     objects.create(AUTOSCALER, autoscaler(6), 0)
     objects.update(AUTOSCALER, autoscaler(6), autoscaler(5), 0)
     bounds = api_server.get(AUTOSCALER_PATH)["spec"]
     assert (bounds["minReplicas"], bounds["maxReplicas"]) == (3, 5)
-    assert not fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)
+    fixed_pods.take_back(api_server, of_the_twin(home, autoscaling=True), lambda text: None)
+    assert not fixed_pods.is_gone(api_server, made)

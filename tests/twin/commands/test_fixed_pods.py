@@ -78,9 +78,9 @@ def test_the_autoscaler_that_goes_brings_the_pods_to_the_number_of_the_stack(hom
     assert said == ["triton: KEDA brings its pods to 1, the number of the stack, before it goes"]
 
 
-def take_back(home: TwinHome, played: Played, said: list[str]) -> bool:
+def take_back(home: TwinHome, played: Played, said: list[str]) -> None:
     stack = stack_files.STACK
-    return fixed_pods.take_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
+    fixed_pods.take_back(cast(KubeClient, played), load(stack_files.config(home, stack), stack), said.append)
 
 
 @pytest.mark.parametrize("scaled", [SCALED, AUTOSCALER])
@@ -88,14 +88,20 @@ def test_one_that_was_handed_back_and_is_wanted_after_all_is_made_anew(home: Twi
     played = Played(scaled=scaled)
     hand_back(home, played, [])
     stack_files.ask_for_autoscaling(home, True)
-    assert (take_back(home, played, said), played.scaled) == (True, None)
+    made = [{"type": kind, "id": "triton/triton"} for kind, _, plural in fixed_pods._KINDS if plural in scaled]
+    assert not fixed_pods.is_gone(cast(KubeClient, played), made)
+    take_back(home, played, said)
+    assert played.scaled is None
+    assert fixed_pods.is_gone(cast(KubeClient, played), made)
+    assert not fixed_pods.is_gone(cast(KubeClient, played), [{"type": "kubernetes:core/v1:Service", "id": "triton/triton"}])
     assert said == ["triton: its autoscaler is made anew; an `up` without one was ended before that one had gone"]
 
 
 def test_one_that_nobody_has_touched_stays_as_it_is(home: TwinHome, said: list[str]) -> None:
     stack_files.ask_for_autoscaling(home, True)
     played = Played()
-    assert (take_back(home, played, said), played.scaled, said) == (False, SCALED, [])
+    take_back(home, played, said)
+    assert (played.scaled, said) == (SCALED, [])
 
 
 def test_so_does_one_without_keda(home: TwinHome, said: list[str]) -> None:

@@ -102,6 +102,11 @@ ABSENT = urn(VPC, "absent")
         ({"custom": None}, "resource 2 does not say whether it is custom"),
         ({"custom": "yes"}, "resources[2].custom is text, where true or false is expected"),
         ({"id": ""}, "resource 2 (network) has no id"),
+        ({"custom": False}, "resource 2 (network) has an id, or is a provider, and is not custom"),
+        (
+            {"custom": False, "id": "", "type": PROVIDER["type"], "urn": urn(PROVIDER["type"], "other")},
+            "resource 2 (other) has an id, or is a provider, and is not custom",
+        ),
         (
             {"type": "aws:s3/bucket:Bucket"},
             "resource 2: its type is 'aws:s3/bucket:Bucket', and 'aws:ec2/vpc:Vpc' in its URN",
@@ -116,6 +121,8 @@ ABSENT = urn(VPC, "absent")
         ({"dependencies": "all"}, "resources[2].dependencies is text, where a list is expected"),
         ({"dependencies": [ABSENT]}, f"a dependency is '{ABSENT}'"),
         ({"propertyDependencies": {"tags": [ABSENT]}}, f"a dependency of tags is '{ABSENT}'"),
+        ({"propertyDependencies": {"tags": [[]]}}, "a dependency of tags is '[]'"),
+        ({"propertyDependencies": {"tags": 3}}, "a dependency of tags is '3'"),
         ({"provider": PROVIDER["urn"]}, "no provider before it is"),
         ({"provider": f"{PROVIDER['urn']}::another"}, "no provider before it is"),
         ({"retainOnDelete": "false"}, "resources[2].retainOnDelete is text, where true or false is expected"),
@@ -131,6 +138,19 @@ def test_a_state_that_the_engine_could_not_have_written_is_refused(
     with pytest.raises(Failure) as caught:
         read(tmp_path, STACK, PROVIDER, {**NETWORK, **WHOLE, **changed})
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"propertyDependencies": {"tags": None}},
+        {"pendingReplacement": True, "provider": f"{PROVIDER['urn']}::id-of-the-one-before"},
+        {"urn": urn(VPC, "a::b")},
+    ],
+    ids=["null for no dependencies", "a provider that was replaced", "a name with colons"],
+)
+def test_a_state_that_some_engine_writes_is_read(tmp_path: Path, changed: dict[str, Any]) -> None:
+    assert len(read(tmp_path, STACK, PROVIDER, {**NETWORK, **WHOLE, **changed}).resources) == 3
 
 
 def test_what_is_about_to_be_deleted_may_be_there_beside_its_replacement(tmp_path: Path) -> None:
