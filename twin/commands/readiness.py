@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spec.failure import Failure
-from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
+from spec.names import GATEWAY_NAMESPACE, TRITON_DEPLOYMENT, TRITON_NAMESPACE, TRITON_SERVICE
 from twin.cluster.launched import InstanceReader
 from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import node_name
@@ -22,6 +22,8 @@ ENDPOINTS_SECONDS = 60.0
 """How long the endpoints of its Service may take to follow its pods."""
 RESTARTS = 2
 """How many times a server may end by itself while it is waited for: a model that fails to load fails again."""
+GATEWAY_SECONDS = 120.0
+"""How long the gateway's Envoys may take: a few seconds on an idle machine."""
 MACHINES_SECONDS = 180.0
 """How long the nodes of a group that is gone may take: 60 s to evict their pods (cluster/nodes.py), on a busy machine."""
 _POLL_SECONDS = 0.3
@@ -87,6 +89,21 @@ def wait(
             )
         time.sleep(_POLL_SECONDS)
     return time.monotonic() - started
+
+
+def wait_for_gateway(view: ClusterView, say: Callable[[str], None], seconds: float = GATEWAY_SECONDS) -> None:
+    """Wait until every Envoy of the gateway is ready: before, its load balancer has nobody to send a request to.
+
+    Nothing in the program waits for them: Envoy Gateway makes their Deployment once it has read the Gateway.
+    Raises DeadlinePassed, KubeError.
+    """
+
+    def ready() -> bool:
+        envoys = [pod for pod in view.pods() if pod.namespace == GATEWAY_NAMESPACE and not pod.ending]
+        return bool(envoys) and all(pod.ready for pod in envoys)
+
+    say(f"waiting until the gateway's Envoys are ready (at most {seconds:g} s) ...")
+    wait_until(ready, f"the Envoys of the namespace {GATEWAY_NAMESPACE} to be ready", seconds, poll=_POLL_SECONDS)
 
 
 def wait_for_machines(

@@ -89,6 +89,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     changes = engine.last_update(STACK).changes
     if set(changes) == {"same"}:
         say(f"no changes: all {changes['same']} resources are as the program says")
+    if stack_files.gateway(home):
+        readiness.wait_for_gateway(servers.cluster(), say)
     return _first_answer(home, servers, say)
 
 

@@ -14,7 +14,7 @@ from twin.cluster.node_groups import AwsReader
 from twin.cluster.node_objects import LaunchedInstance, Machine, NodeGroup
 from twin.cluster.view import ClusterView, Pod
 from twin.commands import readiness
-from twin.commands.readiness import NotServing, addresses, wait, wait_for_machines
+from twin.commands.readiness import NotServing, addresses, wait, wait_for_gateway, wait_for_machines
 from twin.host.home import TwinHome
 from twin.host.processes import DeadlinePassed
 
@@ -214,3 +214,17 @@ def test_a_fleet_that_falls_asleep_has_no_addresses_to_wait_for() -> None:
 def test_a_fleet_without_pods_that_may_not_sleep_is_waited_for() -> None:
     view = PlayedView([READY]).has_endpoints([], [], ["10.244.128.2"]).has_wanted(0)
     assert addresses(view) == ["10.244.128.2"]
+
+
+def test_the_gateway_is_ready_once_each_envoy_that_stays_is() -> None:
+    envoy = dataclasses.replace(POD, namespace="envoy-gateway-system", name="envoy-1")
+    ready, second = dataclasses.replace(envoy, ready=True), dataclasses.replace(envoy, name="envoy-2")
+    ending = dataclasses.replace(second, phase="Terminating")
+    view = PlayedView([READY], [READY, envoy], [ready, second], [ready, ending], [READY])
+    wait_for_gateway(view, lambda _: None)
+    assert view.pods() == [READY], "it looked as long as an Envoy was missing or not ready, and no longer"
+
+
+def test_envoys_that_never_come_are_named() -> None:
+    with pytest.raises(DeadlinePassed, match=r"in vain for the Envoys of the namespace envoy-gateway-system to be ready"):
+        wait_for_gateway(PlayedView([READY]), lambda _: None, seconds=0.05)
