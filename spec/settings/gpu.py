@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
+from spec.charts import NVIDIA_DEVICE_PLUGIN, ChartPin
 from spec.problem import Problem, describe
 from spec.settings.fields import DnsLabel, Name, ReservationId
 from spec.settings.kind import between, refuse
@@ -286,6 +287,11 @@ class Gpu(Section):
     def none(cls) -> Self:
         """Return the section of a stack without GPUs."""
         return cls.model_construct(pools=())
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the chart of the device plugin."""
+        return (NVIDIA_DEVICE_PLUGIN,) if self.pools else ()
 
     @rule
     def _names_are_distinct(self, at: Place) -> Iterator[Problem]:

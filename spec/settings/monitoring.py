@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.charts import KUBE_PROMETHEUS_STACK, OPENCOST, ChartPin
 from spec.problem import Problem
 from spec.settings import images
 from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress
@@ -46,6 +47,11 @@ class Monitoring(Section):
         description="whether OpenCost says what each namespace and workload costs, for which its pods have to reach AWS's "
         "public price list",
     )
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the charts of the monitoring itself, and of OpenCost where it is asked for."""
+        return (KUBE_PROMETHEUS_STACK, OPENCOST) if self.open_cost else (KUBE_PROMETHEUS_STACK,)
 
     @rule
     def _parity_image_is_pinned(self, at: Place) -> Iterator[Problem]:
