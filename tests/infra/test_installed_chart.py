@@ -1,8 +1,5 @@
 """Where third-party charts come from, and the page that lists it."""
 
-import re
-from urllib.parse import urlsplit
-
 import pytest
 
 from infra.aws.stack import Stack
@@ -51,14 +48,6 @@ def test_what_is_no_registry_is_refused(registry: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         load(config({"charts": {"registry": registry}}, "staging"), "staging")
     assert f"charts.registry: '{registry}' is not an OCI registry with lower-case names, without a tag" in str(refusal.value)
-
-
-def test_the_page_lists_every_host_that_a_preview_asks_for_charts() -> None:
-    hosts: dict[str, set[str]] = {}
-    for pin in CHARTS.values():
-        hosts.setdefault(urlsplit(pin.repository).netloc, set()).add(pin.name)
-    listed = dict(re.findall(r"^\| `([a-z.-]+)` \| ((?:`[a-z-]+`(?:, )?)+) \|$", PAGE, re.MULTILINE))
-    assert {host: set(re.findall(r"`([a-z.-]+)`", charts)) for host, charts in listed.items()} == hosts
 
 
 def test_the_policy_allows_the_registry_that_the_page_recommends() -> None:
