@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import grimp
+import typer
 
 from spec.charts import CHARTS
 
@@ -302,6 +303,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the blocks between `<!-- generated: … -->` and `<!-- end -->` of the pages anew from the code."""
     for page in PAGES:
         page.write_text(generated(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
