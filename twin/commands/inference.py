@@ -24,6 +24,7 @@ FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
 PICTURE_TEXT = "Triton on EKS"
 _LETTER_HEIGHT = 36
+_PICTURE_SECONDS = 60.0
 _MARGIN = 92
 """Letters are a sixth of the height, about as in a photograph: those that fill the picture are read worse."""
 
@@ -112,7 +113,7 @@ def picture_of(text: str) -> np.ndarray:
     return np.array(image)
 
 
-def read_picture(pod_ip: str, picture: np.ndarray, deadline_seconds: float = 60.0) -> list[str]:
+def read_picture(pod_ip: str, picture: np.ndarray) -> list[str]:
     """Return the lines of text that the models of examples/packaged read in a picture. Raises InferenceFailed."""
     import tritonclient.grpc as triton
     from tritonclient.utils import InferenceServerException
@@ -122,7 +123,7 @@ def read_picture(pod_ip: str, picture: np.ndarray, deadline_seconds: float = 60.
     request.set_data_from_numpy(picture)
     try:
         with triton.InferenceServerClient(address) as client:
-            result = client.infer(PICTURE_MODEL, [request], client_timeout=deadline_seconds)
+            result = client.infer(PICTURE_MODEL, [request], client_timeout=_PICTURE_SECONDS)
     except InferenceServerException as error:
         raise InferenceFailed(f"{PICTURE_MODEL} at {address} did not answer: {error.message()}") from None
     return [text.decode(errors="replace") for text in result.as_numpy("TEXT")]
