@@ -25,7 +25,7 @@ Record = dict[str, Any]
 
 
 def page(results: Path) -> str:
-    """Return the page: the newest record of each kind as a table, and all records."""
+    """Return the page: the newest record of each kind (of deliveries: for each pace) as a table, and all records."""
     records = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
     lines = [
         "# Results",
@@ -42,16 +42,23 @@ def page(results: Path) -> str:
         ("Time that the gateway adds", "gateway", _gateway),
         ("Faults and rollouts under load", "soak", _soak),
     ):
-        of_kind = [name for name, record in records.items() if record["kind"] == kind]
-        newest = max(of_kind, key=lambda name: str(records[name]["started"]), default=None)
-        lines += ["", f"## {title}", ""]
-        if newest is None:
-            lines.append(_NONE)
-        else:
-            lines += [f"`results/{newest}`: {_made(records[newest])}", "", *rows(records[newest])]
+        lines += ["", f"## {title}"]
+        shown = _newest(records, kind)
+        if not shown:
+            lines += ["", _NONE]
+        for name in shown:
+            lines += ["", f"`results/{name}`: {_made(records[name])}", "", *rows(records[name])]
     lines += ["", "## All records", "", "| record | how it was made |", "|---|---|"]
     lines += [f"| `results/{name}` | {_made(record)} |" for name, record in records.items()]
     return "\n".join(lines) + "\n"
+
+
+def _newest(records: dict[str, Record], kind: str) -> list[str]:
+    by_pace: dict[int | None, str] = {}
+    for name in sorted(records, key=lambda name: str(records[name]["started"])):
+        if records[name]["kind"] == kind:
+            by_pace[records[name].get("megabytes_per_connection")] = name
+    return list(by_pace.values())
 
 
 def _made(record: Record) -> str:

@@ -58,7 +58,7 @@ TOKEN_FORMS = (
     TokenForm(
         "a token of npm", r"\bnpm_[A-Za-z0-9]{10,}|(?<=:_authToken=)\S+|(?<=:_password=)\S+", r"\bnpm_[A-Za-z0-9]{36}\b"
     ),
-    # https://pypi.org/help/#apitoken
+    # https://github.com/pypi/warehouse/tree/main/warehouse/macaroons
     TokenForm("a token of PyPI", r"\bpypi-[\w-]{16,}", r"\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}"),
     # https://docs.stripe.com/keys
     TokenForm("a key of Stripe", r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)[A-Za-z0-9]{6,}", r"\b[sr]k_live_[A-Za-z0-9]{20,}"),

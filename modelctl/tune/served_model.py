@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -93,9 +93,10 @@ class ServedModel:
 
     async def _probe(self, rate: float, seconds: float, seed: int) -> Probe:
         schedule = Schedule.poisson(rate, WARM_UP_SECONDS + seconds, seed)
-        result = await run(
-            schedule, self._send, drain_seconds=max(self._slos.values()) / 1000, stop_when=breaks_slo(schedule, self._slos)
-        )
+        async with _answered(self._send) as send:
+            result = await run(
+                schedule, send, drain_seconds=max(self._slos.values()) / 1000, stop_when=breaks_slo(schedule, self._slos)
+            )
         measured = result.after(WARM_UP_SECONDS)
         held = (
             bool(measured.outcomes)
@@ -121,6 +122,23 @@ class ServedModel:
                         f"{SETTLE_SECONDS:.0f} s after a load; its log says why"
                     ) from None
             await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def _answered(send: Send) -> AsyncIterator[Send]:
+    """Yield a `send` whose requests run to their end when their load is cancelled, and wait for them.
+
+    Some servers end with SIGSEGV when requests are cancelled by the hundred:
+    docs/facts/triton-server.md#cancelled-requests.
+    """
+    requests: list[asyncio.Future[str | None]] = []
+
+    async def kept(number: int) -> str | None:
+        requests.append(asyncio.ensure_future(send(number)))
+        return await asyncio.shield(requests[-1])
+
+    yield kept
+    await asyncio.gather(*requests, return_exceptions=True)
 
 
 def breaks_slo(schedule: Schedule, slos_ms: Mapping[float, float]) -> Callable[[Outcome], bool]:

@@ -14,7 +14,7 @@ case $1 in
 env)
   case $2 in
   GOVERSION) echo "${GO_VERSION:-go1.26.8}";;
-  *) printf '/home/me/go/pkg/mod\nhttps://proxy.golang.org,direct\n';;
+  *) printf '/home/me/go/pkg/mod\nhttps://modules.example.com,direct\n';;
   esac;;
 list)
   if [ "$2" = -m ]; then echo "$GO_MODULE"; exit; fi

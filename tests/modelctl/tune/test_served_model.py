@@ -1,9 +1,12 @@
-"""When a load is cut short: exactly when its p95 is beyond the SLO whatever comes."""
+"""When a load is cut short: exactly when its p95 is beyond the SLO whatever comes; and its requests then."""
+
+import asyncio
 
 import pytest
 
-from modelctl.loadgen import Outcome, Result, Schedule
-from modelctl.tune.served_model import WARM_UP_SECONDS, breaks_slo
+from modelctl.loadgen import Outcome, RequestFailed, Result, Schedule, run
+from modelctl.loadgen.result import UNFINISHED
+from modelctl.tune.served_model import WARM_UP_SECONDS, _answered, breaks_slo
 
 SCHEDULE = Schedule.constant(rate=40, seconds=WARM_UP_SECONDS + 1)
 """20 requests to warm up and 40 that count, of which two may be late."""
@@ -42,3 +45,24 @@ def test_of_two_slos_the_one_that_breaks_first_ends_the_load() -> None:
     broken = breaks_slo(SCHEDULE, {95: 100, 99: 150})
 
     assert next(number for number, outcome in enumerate(outcomes({30})) if broken(outcome)) == 30
+
+
+def test_requests_of_a_load_that_is_cut_short_are_answered_and_not_cancelled() -> None:
+    ended: list[str] = []
+
+    async def send(number: int) -> None:
+        try:
+            await asyncio.sleep(0.2)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        ended.append("answered")
+        raise RequestFailed("SHED")  # what fails later is nobody's, and does not end the search either
+
+    async def load() -> Result:
+        async with _answered(send) as kept:
+            return await run(Schedule.constant(rate=50, seconds=0.1), kept, drain_seconds=0)
+
+    result = asyncio.run(load())
+    assert {outcome.code for outcome in result.outcomes} == {UNFINISHED}
+    assert ended == ["answered"] * len(result.outcomes)

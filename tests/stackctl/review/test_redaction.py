@@ -146,7 +146,7 @@ def test_a_secret_is_taken_out_and_the_words_around_it_stay(kind: str) -> None:
         ("run it with --token hunter2 --stack dev", "run it with --token (secret) --stack dev"),
         ("https://me:" + "hunter2@example.com/x", "https://(secret)@example.com/x"),
         ("https://hunter2@example.com/x", "https://(secret)@example.com/x"),
-        ("//registry.npmjs.org/:_authToken=hunter2", "//registry.npmjs.org/:_authToken=(secret)"),
+        ("//packages.example.com/:_authToken=hunter2", "//packages.example.com/:_authToken=(secret)"),
         ("s3://b/k?X-Amz-Signature=0123abcd&x=1", "s3://b/k?X-Amz-Signature=(secret)&x=1"),
         ("password: correct horse battery", "password: (secret)"),
         ("Password is: hunter2", "Password is: (secret)"),

@@ -125,7 +125,7 @@ def test_modules_that_are_in_the_cache_of_the_person_are_not_downloaded(
     with pytest.raises(ToolError):
         ensure("helm")
     proxies = (machine / "cache" / "triton-eks" / "build" / "modules" / "proxies").read_text()
-    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://proxy.golang.org,direct\n"
+    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://modules.example.com,direct\n"
 
 
 def test_a_build_leaves_the_programs_and_nothing_else(machine: Path) -> None:
