@@ -42,6 +42,8 @@ _Audience = Annotated[
 class Client(Section):
     """One client of the gateway."""
 
+    guide: ClassVar[str] = "docs/access.md"
+
     models: tuple[ModelName, ...] | None = Field(
         default=None,
         description="the models that it may ask; over gRPC, of a stack or fleet that serves no others; without "

@@ -22,6 +22,8 @@ _SOCI_VCPUS, _SOCI_MEMORY_GIB = 4, 8
 class Sharing(Section):
     """How the pods of a node share one GPU."""
 
+    guide: ClassVar[str] = "docs/autoscaling.md#parts-of-a-gpu"
+
     strategy: Literal["exclusive", "time-slicing", "mps", "mig"] = Field(description="time-slicing, mps or mig")
     replicas: Annotated[int, between(1, 48, "pods per GPU")] = Field(description="how many pods share one GPU, 2 to 48")
     profile: Name | None = Field(
@@ -279,7 +281,7 @@ def pool_name(pool: GpuPool) -> str | None:
 class Gpu(Section):
     """GPU node groups."""
 
-    guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
+    guide: ClassVar[str] = "docs/autoscaling.md#nodes"
 
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
 

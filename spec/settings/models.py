@@ -29,7 +29,7 @@ _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 class Release(Section):
     """The model release that Triton serves: an immutable prefix of the bucket. `modelctl pin` writes it."""
 
-    guide: ClassVar[str] = "docs/decisions/model-releases.md"
+    guide: ClassVar[str] = "docs/serving.md#releases"
 
     id: ReleaseId = Field(description="the id that `modelctl release` printed")
     bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")

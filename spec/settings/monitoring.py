@@ -23,7 +23,7 @@ class Amp(Section):
 class Monitoring(Section):
     """Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
 
-    guide: ClassVar[str] = "docs/runbooks/README.md"
+    guide: ClassVar[str] = "docs/aws.md#monitoring"
 
     runbooks: WebAddress = Field(description="the URL of docs/runbooks, like https://wiki.example.com/triton/runbooks")
     replicas: Annotated[int, between(1, 3, "replicas")] = Field(description="how many Prometheus there are, like 2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ def test_every_component_that_a_stack_registers_has_its_file() -> None:
         if resource.type.startswith("triton:")
     }
     assert tokens and tokens <= generate.modules().keys()
+
+
+@pytest.mark.parametrize("snapshot", sorted(generate.SNAPSHOTS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(snapshot: Path) -> None:
+    """So the last table of the page leads from a name in a preview to its code."""
+    resources = generate.registered(snapshot.stem)
+    components = {one.name for one in resources.values() if one.type.startswith("triton:")}
+    lost = []
+    for resource in resources.values():
+        named = [name for name in components if re.match(rf"{re.escape(name)}(?:[-:]|$)", resource.name)]
+        above, key = {resource.name}, resource.parent
+        while key in resources:
+            above.add(resources[key].name)
+            key = resources[key].parent
+        if max(named, key=len, default="") not in above:
+            lost.append(resource.name)
+    # The role of the control plane may use that key, and is made in the same module.
+    assert lost == ["cluster-secrets-policy"]
 
 
 def test_an_arrow_that_follows_from_others_is_left_out() -> None:
