@@ -211,6 +211,14 @@ def _tag_value(value: Any) -> str:
     return text
 
 
+def _id(prefix: str, what: str, *, short: bool = True) -> Kind:
+    """Return the kind of EC2's ids of one type of resource; `short`: those of before 2016 too, of 8 digits."""
+    digits = "([0-9a-f]{8}|[0-9a-f]{17})" if short else "[0-9a-f]{17}"
+    return matching(
+        f"{prefix}-{digits}", f"is not the id of {what}", f"give the id of {what}, like {prefix}-0123456789abcdef0"
+    )
+
+
 def _name(value: Any) -> str:
     text = text_of(value, "give a name", quote=True)
     if not text.strip() or not text.isprintable():
@@ -382,20 +390,8 @@ KubernetesName = Annotated[
         quote=True,
     ),
 ]
-VpcId = Annotated[
-    str,
-    matching(
-        r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "is not the id of a VPC", "give the id of a VPC, like vpc-0123456789abcdef0"
-    ),
-]
-SubnetId = Annotated[
-    str,
-    matching(
-        r"subnet-([0-9a-f]{8}|[0-9a-f]{17})",
-        "is not the id of a subnet",
-        "give the id of a subnet, like subnet-0123456789abcdef0",
-    ),
-]
+VpcId = Annotated[str, _id("vpc", "a VPC")]
+SubnetId = Annotated[str, _id("subnet", "a subnet")]
 ZoneName = Annotated[
     str,
     key_matching(r"[a-z]{2,3}(-[a-z]+)+-[0-9][a-z]", "is not the name of an availability zone", "give one like us-west-2a"),
@@ -411,22 +407,8 @@ DnsLabel = Annotated[
 ]
 OtlpEndpoint = Annotated[str, url("an OTLP endpoint", "give one like https://otlp.example.com:4318", path=True)]
 Endpoint = Annotated[str, url("an S3 endpoint", "give scheme, host and port only, like https://minio.example.com:9000")]
-ReservationId = Annotated[
-    str,
-    matching(
-        r"cr-[0-9a-f]{17}",
-        "is not the id of a capacity reservation",
-        "give the id of a capacity reservation, like cr-0123456789abcdef0",
-    ),
-]
-SecurityGroupId = Annotated[
-    str,
-    matching(
-        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
-        "is not the id of a security group",
-        "give the id of a security group, like sg-0123456789abcdef0",
-    ),
-]
+ReservationId = Annotated[str, _id("cr", "a capacity reservation", short=False)]
+SecurityGroupId = Annotated[str, _id("sg", "a security group")]
 ReleaseId = Annotated[
     str,
     matching(
