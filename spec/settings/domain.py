@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import is_host
+from spec.settings.addresses import is_host
 from spec.settings.kind import Kind, matching, refuse, text_of
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section

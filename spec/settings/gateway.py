@@ -8,9 +8,10 @@ from pydantic import Field
 from spec.charts import AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY, EXTERNAL_SECRETS_OPERATOR, ChartPin
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
+from spec.settings.addresses import Cidr, in_no_network, never_on_the_internet
 from spec.settings.clients import MOST_RATES, Clients, Jwt
 from spec.settings.domain import Domain, uncertified_ending
-from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
+from spec.settings.fields import CertificateArn, Cpu, KubernetesName, ModelName
 from spec.settings.images import wrong_with_registry
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule

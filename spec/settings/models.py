@@ -7,7 +7,8 @@ from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import AccountId, Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
+from spec.settings.addresses import Endpoint
+from spec.settings.fields import AccountId, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning

@@ -8,7 +8,8 @@ from pydantic import Field
 from spec.charts import KUBE_PROMETHEUS_STACK, OPENCOST, ChartPin
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress
+from spec.settings.addresses import WebAddress
+from spec.settings.fields import AmpWorkspaceId, Name, TopicArn
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section

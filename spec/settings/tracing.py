@@ -7,7 +7,7 @@ from pydantic import Field
 
 from spec.charts import OPENTELEMETRY_COLLECTOR, ChartPin
 from spec.problem import Problem
-from spec.settings.fields import OtlpEndpoint
+from spec.settings.addresses import OtlpEndpoint
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
