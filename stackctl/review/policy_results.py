@@ -1,4 +1,4 @@
-"""What policies say about a stack: violations, and what they judge in the update."""
+"""Results of policies for a stack: violations, and what they judge in the update."""
 
 from __future__ import annotations
 

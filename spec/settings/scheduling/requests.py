@@ -1,4 +1,4 @@
-"""What containers ask for, read from `resources` as Kubernetes writes them."""
+"""The requests of containers, read from `resources` as Kubernetes writes them."""
 
 from __future__ import annotations
 
