@@ -195,9 +195,9 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	compile policies/requirements.in -o policies/requirements.txt
 	compile worker/requirements.in -c requirements/dev.txt -o worker/requirements.txt
 
-reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and docs/architecture.md anew from the code
+reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and the tables of other pages anew from the code
 	@$(PY) -m docs.stack_file
-	$(PY) docs/generate.py
+	@$(PY) -m docs.generate
 
 bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
 	$(PY) benchmarks/canary_gate.py

@@ -1,4 +1,4 @@
-"""Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print tables for docs/replay.md.
+"""Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces | --spare | --held-out]
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import typer
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
@@ -201,6 +203,11 @@ def _soak(record: Record) -> Iterator[str]:
         yield f"| {name} | {' | '.join(pairs)} |"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write benchmarks/RESULTS.md anew from the records in benchmarks/results."""
     rewrite(PAGE, page(RESULTS).encode())
     print(f"written: {PAGE.relative_to(REPOSITORY)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

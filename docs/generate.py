@@ -1,4 +1,4 @@
-"""Draw the diagrams and tables of docs/architecture.md from the code: `.venv/bin/python docs/generate.py`.
+"""Write what pages say from the code, diagrams and tables, anew: `.venv/bin/python -m docs.generate`.
 
 What stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced. The parts of a stack come from its recorded
 registrations (tests/system/component/snapshots), the arrows between packages from their imports.
@@ -16,11 +16,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grimp
+import typer
+
+from spec.charts import CHARTS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGES = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "chart-registry.md")
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACK = "prod"
 """The stack that is drawn: the one with the most components."""
@@ -193,6 +197,17 @@ def _index() -> str:
     return "\n".join(table)
 
 
+# Where charts come from.
+
+
+def _chart_hosts() -> str:
+    hosts: dict[str, list[str]] = defaultdict(list)
+    for chart in CHARTS.values():
+        hosts[urlsplit(chart.repository).netloc].append(f"`{chart.name}`")
+    rows = [f"| `{host}` | {', '.join(sorted(charts))} |" for host, charts in sorted(hosts.items())]
+    return "\n".join(["| host | charts |", "|---|---|", *rows])
+
+
 # The way of a request.
 
 
@@ -284,8 +299,15 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "components": _components,
     "request": _request,
     "index": _index,
+    "chart-hosts": _chart_hosts,
 }
 
 
+def main() -> None:
+    """Write the blocks between `<!-- generated: … -->` and `<!-- end -->` of the pages anew from the code."""
+    for page in PAGES:
+        page.write_text(generated(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(generated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    typer.run(main)

@@ -19,6 +19,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/RESULTS.md": "results.md",
+    "benchmarks/autoscaling.md": "autoscaling-rules.md",
     "benchmarks/delivery.md": "delivery.md",
     "benchmarks/engine.md": "engine.md",
     "benchmarks/rollout.md": "rollout.md",

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import typer
 from annotated_types import MinLen
 from markdown.extensions.toc import slugify
 from pydantic.fields import FieldInfo
@@ -213,6 +214,11 @@ def _title(path: str) -> str:
     return next((text for text in headings if slugify(text, "-") == anchor), headings[0])
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write docs/stack-file.md and the JSON Schema of stack files anew from the settings."""
     PAGE.write_text(page(), encoding="utf-8")
     SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

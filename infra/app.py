@@ -33,7 +33,8 @@ from infra.platform.tracing import install_collector
 from infra.serving import triton_values
 from infra.serving.inference import serve_models
 from infra.serving.request_path import answer_requests
-from infra.serving.routes import client_rates, routed
+from infra.serving.routed_model import routed
+from infra.serving.routes import client_rates
 from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL

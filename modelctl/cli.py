@@ -59,7 +59,7 @@ def release(
     ] = None,
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to pin the release in.")] = None,
 ) -> None:
-    """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and say its id."""
+    """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and print its id."""
     from modelctl.release import command
 
     command.release(models_dir, bucket, endpoint_url, stacks=stacks, pin_in=pin)
@@ -85,7 +85,7 @@ def import_(
         str | None, typer.Option(metavar="URL", envvar="MLFLOW_TRACKING_URI", help="The MLflow server of SOURCE.")
     ] = None,
 ) -> None:
-    """Take a model into a repository, with a config.pbtxt made of what its file says."""
+    """Copy a model into a repository, with a config.pbtxt written from its file."""
     from modelctl.importer import command, mlflow_server
 
     if mlflow_server.is_uri(source):
@@ -122,17 +122,17 @@ def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None,
 def fetch(
     release_id: ReleaseId,
     bucket: Bucket,
-    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that the release gets into.")],
+    to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory to download into.")],
     endpoint_url: Endpoint = None,
     serve: Annotated[
-        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve how far it is as Prometheus metrics meanwhile.")
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve its progress as Prometheus metrics meanwhile.")
     ] = None,
     cache: CacheDirectory = None,
     cache_gib: CacheGib = 100,
 ) -> None:
-    """Bring a release to a local disk, in parallel, every file verified: DIRECTORY/current leads to it when it is whole.
+    """Download a release to a local disk, in parallel, and verify every file: then DIRECTORY/current leads to it.
 
-    Run again after whatever interrupted it, it goes on where it was.
+    Where it was interrupted, run it again: it goes on from there.
     """
     from modelctl.fetch import command
 
@@ -155,7 +155,7 @@ def follow(
 ) -> None:
     """Keep DIRECTORY/current as live/ in the bucket is, for rollouts in place: each release verified beside the one before.
 
-    Run again after whatever interrupted it, it goes on where it was.
+    Where it was interrupted, run it again: it goes on from there.
     """
     from modelctl.fetch import command
 
@@ -191,7 +191,7 @@ def build_plans(
 @app.command("put-plan")
 def put_plan(
     plan: Annotated[Path, typer.Argument(help="The file that trtexec has written.")],
-    key: Annotated[str, typer.Argument(help="Where it gets to in the bucket, plans/….")],
+    key: Annotated[str, typer.Argument(help="Its key in the bucket, plans/….")],
     bucket: Bucket,
     endpoint_url: Endpoint = None,
 ) -> None:
@@ -223,7 +223,7 @@ def promote(
 ) -> None:
     """Copy the release that each STACK pins from the bucket of the stack before, which has to have had it.
 
-    Everything is checked before the first object is copied. Run again after whatever interrupted it, it goes on.
+    Everything is checked before the first object is copied. Where it was interrupted, run it again: it goes on from there.
     """
     from modelctl.release import command
 
@@ -278,7 +278,7 @@ def rollout(
         _LIMITS.terms.seconds
     ),
     canary_seconds: Annotated[
-        float, typer.Option(min=1, help="How long a step waits for the requests that it takes.")
+        float, typer.Option(min=1, help="How long a step waits for that many requests.")
     ] = _LIMITS.canary,
     slower_percent: Annotated[
         float,
@@ -289,7 +289,7 @@ def rollout(
         typer.Option(metavar="FILE", help="Requests, one a line, that both versions are asked before clients are told."),
     ] = None,
     differ_percent: Annotated[
-        float, typer.Option(min=0, max=99, help="How many of these may be answered otherwise than by the version before.")
+        float, typer.Option(min=0, max=99, help="How many of these the two versions may answer differently.")
     ] = 0,
     watch_seconds: Annotated[
         float, typer.Option(min=0, help="How long the new versions are judged when they have all requests.")
@@ -304,7 +304,7 @@ def rollout(
 ) -> None:
     """Bring a release by steps into running pods, or onto pods of its own (triton.rollout), without a lost request.
 
-    Run again after whatever interrupted it, it goes on where it was.
+    Where it was interrupted, run it again: it goes on from there.
     """
     from modelctl.rollout import command
 

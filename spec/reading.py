@@ -171,9 +171,9 @@ def json_object(content: bytes | str, deepest: int = DEEPEST) -> dict[str, Any]:
     return value
 
 
-def json_file(path: Path, most: int = LARGEST_FILE) -> dict[str, Any]:
+def json_file(path: Path) -> dict[str, Any]:
     """Return the object that a file of JSON is. Raises Unreadable, with the path."""
-    content = file(path, most)
+    content = file(path)
     try:
         return json_object(content)
     except Unreadable as error:

@@ -1,7 +1,7 @@
-"""Every pin of the platform, in one place. Renovate follows the comments (renovate.json); a node AMI is raised by hand.
+"""The pins of Kubernetes and of Triton. Renovate follows the comments (renovate.json); a node AMI is raised by hand.
 
-What is pinned here: EKS add-ons and the node AMI per Kubernetes version, the Helm charts, and the Triton releases
-that this platform accepts. The stack file chooses among them (`cluster.version`, `triton.version`).
+What is pinned here: EKS add-ons and the node AMI per Kubernetes version, and the Triton releases that this platform
+accepts; third-party charts are in `spec/charts.py`. The stack file chooses among them (`cluster.version`, `triton.version`).
 
 The add-on and AMI versions are real ones, as published by AWS (July to September 2026; those of 1.36:
 docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before the
@@ -166,74 +166,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
 }
 
 
-@dataclass(frozen=True)
-class ChartPin:
-    """A third-party Helm chart: where it comes from and which version."""
-
-    name: str
-    repository: str
-    version: str
-
-
-NVIDIA_DEVICE_PLUGIN = ChartPin(
-    name="nvidia-device-plugin",
-    repository="https://nvidia.github.io/k8s-device-plugin",
-    # renovate: datasource=helm depName=nvidia-device-plugin registryUrl=https://nvidia.github.io/k8s-device-plugin
-    version="0.20.0",
-)
-
-
-KUBE_PROMETHEUS_STACK = ChartPin(
-    name="kube-prometheus-stack",
-    repository="https://prometheus-community.github.io/helm-charts",
-    # renovate: datasource=helm depName=kube-prometheus-stack registryUrl=https://prometheus-community.github.io/helm-charts
-    # A newer one may need newer CRDs, which Helm does not upgrade: helm-values/kube-prometheus-stack/base.yaml, `crds`.
-    version="88.5.3",
-)
-
-DCGM_EXPORTER = ChartPin(
-    name="dcgm-exporter",
-    repository="https://nvidia.github.io/dcgm-exporter/helm-charts",
-    # renovate: datasource=helm depName=dcgm-exporter registryUrl=https://nvidia.github.io/dcgm-exporter/helm-charts
-    version="4.8.2",
-)
-
-
-KEDA = ChartPin(
-    name="keda",
-    repository="https://kedacore.github.io/charts",
-    # renovate: datasource=helm depName=keda registryUrl=https://kedacore.github.io/charts
-    version="2.20.2",
-)
-
-PROMETHEUS_ADAPTER = ChartPin(
-    name="prometheus-adapter",
-    repository="https://prometheus-community.github.io/helm-charts",
-    # renovate: datasource=helm depName=prometheus-adapter registryUrl=https://prometheus-community.github.io/helm-charts
-    version="5.3.0",
-)
-
-# Both of one version. The CRDs have a chart of their own because Helm never upgrades those in a chart's crds folder.
-KARPENTER = ChartPin(
-    name="karpenter",
-    repository="oci://public.ecr.aws/karpenter",
-    # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
-    version="1.14.1",
-)
-KARPENTER_CRDS = ChartPin(
-    name="karpenter-crd",
-    repository="oci://public.ecr.aws/karpenter",
-    # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter-crd
-    version="1.14.1",
-)
-
-CLUSTER_AUTOSCALER = ChartPin(
-    name="cluster-autoscaler",
-    repository="https://kubernetes.github.io/autoscaler",
-    # renovate: datasource=helm depName=cluster-autoscaler registryUrl=https://kubernetes.github.io/autoscaler
-    version="9.59.0",
-)
-# It simulates the scheduler of its own minor version: the image is that of the cluster, whatever the chart brings.
+# cluster-autoscaler simulates the scheduler of its own minor version: its image is of the cluster's, whatever the chart has.
 CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
     # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
     "1.34": "v1.34.5",
@@ -242,57 +175,6 @@ CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
     # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
     "1.36": "v1.36.1",
 }
-
-
-AWS_LOAD_BALANCER_CONTROLLER = ChartPin(
-    name="aws-load-balancer-controller",
-    repository="https://aws.github.io/eks-charts",
-    # The newest that its Go module ships and tests render; 3.5.0 is out and was not checked. Its rights
-    # are those of infra/platform/aws_load_balancer_controller.json, and its CRDs are in a crds folder: see there and in
-    # helm-values before it becomes a newer minor version.
-    # renovate: datasource=helm depName=aws-load-balancer-controller registryUrl=https://aws.github.io/eks-charts
-    version="3.2.2",
-)
-
-ENVOY_GATEWAY = ChartPin(
-    name="gateway-helm",
-    repository="oci://docker.io/envoyproxy",
-    # renovate: datasource=docker depName=docker.io/envoyproxy/gateway-helm
-    # It brings Gateway API 1.6.1. A newer one may need newer CRDs, which Helm does not upgrade.
-    version="v1.9.0",
-)
-ENVOY_IMAGE = "envoyproxy/envoy:distroless-v1.39.0"
-"""Envoy, as that version of Envoy Gateway starts it unless it is told otherwise; named where it comes from a mirror."""
-
-EXTERNAL_SECRETS_OPERATOR = ChartPin(
-    name="external-secrets",
-    repository="https://charts.external-secrets.io",
-    # renovate: datasource=helm depName=external-secrets registryUrl=https://charts.external-secrets.io
-    version="2.9.0",
-)
-
-OPENTELEMETRY_COLLECTOR = ChartPin(
-    name="opentelemetry-collector",
-    repository="https://open-telemetry.github.io/opentelemetry-helm-charts",
-    # renovate: datasource=helm depName=opentelemetry-collector registryUrl=https://open-telemetry.github.io/opentelemetry-helm-charts
-    version="0.170.0",
-)
-
-
-FLUENT_BIT = ChartPin(
-    name="fluent-bit",
-    repository="https://fluent.github.io/helm-charts",
-    # renovate: datasource=helm depName=fluent-bit registryUrl=https://fluent.github.io/helm-charts
-    version="0.58.1",
-)
-
-
-OPENCOST = ChartPin(
-    name="opencost",
-    repository="https://opencost.github.io/opencost-helm-chart",
-    # renovate: datasource=helm depName=opencost registryUrl=https://opencost.github.io/opencost-helm-chart
-    version="2.5.29",
-)
 
 
 @dataclass(frozen=True)

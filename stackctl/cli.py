@@ -54,7 +54,7 @@ def init(
         Profile, typer.Option(help="Nodes of Triton: with a GPU, or without, for an account whose quota for GPUs is 0.")
     ] = Profile.GPU,
 ) -> None:
-    """Write the file of a stack for a first try, every value of which is true for this account, and make the stack."""
+    """Write a stack file for a first try, with values that fit this account, and make the stack."""
     from stackctl.init import command
 
     command.init(name, region, api_from or [], cost_center, image, profile)
@@ -104,7 +104,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the cheapest fleets that hold what a stack wants of its models (docs/fleets.md#plan)."""
+    """Find the cheapest fleets for the rates and SLOs of a stack's models (docs/fleets.md#plan)."""
     from stackctl.plan import command
 
     command.plan(stack, rate or [], as_json=as_json)
@@ -124,7 +124,7 @@ def certify(
     hours: Annotated[float, typer.Option(min=0.1, max=24.0, help="How long it may take, without the teardown.")] = 3.0,
     confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
 ) -> int:
-    """Bring a stack up that is not there, try what docs/proven.md claims, and take it away; costs what it says first."""
+    """Bring up a stack that is not there, check the claims of docs/proven.md on it, and delete it; says the price first."""
     from stackctl.certify import command
 
     return command.certify(stack, hours=hours, confirm=confirm)
@@ -135,7 +135,7 @@ def destroy(
     stack: StackArgument = "",
     confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
 ) -> int:
-    """Delete a stack: what makes nodes and load balancers, the rest of the cluster's inside, the cluster and its network."""
+    """Delete a stack in order: what makes nodes and load balancers, all else in the cluster, the cluster, its network."""
     from stackctl.destroy import command
 
     return command.destroy(stack, confirm)
@@ -267,7 +267,7 @@ def review_collect(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Make the report of one stack, as JSON, of the engine's preview and the stack file."""
+    """Make the report of one stack, as JSON, from the engine's preview and the stack file."""
     from stackctl.review import command
 
     command.collect(stack, preview, against, replay, output)

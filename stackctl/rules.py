@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.rule_file import RUNBOOKS, groups, prometheus_rules
-from spec.settings.fields import WebAddress
+from spec.settings.addresses import WebAddress
 from stackctl.stack_settings import settings_of
 
 

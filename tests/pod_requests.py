@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spec import helm_values
-from spec.settings.scheduling.pod_sets import CHARTS
-from spec.settings.scheduling.requests import NOTHING, Request, requested
+from spec.charts import CHARTS
+from spec.pod_sets import NOTHING, Request
+from spec.settings.scheduling.requests import requested
 from tests.paths import ROOT
 
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod")
@@ -37,7 +38,7 @@ def counted(chart: str) -> dict[str, tuple[int | None, Request]]:
     """Return the same for the pods of a chart as the rules about room count them, from its `base.yaml`."""
     values = helm_values.base_values(chart, ROOT)
     found: dict[str, tuple[int | None, Request]] = {}
-    for one in CHARTS[chart]:
+    for one in CHARTS[chart].pods:
         count = _at(values, one.count) if isinstance(one.count, str) else one.count
         asked = requested(_at(values, one.request)) if isinstance(one.request, str) else one.request
         found[one.name] = (count, asked + one.beside)

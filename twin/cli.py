@@ -112,10 +112,12 @@ def run_load(
     sqs: Annotated[bool, typer.Option("--sqs", help="as messages in the request queue, for the workers")] = False,
     follow: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="watch the pods so long after it; default: until they rest"),
+        typer.Option(
+            min=0, metavar="SECONDS", help="seconds to watch the pods after the load; default: until their number stays"
+        ),
     ] = None,
 ) -> None:
-    """Send a load to the twin, and show live what the autoscaler makes of it; Ctrl-C ends it."""
+    """Send requests to the twin, and show live how its pods follow; Ctrl-C ends it."""
     from twin.load.command import Wanted, load
     from twin.services.servers import Servers
 
@@ -142,7 +144,7 @@ def show_status(as_json: Json = False) -> None:
 
 @app.command()
 def env() -> int:
-    """Print what makes a shell the twin's: eval "$(python3 -m twin env)". Its `leave_twin` makes it what it was."""
+    """Print shell code that turns a shell to the twin: eval "$(python3 -m twin env)"; `leave_twin` undoes it."""
     from twin.commands import shell
     from twin.engine.stack_files import STACK
     from twin.services.servers import Servers
@@ -204,7 +206,7 @@ def rehearse_change(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say what this checkout replaces, loses and interrupts: on the exported state of a real stack, or under load."""
+    """Say what this checkout would replace, lose or interrupt in the exported state of a real stack, or under load."""
     from twin.rehearse import command
 
     home = TwinHome.from_environment()
@@ -223,12 +225,12 @@ def replay_trace(
     stack: StackArgument = "",
     trace: Trace = "diurnal",
     against: Annotated[
-        str | None, typer.Option(metavar="REV|FILE", help="also with the settings of this git revision or stack file")
+        str | None, typer.Option(metavar="REV|FILE", help="compare with the settings of this git revision or stack file")
     ] = None,
     batch_ms: BatchMs = None,
     as_json: Json = False,
 ) -> None:
-    """Replay a trace of requests through a stack's autoscaling in virtual time: misses of the SLO, GPU-hours, money."""
+    """Simulate how a stack's autoscaling follows a trace of requests: missed SLOs, GPU-hours, money."""
     from twin.replay import command
 
     command.replay(stack, trace, against, batch_ms or [], as_json=as_json)
@@ -238,7 +240,7 @@ def replay_trace(
 def advise_stack(
     stack: StackArgument = "", trace: Trace = "diurnal", batch_ms: BatchMs = None, as_json: Json = False
 ) -> None:
-    """Try changes of a stack's autoscaling on a trace in virtual time: what each comes to, the best first, to paste."""
+    """Simulate changes of a stack's autoscaling on a trace, and print those that help, best first, to paste."""
     from twin.replay import advice
 
     advice.advise(stack, trace, batch_ms or [], as_json=as_json)

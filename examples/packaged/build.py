@@ -13,6 +13,9 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from spec.failure import Failure
 
@@ -78,9 +81,8 @@ def _write_characters(target: Path) -> None:
     (target / CHARACTERS).write_text("\n".join(characters.splitlines()), encoding="utf-8")
 
 
-def main() -> None:
-    """Run the command."""
-    target = Path(sys.argv[1])
+def main(target: Annotated[Path, typer.Argument(help="The directory of the repository, which is not there yet.")]) -> None:
+    """Make a model repository of the packaged models."""
     try:
         build(target)
     except NotBuilt as error:
@@ -89,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

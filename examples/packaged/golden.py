@@ -8,6 +8,7 @@ own, as the packages bring others along (OpenCV, Shapely):
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -76,5 +77,6 @@ def text_in_picture() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     filetype()
     text_in_picture()

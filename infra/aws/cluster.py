@@ -16,6 +16,7 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess, OidcProvider
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
+from infra.aws.log_group import log_group
 from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
@@ -109,13 +110,13 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child,
         )
         # Made before EKS would make it, without a retention, and left behind on destroy.
-        log_group = aws.cloudwatch.LogGroup(
-            f"{name}-log-group",
-            name=control_plane_log_group(stack.cluster_name),
-            retention_in_days=cluster.log_retention_days,
-            kms_key_id=self._args.logs_key_arn,
-            tags=stack.tags,
-            opts=self._child,
+        logs = log_group(
+            self,
+            name,
+            control_plane_log_group(stack.cluster_name),
+            stack.tags,
+            retention_days=cluster.log_retention_days,
+            kms_key_arn=self._args.logs_key_arn,
         )
         role, granted = self._service_role(secrets_key.arn)
         public = cluster.endpoint == "public"
@@ -147,7 +148,7 @@ class Cluster(pulumi.ComponentResource):
             tags=dict(stack.tags),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[log_group, *granted],
+                depends_on=[logs, *granted],
                 transforms=[_tagged_oidc_provider(stack.tags), *([_protect_the_control_plane] if stack.protected else [])],
             ),
         )

@@ -11,9 +11,9 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
+from spec.charts import EXTERNAL_SECRETS_OPERATOR
 from spec.iam_policy import Statement, document
 from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE, client_secret
-from spec.versions import EXTERNAL_SECRETS_OPERATOR
 
 Manifest = dict[str, Any]
 

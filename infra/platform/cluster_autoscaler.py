@@ -15,9 +15,10 @@ from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import CLUSTER_AUTOSCALER
 from spec.iam_policy import allow, document
 from spec.names import CLUSTER_AUTOSCALER as CLUSTER_AUTOSCALER_ACCOUNT
-from spec.versions import CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_IMAGES
+from spec.versions import CLUSTER_AUTOSCALER_IMAGES
 
 
 class ClusterAutoscaler(InstalledChart):

@@ -12,10 +12,10 @@ from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.aws.keys import EncryptionKey
 from infra.aws.log_group import log_group
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import FLUENT_BIT
 from spec.iam_policy import allow, document
 from spec.names import LOG_SENDER, container_log_group
 from spec.settings import Settings
-from spec.versions import FLUENT_BIT
 
 
 class ContainerLogs(InstalledChart):

@@ -10,10 +10,10 @@ import yaml
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import NVIDIA_DEVICE_PLUGIN
 from spec.gpu_pool import GPU_RESOURCE, sharing_config
 from spec.names import DEVICE_PLUGIN_NAMESPACE
 from spec.settings.gpu import GpuPool, Sharing
-from spec.versions import NVIDIA_DEVICE_PLUGIN
 
 _EXCLUSIVE = "exclusive"
 

@@ -18,6 +18,7 @@ from infra.aws.network_access import NetworkAccess
 from infra.platform.client_keys import ClientKeys
 from infra.platform.installed_chart import AwaitedObject, InstalledChart, chart_values, custom_resource
 from infra.platform.load_balancer_controller import LOAD_BALANCER_CLASS, LoadBalancerController
+from spec.charts import ENVOY_GATEWAY, ENVOY_IMAGE
 from spec.names import (
     CLIENT_HEADER,
     GATEWAY,
@@ -34,7 +35,6 @@ from spec.names import (
 from spec.settings import Settings
 from spec.settings.fields import cpu_millis
 from spec.settings.gateway import TARGET_LEAVES_SECONDS, Gateway
-from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
 
 Manifest = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import InstalledChart
+from spec.charts import DCGM_EXPORTER
 from spec.helm_values import base_values, merge
 from spec.names import MONITORING_NAMESPACE
 from spec.settings.gpu import GpuPool, Sharing
-from spec.versions import DCGM_EXPORTER
 
 
 class GpuMetrics(InstalledChart):

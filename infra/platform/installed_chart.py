@@ -10,8 +10,8 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from spec.charts import ChartPin
 from spec.helm_values import base_values, merge
-from spec.versions import ChartPin
 
 INSTALL_TIMEOUT_SECONDS = 600
 _OCI = "oci://"

@@ -14,11 +14,11 @@ from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import cpu_pool_spec, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions
 from spec.catalog import INVISIBLE_MEMORY_SHARE
+from spec.charts import KARPENTER, KARPENTER_CRDS
 from spec.names import KARPENTER as CONTROLLER
 from spec.settings import Settings
 from spec.settings.gpu import GpuPool
 from spec.settings.nodes import CpuPool
-from spec.versions import KARPENTER, KARPENTER_CRDS
 
 
 class Karpenter(InstalledChart):

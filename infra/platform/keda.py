@@ -9,8 +9,8 @@ import pulumi
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import KEDA
 from spec.names import KEDA_OPERATOR
-from spec.versions import KEDA
 
 
 class Keda(InstalledChart):

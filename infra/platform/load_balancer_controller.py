@@ -14,8 +14,8 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec import reading
+from spec.charts import AWS_LOAD_BALANCER_CONTROLLER
 from spec.names import LOAD_BALANCER_CONTROLLER
-from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 
 LOAD_BALANCER_CLASS = "service.k8s.aws/nlb"
 """The class of Services that get a network load balancer. It cannot be changed later."""

@@ -16,12 +16,12 @@ from infra.platform.gpu_metrics import GpuMetrics
 from infra.platform.installed_chart import InstalledChart, custom_resource
 from infra.platform.opencost import OpenCost
 from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.iam_policy import Statement, allow, document
 from spec.names import ALERTMANAGER, MONITORING_NAMESPACE, PROMETHEUS, ServiceAccount
 from spec.settings import Settings
 from spec.settings.monitoring import Amp
 from spec.settings.monitoring import Monitoring as MonitoringSettings
-from spec.versions import KUBE_PROMETHEUS_STACK
 
 
 class Monitoring(InstalledChart):

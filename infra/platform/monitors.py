@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.prometheus.rule import JOB, SCRAPE_SECONDS
 from spec.settings.model import Settings
-from spec.versions import KUBE_PROMETHEUS_STACK
 
 API_VERSION = "monitoring.coreos.com/v1"
 NAME_LABEL = "app.kubernetes.io/name"

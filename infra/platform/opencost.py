@@ -8,8 +8,8 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import OPENCOST
 from spec.names import MONITORING_NAMESPACE, PROMETHEUS_PORT, PROMETHEUS_SERVICE
-from spec.versions import OPENCOST
 
 
 class OpenCost(InstalledChart):

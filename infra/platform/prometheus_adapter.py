@@ -14,9 +14,9 @@ import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.platform.installed_chart import InstalledChart, chart_values
+from spec.charts import PROMETHEUS_ADAPTER
 from spec.names import PROMETHEUS_ADAPTER_NAMESPACE
 from spec.scaling.signal import RECORDINGS, Recording
-from spec.versions import PROMETHEUS_ADAPTER
 
 
 class PrometheusAdapter(InstalledChart):

@@ -10,10 +10,10 @@ from typing import Any
 
 from infra.aws.identity import irsa_annotations
 from infra.platform.installed_chart import chart_values
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import ALERTMANAGER, PROMETHEUS, PROMETHEUS_URL, ServiceAccount
 from spec.settings import Settings
 from spec.settings.monitoring import Monitoring
-from spec.versions import KUBE_PROMETHEUS_STACK
 
 STORAGE_CLASS = "gp3"
 

@@ -11,12 +11,12 @@ import pulumi
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
+from spec.charts import OPENTELEMETRY_COLLECTOR
 from spec.iam_policy import allow, document
 from spec.names import GATEWAY_NAMESPACE, OTLP_GRPC_PORT, OTLP_HTTP_PORT, TRACE_COLLECTOR, TRACE_COLLECTOR_SERVICE
 from spec.settings import Settings
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
-from spec.versions import OPENTELEMETRY_COLLECTOR
 
 _SENDING_SECONDS = 10
 """Triton and Envoy send the spans that have ended every few seconds, not each at once."""

@@ -10,7 +10,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.lustre import LustreCache
 from infra.aws.queue import RequestQueue
 from infra.aws.storage import ModelBucket
-from infra.serving import openai_route, routes
+from infra.serving import openai_route, routed_model, routes
 from infra.serving.parity import ParityExporter
 from infra.serving.plan_builder import PlanBuilder
 from infra.serving.scaling import TritonScaling, Wake
@@ -48,7 +48,7 @@ def serve_models(
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:
-        routed = routes.routed(settings.models, settings.gateway, fleets)
+        routed = routed_model.routed(settings.models, settings.gateway, fleets)
         openai = list(openai_route.manifests(settings, drain))
         opts = pulumi.ResourceOptions(depends_on=[triton, *gateway])
         routes.ModelRoutes("routes", cluster, routed, drain, openai, opts)

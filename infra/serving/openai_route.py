@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from infra.platform import gateway as envoy
 from infra.serving.model_access import ModelAccess
-from infra.serving.routes import Manifest, RoutedModel, listener, manifest, policy_spec
+from infra.serving.routed_model import RoutedModel
+from infra.serving.routes import listener, manifest
+from infra.serving.traffic_policy import Manifest, policy_spec
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_OPENAI_PORT, TRITON_SERVICE
 from spec.settings import Settings

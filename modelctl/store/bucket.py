@@ -21,7 +21,7 @@ from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
-from spec.settings.fields import is_host
+from spec.settings.addresses import is_host
 
 PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""

@@ -47,8 +47,9 @@ def behavior(settings: Settings) -> dict[str, Any]:
 
     More: at once four times the pods that there are, or four more, and again after the time that a start takes. While they
     start, the backlog that they are for goes on growing, and without a limit it would ask for all pods that there may be; a
-    lower limit loses requests for several starts where the load is many times the usual one (docs/replay.md#the-pace). What
-    asks for them has to last for two looks: one scrape may come upon a queue that is empty a moment later, by chance alone
+    lower limit loses requests for several starts where the load is many times the usual one
+    (benchmarks/autoscaling.md#the-pace). What asks for them has to last for two looks: one scrape may come upon a queue that
+    is empty a moment later, by chance alone
     (tests/spec/scaling/test_chance.py).
 
     Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take

@@ -24,7 +24,7 @@ BUSY_SHARE = 0.7
 See docs/facts/triton-metrics.md#measured-pod.
 """
 BUSY_SHARE_BESIDE_SPARE = 0.8
-"""The same where there is a spare pod, which is what else the 70 % would leave free (docs/replay.md#a-spare-pod)."""
+"""The same where there is a spare pod, which is what the 70 % would leave free (benchmarks/autoscaling.md#a-spare-pod)."""
 SPARE_PODS = 1
 
 

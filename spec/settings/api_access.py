@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Cidr, SecurityGroupId, in_no_network, never_on_the_internet
+from spec.settings.addresses import Cidr, in_no_network, never_on_the_internet
+from spec.settings.fields import SecurityGroupId
 from spec.settings.kind import matching
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section

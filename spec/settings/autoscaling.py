@@ -10,7 +10,8 @@ from zoneinfo import available_timezones
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import ModelName, url
+from spec.settings.addresses import url
+from spec.settings.fields import ModelName
 from spec.settings.kind import Kind, between, fraction_between, refuse, text_of
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import ModelName, WebAddress
+from spec.settings.addresses import WebAddress
+from spec.settings.fields import ModelName
 from spec.settings.kind import Kind, between, key_matching, matching, refuse
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -41,6 +42,8 @@ _Audience = Annotated[
 
 class Client(Section):
     """One client of the gateway."""
+
+    guide: ClassVar[str] = "docs/access.md"
 
     models: tuple[ModelName, ...] | None = Field(
         default=None,

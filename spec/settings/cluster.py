@@ -7,9 +7,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.addresses import Cidr, never_on_the_internet
 from spec.settings.api_access import ApiAccess
 from spec.settings.existing import ExistingCluster, nothing_beside_existing
-from spec.settings.fields import Cidr, KubernetesVersion, LogRetention, RoleArn, never_on_the_internet
+from spec.settings.fields import KubernetesVersion, LogRetention, RoleArn
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.versions import KUBERNETES, KUBERNETES_SUPPORT

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import EmailAddress, TopicArn
+from spec.settings.addresses import EmailAddress
+from spec.settings.fields import TopicArn
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section

@@ -1,12 +1,12 @@
 """The name by which clients find the gateway: `gateway.domain`."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import is_host
+from spec.settings.addresses import is_host
 from spec.settings.kind import Kind, matching, refuse, text_of
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -50,6 +50,8 @@ _ZoneId = Annotated[
 
 class Domain(Section):
     """A name in a hosted zone of Route 53, which leads to the load balancer, and for which ACM gives a certificate."""
+
+    guide: ClassVar[str] = "docs/access.md#a-name-and-its-certificate"
 
     name: Annotated[
         str,

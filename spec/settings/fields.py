@@ -4,9 +4,7 @@ Their parts are in spec/settings/kind.py.
 """
 
 import re
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
 
 from spec.catalog import REGIONS
 from spec.problem import describe
@@ -32,102 +30,6 @@ MOST_TAGS = 40
 """Of the 50 that AWS takes: the program, EKS, Karpenter and the load balancer controller add up to 10 of their own."""
 # Requests per second: one in a quarter of an hour, and more than any fleet of this platform answers.
 _SLOWEST_RATE, _FASTEST_RATE = 0.001, 1_000_000
-
-
-_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
-_QUERY = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
-_URL = r"{schemes}://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?"
-
-
-def is_host(text: str) -> bool:
-    """Return whether a text is a host name of DNS or an IPv4 address."""
-    if not _HOST.fullmatch(text) or len(text) > 253:
-        return False
-    try:
-        return not text.replace(".", "").isdigit() or bool(IPv4Address(text))
-    except AddressValueError:
-        return False
-
-
-def is_port(text: str) -> bool:
-    """Return whether a text is the number of a port, 1 to 65535, without zeros in front."""
-    return re.fullmatch(r"[1-9][0-9]{0,4}", text) is not None and int(text) <= 65535
-
-
-_LONGEST_URL = 2048
-"""No browser, chat or mail takes every longer one, and each alert has it in its annotations."""
-
-
-def url(
-    what: str, valid: str, *, schemes: tuple[str, ...] = ("http", "https"), path: bool = False, query: bool = False
-) -> Kind:
-    """Return the kind of URLs of a host and perhaps a port; with `path` and `query`, also of these. Never of a person."""
-
-    def check(value: Any) -> str:
-        text = text_of(value, valid)
-        if len(text) > _LONGEST_URL:
-            refuse(f"it has {len(text)} characters; {valid}, of {_LONGEST_URL} at most")
-        address = urlsplit(text) if text.isprintable() and text.isascii() and " " not in text else SplitResult(*[""] * 5)
-        host, colon, port = address.netloc.partition(":")
-        if "@" in address.netloc:
-            refuse(f"it has a name or password in it, which would be read by everybody who reads this file; {valid}")
-        if address.scheme not in schemes or not text.startswith(f"{address.scheme}://"):
-            refuse(f"'{text}' is not {what}; {valid}")
-        if not is_host(host):
-            refuse(f"'{text}' is not {what}: '{host}' is no name of a host; {valid}")
-        if colon and not is_port(port):
-            refuse(f"'{text}' is not {what}: '{port}' is no port, which is 1 to 65535; {valid}")
-        if not _PATH.fullmatch(address.path) or (address.path and not path):
-            refuse(f"'{text}' is not {what}; {valid}")
-        if not _QUERY.fullmatch(address.query + address.fragment) or (set("?#") & set(text) and not query):
-            refuse(f"'{text}' is not {what}; {valid}")
-        return text
-
-    pattern = _URL.format(schemes=f"({'|'.join(schemes)})")
-    return Kind(check, valid, {"type": "string", "pattern": f"^{pattern}{'' if path or query else '$'}"})
-
-
-def _cidr(value: Any) -> IPv4Network:
-    valid = "give an IPv4 range like 10.40.0.0/16"
-    text = text_of(value, valid)
-    if "/" not in text:
-        refuse(f"'{text}' has no prefix length; {valid}")
-    try:
-        network = IPv4Network(text, strict=False)
-    except (AddressValueError, NetmaskValueError, ValueError):
-        refuse(f"'{text}' is not an IPv4 range; {valid}")
-    address, _, length = text.partition("/")
-    if length != str(network.prefixlen):  # 255.255.0.0, 016
-        refuse(f"'{text}' gives its length as {length}; write {address}/{network.prefixlen}")
-    if str(network) != text:
-        refuse(f"'{text}' has host bits set; write {network}")
-    return network
-
-
-_NOT_ON_THE_INTERNET = tuple(
-    IPv4Network(text)
-    for text in (
-        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
-        *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
-    )
-)
-
-
-_IN_NO_NETWORK = tuple(
-    IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
-)
-
-
-def in_no_network(network: IPv4Network) -> IPv4Network | None:
-    """Return the range, of those that no other machine has an address of, that a range is inside of; None for others."""
-    return next((reserved for reserved in _IN_NO_NETWORK if network.subnet_of(reserved)), None)
-
-
-def never_on_the_internet(network: IPv4Network) -> IPv4Network | None:
-    """Return the private or reserved range that a range is inside of; None for one of the internet."""
-    return next((private for private in _NOT_ON_THE_INTERNET if network.subnet_of(private)), None)
 
 
 def _region(value: Any) -> str:
@@ -211,6 +113,14 @@ def _tag_value(value: Any) -> str:
     return text
 
 
+def _id(prefix: str, what: str, *, short: bool = True) -> Kind:
+    """Return the kind of EC2's ids of one type of resource; `short`: those of before 2016 too, of 8 digits."""
+    digits = "([0-9a-f]{8}|[0-9a-f]{17})" if short else "[0-9a-f]{17}"
+    return matching(
+        f"{prefix}-{digits}", f"is not the id of {what}", f"give the id of {what}, like {prefix}-0123456789abcdef0"
+    )
+
+
 def _name(value: Any) -> str:
     text = text_of(value, "give a name", quote=True)
     if not text.strip() or not text.isprintable():
@@ -221,10 +131,6 @@ def _name(value: Any) -> str:
 _ARN = r"arn:aws(-cn|-us-gov)?"
 _DIGEST = "12 lower-case hex digits"
 
-Cidr = Annotated[
-    IPv4Network,
-    Kind(_cidr, "give an IPv4 range like 10.40.0.0/16", {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$"}),
-]
 Region = Annotated[str, Kind(_region, "an AWS region of spec/catalog.py", {"type": "string", "enum": sorted(REGIONS)})]
 Zones = Annotated[
     int | tuple[str, ...],
@@ -353,14 +259,6 @@ CertificateArn = Annotated[
         "give the ARN of a certificate, like arn:aws:acm:us-west-2:123456789012:certificate/<its id>",
     ),
 ]
-EmailAddress = Annotated[
-    str,
-    matching(
-        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+'-]+(\.[A-Za-z0-9_%+'-]+)*@{_LABEL}(\.{_LABEL})+",
-        "is not an e-mail address",
-        "give one like oncall@example.com",
-    ),
-]
 AmpWorkspaceId = Annotated[
     str,
     matching(
@@ -368,10 +266,6 @@ AmpWorkspaceId = Annotated[
         "is not the id of a workspace of Amazon Managed Service for Prometheus",
         "give the id of a workspace, like ws-01234567-89ab-cdef-0123-456789abcdef",
     ),
-]
-WebAddress = Annotated[
-    str,
-    url("an https address", "give one like https://wiki.example.com/triton", schemes=("https",), path=True, query=True),
 ]
 KubernetesName = Annotated[
     str,
@@ -382,20 +276,8 @@ KubernetesName = Annotated[
         quote=True,
     ),
 ]
-VpcId = Annotated[
-    str,
-    matching(
-        r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "is not the id of a VPC", "give the id of a VPC, like vpc-0123456789abcdef0"
-    ),
-]
-SubnetId = Annotated[
-    str,
-    matching(
-        r"subnet-([0-9a-f]{8}|[0-9a-f]{17})",
-        "is not the id of a subnet",
-        "give the id of a subnet, like subnet-0123456789abcdef0",
-    ),
-]
+VpcId = Annotated[str, _id("vpc", "a VPC")]
+SubnetId = Annotated[str, _id("subnet", "a subnet")]
 ZoneName = Annotated[
     str,
     key_matching(r"[a-z]{2,3}(-[a-z]+)+-[0-9][a-z]", "is not the name of an availability zone", "give one like us-west-2a"),
@@ -409,24 +291,8 @@ DnsLabel = Annotated[
         quote=True,
     ),
 ]
-OtlpEndpoint = Annotated[str, url("an OTLP endpoint", "give one like https://otlp.example.com:4318", path=True)]
-Endpoint = Annotated[str, url("an S3 endpoint", "give scheme, host and port only, like https://minio.example.com:9000")]
-ReservationId = Annotated[
-    str,
-    matching(
-        r"cr-[0-9a-f]{17}",
-        "is not the id of a capacity reservation",
-        "give the id of a capacity reservation, like cr-0123456789abcdef0",
-    ),
-]
-SecurityGroupId = Annotated[
-    str,
-    matching(
-        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
-        "is not the id of a security group",
-        "give the id of a security group, like sg-0123456789abcdef0",
-    ),
-]
+ReservationId = Annotated[str, _id("cr", "a capacity reservation", short=False)]
+SecurityGroupId = Annotated[str, _id("sg", "a security group")]
 ReleaseId = Annotated[
     str,
     matching(

@@ -5,11 +5,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.charts import AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY, EXTERNAL_SECRETS_OPERATOR, ChartPin
 from spec.names import TRITON_SERVICE
 from spec.problem import Problem
+from spec.settings.addresses import Cidr, in_no_network, never_on_the_internet
 from spec.settings.clients import MOST_RATES, Clients, Jwt
 from spec.settings.domain import Domain, uncertified_ending
-from spec.settings.fields import CertificateArn, Cidr, Cpu, KubernetesName, ModelName, in_no_network, never_on_the_internet
+from spec.settings.fields import CertificateArn, Cpu, KubernetesName, ModelName
 from spec.settings.images import wrong_with_registry
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule
@@ -115,6 +117,12 @@ class Gateway(Section):
     def has_keys(self) -> bool:
         """Return whether clients are known by API keys."""
         return self.clients is not None and self.jwt is None
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the charts of the load balancer, of Envoy and, where clients have keys, of what fetches those."""
+        charts = (AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY)
+        return (*charts, EXTERNAL_SECRETS_OPERATOR) if self.has_keys else charts
 
     @property
     def certifies_its_domain(self) -> bool:

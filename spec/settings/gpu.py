@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from spec.catalog import CAPACITY_BLOCK_FAMILIES, GPU_FAMILIES, INSTANCE_TYPES, UNSUITABLE_FAMILIES, InstanceType
+from spec.charts import NVIDIA_DEVICE_PLUGIN, ChartPin
 from spec.problem import Problem, describe
 from spec.settings.fields import DnsLabel, Name, ReservationId
 from spec.settings.kind import between, refuse
@@ -20,6 +21,8 @@ _SOCI_VCPUS, _SOCI_MEMORY_GIB = 4, 8
 
 class Sharing(Section):
     """How the pods of a node share one GPU."""
+
+    guide: ClassVar[str] = "docs/autoscaling.md#parts-of-a-gpu"
 
     strategy: Literal["exclusive", "time-slicing", "mps", "mig"] = Field(description="time-slicing, mps or mig")
     replicas: Annotated[int, between(1, 48, "pods per GPU")] = Field(description="how many pods share one GPU, 2 to 48")
@@ -278,7 +281,7 @@ def pool_name(pool: GpuPool) -> str | None:
 class Gpu(Section):
     """GPU node groups."""
 
-    guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
+    guide: ClassVar[str] = "docs/autoscaling.md#nodes"
 
     pools: Annotated[tuple[GpuPool, ...], Field(min_length=1)] = Field(description="a list of GPU pools")
 
@@ -286,6 +289,11 @@ class Gpu(Section):
     def none(cls) -> Self:
         """Return the section of a stack without GPUs."""
         return cls.model_construct(pools=())
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the chart of the device plugin."""
+        return (NVIDIA_DEVICE_PLUGIN,) if self.pools else ()
 
     @rule
     def _names_are_distinct(self, at: Place) -> Iterator[Problem]:

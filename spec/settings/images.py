@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from spec.problem import Problem
-from spec.settings.fields import is_host, is_port
+from spec.settings.addresses import is_host, is_port
 from spec.settings.rule import Place
 
 _LONGEST = 255

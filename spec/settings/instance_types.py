@@ -26,7 +26,7 @@ InstanceTypeName = Annotated[
 class InstanceFacts(Section):
     """The facts that `aws ec2 describe-instance-types` gives of a type, and its price."""
 
-    guide: ClassVar[str] = "docs/facts/gpu-nodes.md"
+    guide: ClassVar[str] = "docs/aws.md#instance-types-and-regions"
 
     vcpus: Annotated[int, between(1, 1024, "vCPUs")] = Field(description="its vCPUs, like 8 (VCpuInfo.DefaultVCpus)")
     memory_gib: Annotated[int, between(1, 32_768, "GiB")] = Field(

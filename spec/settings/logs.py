@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.charts import FLUENT_BIT, ChartPin
 from spec.settings.fields import LogRetention
 from spec.settings.kind import between
 from spec.settings.section import Section
@@ -37,3 +38,8 @@ class Logs(Section):
         default=None,
         description="CloudWatch Container Insights, paid by the observation; an agent on each node; without it: none",
     )
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the chart of what reads the containers' logs."""
+        return (FLUENT_BIT,)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from spec import names
 from spec.catalog import INSTANCE_TYPES
+from spec.charts import CLUSTER_AUTOSCALER, DCGM_EXPORTER, KARPENTER, KARPENTER_CRDS, KEDA, PROMETHEUS_ADAPTER, ChartPin
 from spec.problem import Problem
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.blue_green import is_blue_green, slots
@@ -189,6 +190,29 @@ class Document(Section):
         None where the number of pods is fixed: then `desired` says how many nodes they need.
         """
         return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
+
+    @property
+    def charts_by_key(self) -> Mapping[str, tuple[ChartPin, ...]]:
+        """Return the third-party charts that the stack installs, by the key that asks for them: a section has its own, and
+        those that follow from several sections are named here.
+        """
+        given = {key: self.__dict__.get(key) for key in type(self).model_fields}
+        found = {key: section.installs for key, section in given.items() if isinstance(section, Section)}
+        if self.monitoring is not None and self.gpu.pools:
+            found["monitoring"] += (DCGM_EXPORTER,)
+        if self.pod_autoscaler != "none":
+            found["triton.autoscaler"] = (KEDA if self.pod_autoscaler == "keda" else PROMETHEUS_ADAPTER,)
+        if self.worker is not None and self.worker.autoscaler == "keda" and self.pod_autoscaler != "keda":
+            found["worker.scaler"] = (KEDA,)
+        if self.node_autoscaler != "none":
+            karpenter = self.node_autoscaler == "karpenter"
+            found["nodes.autoscaler"] = (KARPENTER, KARPENTER_CRDS) if karpenter else (CLUSTER_AUTOSCALER,)
+        return found
+
+    @property
+    def installed_charts(self) -> tuple[ChartPin, ...]:
+        """Return the third-party charts that the stack installs."""
+        return tuple(chart for charts in self.charts_by_key.values() for chart in charts)
 
     @property
     def woken_at_gateway(self) -> bool:

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import AccountId, Endpoint, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
+from spec.settings.addresses import Endpoint
+from spec.settings.fields import AccountId, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
@@ -29,7 +30,7 @@ _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 class Release(Section):
     """The model release that Triton serves: an immutable prefix of the bucket. `modelctl pin` writes it."""
 
-    guide: ClassVar[str] = "docs/decisions/model-releases.md"
+    guide: ClassVar[str] = "docs/serving.md#releases"
 
     id: ReleaseId = Field(description="the id that `modelctl release` printed")
     bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")

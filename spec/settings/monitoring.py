@@ -5,9 +5,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.charts import KUBE_PROMETHEUS_STACK, OPENCOST, ChartPin
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import AmpWorkspaceId, Name, TopicArn, WebAddress
+from spec.settings.addresses import WebAddress
+from spec.settings.fields import AmpWorkspaceId, Name, TopicArn
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -22,7 +24,7 @@ class Amp(Section):
 class Monitoring(Section):
     """Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
 
-    guide: ClassVar[str] = "docs/runbooks/README.md"
+    guide: ClassVar[str] = "docs/aws.md#monitoring"
 
     runbooks: WebAddress = Field(description="the URL of docs/runbooks, like https://wiki.example.com/triton/runbooks")
     replicas: Annotated[int, between(1, 3, "replicas")] = Field(description="how many Prometheus there are, like 2")
@@ -46,6 +48,11 @@ class Monitoring(Section):
         description="whether OpenCost says what each namespace and workload costs, for which its pods have to reach AWS's "
         "public price list",
     )
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the charts of the monitoring itself, and of OpenCost where it is asked for."""
+        return (KUBE_PROMETHEUS_STACK, OPENCOST) if self.open_cost else (KUBE_PROMETHEUS_STACK,)
 
     @rule
     def _parity_image_is_pinned(self, at: Place) -> Iterator[Problem]:

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings.addresses import Cidr
 from spec.settings.existing import ExistingNetwork, nothing_beside_existing
-from spec.settings.fields import Cidr, LogRetention, Zones
+from spec.settings.fields import LogRetention, Zones
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.subnets import LARGEST_VPC_PREFIX, smallest_prefix, zone_names

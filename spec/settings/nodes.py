@@ -143,7 +143,7 @@ class CpuPool(NodeGroup):
 class Nodes(Section):
     """Node groups without GPUs, and who starts and stops nodes."""
 
-    guide: ClassVar[str] = "docs/autoscaling.md"
+    guide: ClassVar[str] = "docs/autoscaling.md#nodes"
 
     system: SystemGroup = Field(description="the node group of cluster services")
     cpu: CpuPool | None = Field(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from spec.charts import ChartPin
+
 
 class Absent(Exception):
     """A check asked for a value that the stack file does not (validly) have; that has been reported on its own."""
@@ -45,6 +47,11 @@ class Section(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", alias_generator=_alias, json_schema_extra=_required_without
     )
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the third-party charts that a stack has by this section alone."""
+        return ()
 
     if not TYPE_CHECKING:  # so that mypy still knows the attributes of each section
 

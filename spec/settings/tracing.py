@@ -5,8 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from spec.charts import OPENTELEMETRY_COLLECTOR, ChartPin
 from spec.problem import Problem
-from spec.settings.fields import OtlpEndpoint
+from spec.settings.addresses import OtlpEndpoint
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
@@ -35,6 +36,11 @@ class Tracing(Section):
     keep_percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=5, description="the part of the traces that is kept although they are neither slow nor failed"
     )
+
+    @property
+    def installs(self) -> tuple[ChartPin, ...]:
+        """Return the chart of the collector."""
+        return (OPENTELEMETRY_COLLECTOR,)
 
     @rule
     def _spans_go_to_one_place(self, at: Place) -> Iterator[Problem]:

@@ -9,7 +9,8 @@ from pydantic import Field
 from spec.names import cluster_name, request_queue
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import Cpu, Endpoint, Name, QueueArn, TopicArn
+from spec.settings.addresses import Endpoint
+from spec.settings.fields import Cpu, Name, QueueArn, TopicArn
 from spec.settings.kind import between
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section

@@ -6,14 +6,12 @@ What depends on traffic alone is not in it: data transfer, what NAT and endpoint
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
 from spec import following
-from spec.capacity import nodes_for, nodes_for_workers
 from spec.endpoints import INTERFACE_SERVICES
 from spec.queue_timing import POLL_SECONDS
 from spec.settings import GpuPool, Network, Settings
@@ -22,8 +20,9 @@ from spec.settings.nodes import CPU_POOL_NAME, SYSTEM_GROUP_NAME, CpuPool
 from spec.subnets import nat_zones, zone_names
 from spec.versions import KUBERNETES_SUPPORT
 from spec.wording import one_of
+from stackctl.cost.node_counts import Nodes, cpu_nodes, expected_pods, fleet_nodes, pool_nodes, shares, system_nodes
 from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
-from stackctl.cost.throughput import measured, measured_rates
+from stackctl.cost.throughput import measured
 
 SPOT_SHARE = Decimal("0.5")
 """Of the on-demand price that a spot instance is assumed to cost. It moves by the hour, zone and type."""
@@ -54,6 +53,10 @@ class Amounts:
     expected: Decimal
     max: Decimal
 
+    @classmethod
+    def of(cls, nodes: Nodes) -> Amounts:
+        return cls(Decimal(nodes.min), Decimal(nodes.expected), Decimal(nodes.max))
+
     def __mul__(self, price: Decimal) -> Amounts:
         return Amounts(product(self.min, price), product(self.expected, price), product(self.max, price))
 
@@ -83,19 +86,6 @@ class Item:
     cost: Amounts
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """Nodes of one group that run at a time."""
-
-    min: int
-    expected: int
-    max: int
-
-    @property
-    def amounts(self) -> Amounts:
-        return Amounts(Decimal(self.min), Decimal(self.expected), Decimal(self.max))
-
-
 def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
     """Return everything that the stack is billed for, as far as its file decides it. Raises EvidenceError."""
     return [
@@ -122,82 +112,6 @@ def keys(settings: Settings) -> int:
     """Count the customer managed keys: of models, of requests with workers, of logs and secrets of a new cluster."""
     own = _KEYS_OF_EVERY_STACK if settings.cluster.existing is None else 1 + (settings.logs is not None)
     return own + (settings.worker is not None)
-
-
-def system_nodes(settings: Settings) -> Nodes:
-    """Return the nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
-    group = settings.nodes.system
-    fewest = group.min if settings.node_autoscaler == "cluster-autoscaler" else group.desired
-    return Nodes(fewest, group.desired, group.max)
-
-
-def cpu_nodes(settings: Settings) -> Nodes:
-    """Return the nodes for workers: those of the fewest workers, one at least while there is work, and of fleets
-    without GPUs."""
-    group, worker = settings.nodes.cpu, settings.worker
-    if group is None:
-        return Nodes(0, 0, 0)
-    pods = {fleet.release: expected_pods(fleet.stack, shares(settings, fleet)) for fleet in settings.each_fleet}
-    workers = worker.fewest if worker is not None else 0
-    fewest, expected = (
-        nodes_for_workers(settings, workers, {release: count[index] for release, count in pods.items()}) for index in (0, 1)
-    )
-    return Nodes(min(fewest, group.max), min(max(expected, 1), group.max), group.max)
-
-
-def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
-    """Return the nodes of a GPU pool: as many as Triton's pods need where they run on it, and `desired` in the others."""
-    fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
-    wanted = max(fewest, pool.desired)
-    here = [fleet for fleet in settings.each_fleet if fleet.stack.triton.pool == pool.name]
-    if here and settings.node_autoscaler != "none":
-        filled = [
-            [nodes_for(fleet.stack, pool, pods) for pods in expected_pods(fleet.stack, shares(settings, fleet))]
-            for fleet in here
-        ]
-        at_least, expected = (sum(counts) for counts in zip(*filled, strict=True))
-        fewest, wanted = max(fewest, at_least), max(fewest, expected)
-    return Nodes(min(fewest, pool.max), min(wanted, pool.max), pool.max)
-
-
-def fleet_nodes(settings: Settings, fleet: Fleet[Settings]) -> Nodes:
-    """Return the nodes that the pods of a fleet fill: at least, as expected, and with as many pods as there may be.
-
-    Of nodes without GPUs, which fleets share with workers, as if it had them to itself.
-    """
-    stack, group = fleet.stack, fleet.stack.triton_nodes
-    least, expected = expected_pods(stack, shares(settings, fleet))
-    most = stack.autoscaling.max_replicas if stack.autoscaling is not None else least
-    filled = [nodes_for(stack, group, pods) for pods in (least, expected, max(most, expected))]
-    return Nodes(*(min(count, group.max) for count in filled))
-
-
-def shares(settings: Settings, fleet: Fleet[Settings]) -> dict[str, float]:
-    """Return, by model of a fleet, its part of the requests, of which other fleets may have theirs."""
-    totals = {
-        model: sum(other.weight(model) for other in settings.each_fleet if other.serves(model))
-        for model in fleet.stack.models.serving
-    }
-    return {model: fleet.weight(model) / total if total else 0 for model, total in totals.items()}
-
-
-def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int, int]:
-    """Return the pods of a fleet, those that hold nodes ready included: at least, and at the models' expected rates, of
-    which it has its `shares`.
-
-    The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
-    Without, it is the first, and one pod for a fleet that may have none: so many there are while there is work.
-    """
-    bounds = settings.autoscaling
-    warm = bounds.warm_pods if bounds is not None else 0
-    fewest = settings.fewest_pods
-    most = bounds.max_replicas if bounds is not None else fewest
-    rates = measured_rates(settings)
-    wanted = [
-        math.ceil(settings.models.serving[model].expected_rate * shares.get(model, 1) / rate)
-        for model, rate in rates.items()
-    ]
-    return fewest + warm, min(max([fewest, 1, *wanted]), most) + warm
 
 
 def part_of(pool: GpuPool) -> str:
@@ -271,17 +185,17 @@ def _control_plane(settings: Settings, prices: PriceTable, today: date) -> Itera
 
 def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
     system, disk = settings.nodes.system, prices.usd("ebs.gp3-gib-month")
-    nodes = system_nodes(settings).amounts
+    nodes = Amounts.of(system_nodes(settings))
     part = f"{SYSTEM_GROUP_NAME} nodes"
     yield Item(part, " or ".join(system.instance_types), _instances(nodes, system.instance_types, prices, {}))
     yield Item(part, "root volumes", nodes * (disk * system.disk_gib))
     cpu = settings.nodes.cpu
     if cpu is not None:
-        nodes, part = cpu_nodes(settings).amounts, f"{CPU_POOL_NAME} nodes"
+        nodes, part = Amounts.of(cpu_nodes(settings)), f"{CPU_POOL_NAME} nodes"
         yield Item(part, " or ".join(cpu.instance_types), _instances(nodes, cpu.instance_types, prices, {}))
         yield Item(part, "root volumes", nodes * (disk * cpu.disk_gib))
     for pool in settings.gpu.pools:
-        nodes = pool_nodes(settings, pool).amounts
+        nodes = Amounts.of(pool_nodes(settings, pool))
         share = _price_shares(settings, pool)
         what = f"{' or '.join(pool.instance_types)}, {pool.capacity}"
         yield Item(part_of(pool), what, _instances(nodes, pool.instance_types, prices, share))
@@ -290,7 +204,7 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
     """Return what the nodes cost that a fleet fills, their root volumes included."""
-    return _nodes_cost(settings, fleet.stack.triton_nodes, fleet_nodes(settings, fleet).amounts, prices)
+    return _nodes_cost(settings, fleet.stack.triton_nodes, Amounts.of(fleet_nodes(settings, fleet)), prices)
 
 
 def node_cost(settings: Settings, group: GpuPool | CpuPool, prices: PriceTable) -> Decimal:
@@ -398,9 +312,9 @@ def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    nodes = system_nodes(settings).amounts + cpu_nodes(settings).amounts
+    nodes = Amounts.of(system_nodes(settings)) + Amounts.of(cpu_nodes(settings))
     for pool in settings.gpu.pools:
-        nodes = nodes + pool_nodes(settings, pool).amounts
+        nodes = nodes + Amounts.of(pool_nodes(settings, pool))
     sources = []
     if settings.cluster.existing is None:
         sources.append(("control plane", always(CONTROL_PLANE_LOGS_GB), settings.cluster.log_retention_days))

@@ -14,7 +14,7 @@ from spec.failure import NOT_TRIED, Failure
 from stackctl.review import sections
 from stackctl.review.markdown import code, prose, shortened
 from stackctl.review.report import Report
-from stackctl.review.sections import Section
+from stackctl.review.section import Section
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 and does not say how it counts what is not ASCII."""

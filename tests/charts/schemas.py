@@ -14,7 +14,7 @@ from kubernetes_validate import utils
 from tests import crds
 
 KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
-"""Those that the platform installs (spec/versions.py)."""
+"""Those that the platform installs (spec/charts.py)."""
 CUSTOM_KINDS: Mapping[str, str] = {"monitoring.coreos.com": "kube-prometheus-stack"}
 """API group -> the chart that defines it, for kinds that charts make and Kubernetes does not know."""
 

@@ -11,8 +11,8 @@ import yaml
 
 from infra.platform import client_keys
 from spec import helm_values
+from spec.charts import EXTERNAL_SECRETS_OPERATOR as PIN
 from spec.names import EXTERNAL_SECRETS
-from spec.versions import EXTERNAL_SECRETS_OPERATOR as PIN
 from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only

@@ -11,11 +11,11 @@ import yaml
 
 from infra.platform.gateway import controller_values
 from spec import helm_values
+from spec.charts import ENVOY_GATEWAY, ENVOY_IMAGE, SHUTDOWN_MANAGER
 from spec.names import GATEWAY_NAMESPACE
+from spec.pod_sets import NOTHING
 from spec.settings.gateway import Gateway
-from spec.settings.scheduling.pod_sets import SHUTDOWN_MANAGER
-from spec.settings.scheduling.requests import NOTHING, requested
-from spec.versions import ENVOY_GATEWAY, ENVOY_IMAGE
+from spec.settings.scheduling.requests import requested
 from tests import pod_requests
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown

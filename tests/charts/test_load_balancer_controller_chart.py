@@ -13,8 +13,8 @@ import yaml
 
 from infra.aws.account import Account
 from infra.platform import load_balancer_controller as controller
+from spec.charts import AWS_LOAD_BALANCER_CONTROLLER
 from spec.names import LOAD_BALANCER_CONTROLLER
-from spec.versions import AWS_LOAD_BALANCER_CONTROLLER
 from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only

@@ -3,7 +3,7 @@
 from typing import Any
 
 from infra.platform import keda, prometheus_adapter
-from spec import versions
+from spec.charts import KARPENTER, KARPENTER_CRDS
 from spec.scaling.signal import RECORDINGS, signals
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import HPA
@@ -12,7 +12,7 @@ ARN = "arn:aws:iam::123456789012:role/keda"
 
 
 def test_karpenter_and_its_kinds_are_of_one_version() -> None:
-    assert versions.KARPENTER.version == versions.KARPENTER_CRDS.version
+    assert KARPENTER.version == KARPENTER_CRDS.version
 
 
 def test_kedas_operator_has_a_token_for_a_role() -> None:

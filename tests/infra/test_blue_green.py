@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.serving import routes
+from infra.serving import routed_model, routes
 from infra.serving.triton import FleetArgs, reader_accounts, values
 from infra.serving.triton_values import Drain
 from infra.serving.worker import asked_of
@@ -23,7 +23,7 @@ def shares(changes: dict[str, Any]) -> dict[str, dict[str, int | None]]:
     """By model, the Services that are asked over gRPC, each with its weight."""
     made = settings(changes)
     assert made.gateway is not None
-    routed = routes.routed(made.models, made.gateway, made.each_fleet)
+    routed = routed_model.routed(made.models, made.gateway, made.each_fleet)
     rules = {model.name: routes.grpc_route_spec(model)["rules"][0] for model in routed}
     return {name: {one["name"]: one.get("weight") for one in rule["backendRefs"]} for name, rule in rules.items()}
 
@@ -49,7 +49,7 @@ def test_a_candidate_that_nobody_asks_gets_copies_by_every_rule_of_the_models_of
     made = settings({**WITH_CANDIDATE, **copied})
     assert made.gateway is not None
     found: dict[str, list[Any]] = {}
-    for model in routes.routed(made.models, made.gateway, made.each_fleet):
+    for model in routed_model.routed(made.models, made.gateway, made.each_fleet):
         for manifest in routes.manifests([model], Drain(30, 60)):
             assert crds.problems("gateway-helm", manifest) == []
             for rule in manifest["spec"].get("rules", []):

@@ -17,7 +17,7 @@ from examples.retries import RetryPolicy
 from examples.sequence_client import SequenceClient
 from examples.stream_client import Prompt, generate
 from infra.platform.gateway import MODEL_HEADER
-from infra.serving.routes import SEQUENCE_HEADER
+from infra.serving.traffic_policy import SEQUENCE_HEADER
 
 ONE = {"IN": np.ones((1, 1), np.float32)}
 

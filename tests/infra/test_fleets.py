@@ -6,7 +6,7 @@ import pytest
 
 from infra.platform.dashboards import dashboards
 from infra.platform.prometheus_stack import prometheus_url
-from infra.serving import routes
+from infra.serving import routed_model, routes
 from infra.serving.triton import FleetArgs, values
 from infra.serving.worker import asked_of
 from infra.serving.worker import values as worker_values
@@ -99,7 +99,7 @@ def test_karpenter_does_not_move_the_only_pod_of_a_fleet_to_save_a_node(name: st
 def backends(changes: dict[str, Any], model: str) -> list[dict[str, Any]]:
     made = read({"gateway": GATEWAY, **changes})
     assert made.gateway is not None
-    found = routes.routed(made.models, made.gateway, made.each_fleet)
+    found = routed_model.routed(made.models, made.gateway, made.each_fleet)
     (routed,) = [one for one in found if one.name == model]
     given: list[dict[str, Any]] = routes.http_route_spec(routed)["rules"][0]["backendRefs"]
     return given
@@ -119,7 +119,7 @@ def test_a_request_for_a_model_starts_the_first_pod_of_a_fleet_that_serves_it() 
     bounds = {"fleets[1].autoscaling": {"minReplicas": 0, "maxReplicas": 4}}
     made = read({"gateway": GATEWAY, **bounds})
     assert made.gateway is not None
-    woken = {one.name: one.woken for one in routes.routed(made.models, made.gateway, made.each_fleet)}
+    woken = {one.name: one.woken for one in routed_model.routed(made.models, made.gateway, made.each_fleet)}
     assert woken == {"embed": True, "pipeline": True, "rank": False, "tokenize": True}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from infra.platform import gateway as envoy
-from infra.serving import model_access, routes
-from infra.serving.routes import RoutedModel
+from infra.serving import model_access, routed_model, routes
+from infra.serving.routed_model import RoutedModel
 from infra.serving.triton_values import Drain
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
@@ -48,7 +48,7 @@ def _tuples(value: Any) -> Any:
 
 def models(peak_rate: float = 100.0, **keys: Any) -> dict[str, RoutedModel]:
     serving = {"device": "cpu", "sloP95Ms": 50, "expectedRate": peak_rate, "peakRate": peak_rate}
-    found = routes.routed(released({"classify": serving, "detect": serving}), gateway(**keys))
+    found = routed_model.routed(released({"classify": serving, "detect": serving}), gateway(**keys))
     return {model.name: model for model in found}
 
 
@@ -86,7 +86,7 @@ def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any], pea
 
 def test_without_clients_a_model_has_no_policy_of_access() -> None:
     plain = Gateway.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512})
-    model = routes.routed(released({}), plain)[0]
+    model = routed_model.routed(released({}), plain)[0]
     assert [*made(model)] == ["HTTPRoute", "GRPCRoute", "BackendTrafficPolicy"]
 
 
@@ -143,7 +143,7 @@ def over_grpc(changes: dict[str, Any]) -> dict[str, set[str]]:
     assert stack.gateway is not None
     return {
         model.name: set(allowed(model, "SecurityPolicy.grpc"))
-        for model in routes.routed(stack.models, stack.gateway, stack.each_fleet)
+        for model in routed_model.routed(stack.models, stack.gateway, stack.each_fleet)
     }
 
 

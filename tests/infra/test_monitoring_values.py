@@ -13,9 +13,9 @@ import pytest
 from infra.platform import gpu_metrics, prometheus_stack
 from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
 from spec import gpu_pool
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.settings import Sharing, load_stack_file
 from spec.settings.monitoring import Monitoring
-from spec.versions import KUBE_PROMETHEUS_STACK
 from tests.paths import ROOT
 from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION

@@ -12,9 +12,9 @@ import pytest
 from moto import mock_aws
 
 from infra.platform.opencost import OpenCost, values
+from spec.charts import OPENCOST
 from spec.names import PROMETHEUS_URL
 from spec.settings import SettingsError
-from spec.versions import OPENCOST
 from tests.infra.access import access
 from tests.infra.access import stack as stack_of
 from tests.paths import ROOT

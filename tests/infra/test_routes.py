@@ -13,8 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.serving import routes
-from infra.serving.routes import RoutedModel, object_name
+from infra.serving import routed_model, routes, traffic_policy
+from infra.serving.routed_model import RoutedModel
+from infra.serving.routes import object_name
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
 from spec.settings.gateway import Canary, Gateway
@@ -86,7 +87,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
         {"oldReleaseDays": 1, "release": release, "serving": {"tell": {**wants, "decoupled": True}, "classify": wants}},
         strict=False,
     )
-    assert {model.name: model.streams for model in routes.routed(models, GATEWAY)} == {
+    assert {model.name: model.streams for model in routed_model.routed(models, GATEWAY)} == {
         "outer": True,
         "inner": True,
         "tell": True,
@@ -94,7 +95,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
         "classify": False,
         "plain": False,
     }
-    assert routes.routed(Models.model_validate({"oldReleaseDays": 1}), GATEWAY) == ()
+    assert routed_model.routed(Models.model_validate({"oldReleaseDays": 1}), GATEWAY) == ()
 
 
 @pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}-{model.woken}")
@@ -236,7 +237,7 @@ def test_a_request_may_take_its_time_in_the_queue_and_its_slo() -> None:
 
 @pytest.mark.parametrize(("pre_stop", "idle"), [(30, "15s"), (10, "5s"), (2, "1s"), (1, "1s")])
 def test_idle_connections_are_gone_before_a_server_is_told_to_stop(pre_stop: int, idle: str) -> None:
-    spec = routes.policy_spec(PLAIN, "classify", Drain(pre_stop, LONGEST))
+    spec = traffic_policy.policy_spec(PLAIN, "classify", Drain(pre_stop, LONGEST))
     assert spec["timeout"]["http"]["connectionIdleTimeout"] == idle
 
 

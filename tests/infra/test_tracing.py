@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from infra.platform import tracing
+from spec.charts import OPENTELEMETRY_COLLECTOR
 from spec.names import OTLP_HTTP_URL, TRACE_COLLECTOR_SERVICE
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
-from spec.versions import OPENTELEMETRY_COLLECTOR
 from tests import crds
 from tests.charts import rendering
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spec import versions
+from spec.charts import CHARTS
 from tests.paths import ROOT
 
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
@@ -54,7 +55,7 @@ def _pins(text: str) -> list[Pin]:
     return found
 
 
-PINS = _pins((ROOT / "spec" / "versions.py").read_text(encoding="utf-8"))
+PINS = [pin for name in ("charts", "versions") for pin in _pins((ROOT / "spec" / f"{name}.py").read_text(encoding="utf-8"))]
 
 
 def test_every_comment_is_followed_by_one_manager() -> None:
@@ -83,10 +84,8 @@ def test_add_ons_are_asked_for_by_name_and_kubernetes_version() -> None:
 
 
 def test_charts_are_asked_for_where_they_are_installed_from() -> None:
-    charts = [value for value in vars(versions).values() if isinstance(value, versions.ChartPin)]
-    assert charts
     found = {(pin.datasource, pin.package, pin.registry, pin.value) for pin in PINS}
-    for chart in charts:
+    for chart in CHARTS.values():
         if chart.repository.startswith("oci://"):
             expected = ("docker", f"{chart.repository}/{chart.name}".removeprefix("oci://"), "", chart.version)
         else:

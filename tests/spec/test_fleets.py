@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from spec.capacity import nodes_for_workers
+from spec.pod_sets import Request
 from spec.scaling.signal import signals
 from spec.settings import Settings, chart_values
 from spec.settings.chart_values import pod_values
 from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from spec.settings.scheduling.pods import fleets_without_gpus
-from spec.settings.scheduling.requests import Request
 from tests.paths import ROOT
 from tests.spec.stack_config import DIGEST, ECR, REMOVED, complaints, settings
 from tests.spec.test_stack_mistakes_access import gateway

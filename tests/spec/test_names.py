@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from spec import names
-from spec.versions import KUBE_PROMETHEUS_STACK
+from spec.charts import KUBE_PROMETHEUS_STACK
 from tests.charts import rendering
 from tests.paths import ROOT
 from worker import store

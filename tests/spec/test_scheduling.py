@@ -13,12 +13,14 @@ import yaml
 from spec import helm_values
 from spec.capacity import nodes_for_workers
 from spec.catalog import INSTANCE_TYPES
+from spec.charts import CHARTS
+from spec.pod_sets import REPLICAS_OF_MONITORING, Request
 from spec.problem import SettingsError
 from spec.settings import Settings, load, load_stack_file
-from spec.settings.scheduling import packing, pod_sets, pods
+from spec.settings.scheduling import add_ons, packing, pods
 from spec.settings.scheduling.packing import Room, after_losing_a_zone, room_of, surge, without_room
 from spec.settings.scheduling.pods import Pods
-from spec.settings.scheduling.requests import Request, requested
+from spec.settings.scheduling.requests import requested
 from tests.paths import ROOT
 from tests.spec.stack_config import TODAY, complaints, settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
@@ -128,14 +130,14 @@ def test_no_server_and_no_placeholder_takes_the_place_of_what_routes_scales_or_o
     assert helm_values.value_at(helm_values.base_values(chart, ROOT), path) == f"system-{level}-critical"
 
 
-@pytest.mark.parametrize("chart", sorted(pod_sets.CHARTS))
+@pytest.mark.parametrize("chart", sorted(CHARTS))
 def test_every_path_in_the_values_of_a_chart_is_there(chart: str) -> None:
     """A misspelt path would count nothing."""
-    values = helm_values.base_values(chart, ROOT) if pod_sets.CHARTS[chart] else {}
-    for one in pod_sets.CHARTS[chart]:
+    values = helm_values.base_values(chart, ROOT) if CHARTS[chart].pods else {}
+    for one in CHARTS[chart].pods:
         asked = requested(helm_values.value_at(values, str(one.request)))
         assert asked.millis > 0 < asked.mib, one
-        if isinstance(one.count, str) and one.count != pod_sets.REPLICAS_OF_MONITORING:
+        if isinstance(one.count, str) and one.count != REPLICAS_OF_MONITORING:
             assert helm_values.value_at(values, one.count) > 0, one
 
 
@@ -244,8 +246,8 @@ def test_a_larger_prometheus_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_more_daemon_set_is_found_on_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = replace(pod_sets.ADDONS["kube-proxy"][0], name="agent", request=Request(700, 256))
-    monkeypatch.setattr(pods, "ADDONS", {**pod_sets.ADDONS, "kube-proxy": (*pod_sets.ADDONS["kube-proxy"], agent)})
+    agent = replace(add_ons.ADDONS["kube-proxy"][0], name="agent", request=Request(700, 256))
+    monkeypatch.setattr(pods, "ADDONS", {**add_ons.ADDONS, "kube-proxy": (*add_ons.ADDONS["kube-proxy"], agent)})
     assert sorted(sentence.partition(":")[0] for sentence in told("prod", {})) == [
         "nodes.cpu.max",
         "nodes.system.desired",

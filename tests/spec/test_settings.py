@@ -300,11 +300,11 @@ def test_without_nat_each_section_that_needs_the_internet_is_named_once() -> Non
     needs = {path: text.partition(";")[0] for path, text in warned.items() if text.startswith("without NAT no pod reaches ")}
     assert needs == {
         "monitoring": "without NAT no pod reaches the images of kube-prometheus-stack and dcgm-exporter, SNS (sns)",
-        "logs": "without NAT no pod reaches the image of Fluent Bit",
-        "gateway": "without NAT no pod reaches the images of Envoy Gateway and the AWS Load Balancer Controller",
-        "tracing": "without NAT no pod reaches the image of the OpenTelemetry collector, X-Ray (xray)",
-        "triton.autoscaler": "without NAT no pod reaches the images of KEDA",
-        "nodes.autoscaler": "without NAT no pod reaches the image of karpenter",
+        "logs": "without NAT no pod reaches the images of fluent-bit",
+        "gateway": "without NAT no pod reaches the images of aws-load-balancer-controller and gateway-helm",
+        "tracing": "without NAT no pod reaches the images of opentelemetry-collector, X-Ray (xray)",
+        "triton.autoscaler": "without NAT no pod reaches the images of keda",
+        "nodes.autoscaler": "without NAT no pod reaches the images of karpenter and karpenter-crd",
     }
 
 

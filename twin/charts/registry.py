@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spec import versions
-from spec.versions import ChartPin
+from spec import charts
 from twin.charts import envoy_gateway, karpenter, keda, kube_prometheus_stack, prometheus_adapter
 from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
@@ -23,37 +22,37 @@ _RECORDS = (
     keda.CHART,
     prometheus_adapter.CHART,
     Chart(
-        versions.AWS_LOAD_BALANCER_CONTROLLER,
+        charts.AWS_LOAD_BALANCER_CONTROLLER,
         "no load balancer is made for a Service",
         # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
     envoy_gateway.CHART,
     Chart(
-        versions.EXTERNAL_SECRETS_OPERATOR,
+        charts.EXTERNAL_SECRETS_OPERATOR,
         "its kinds are installed from its Go module, and no key of a client reaches the gateway",
         # Of version 2 there is no module: a second major version would have to be called so.
         GoModule("github.com/external-secrets/external-secrets", "v1.3.2"),
         definitions="config/crds/bases/external-secrets.io_*.yaml",
     ),
-    Chart(versions.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
-    Chart(versions.FLUENT_BIT, "logs of containers are sent nowhere"),
-    Chart(versions.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
+    Chart(charts.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
+    Chart(charts.FLUENT_BIT, "logs of containers are sent nowhere"),
+    Chart(charts.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),
     karpenter.CHART,
     Chart(
-        versions.KARPENTER_CRDS,
+        charts.KARPENTER_CRDS,
         "the kinds NodePool and EC2NodeClass are installed from its Go module",
         karpenter.MODULE,
         definitions="pkg/apis/crds/*.yaml",
     ),
-    Chart(versions.DCGM_EXPORTER, "nodes of the twin have no GPUs to measure"),
+    Chart(charts.DCGM_EXPORTER, "nodes of the twin have no GPUs to measure"),
     Chart(
-        versions.NVIDIA_DEVICE_PLUGIN,
+        charts.NVIDIA_DEVICE_PLUGIN,
         "the node simulator advertises nvidia.com/gpu where the plugin's DaemonSet would run, by its sharing configuration",
     ),
 )
 CHARTS: Mapping[str, Chart] = {
-    **{pin.name: Chart(pin) for pin in vars(versions).values() if isinstance(pin, ChartPin)},
+    **{name: Chart(pin) for name, pin in charts.CHARTS.items()},
     **{chart.name: chart for chart in _RECORDS},
 }
 """By the chart's name: each one that is pinned."""

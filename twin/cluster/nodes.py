@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from spec.versions import NVIDIA_DEVICE_PLUGIN
+from spec.charts import NVIDIA_DEVICE_PLUGIN
 from twin.cluster import device_plugin, helm_releases, node_objects, quantity, release_marks
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import ApiError

@@ -1,26 +1,30 @@
 """One inference, as a client in the cluster would make it: gRPC to a ready address behind the Triton service."""
 
+from __future__ import annotations
+
 import json
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import grpc
-import numpy as np
 import tenacity
-import tritonclient.grpc as triton
-from PIL import Image, ImageDraw, ImageFont
-from tritonclient.utils import InferenceServerException
 
 from spec.failure import Failure
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
 from twin.services.release_sources import PICTURE_MODEL
 
+# A client of gRPC, arrays and pictures are loaded where they are needed: `twin status` reads this module, too.
+if TYPE_CHECKING:
+    import numpy as np
+    import tritonclient.grpc as triton
+
 MODEL = "pipeline"
 FEATURES = [[5.25, 3.5, 1.75, 0.25]]
 """One request of the sample ensemble: a batch of one, four features."""
 PICTURE_TEXT = "Triton on EKS"
 _LETTER_HEIGHT = 36
+_PICTURE_SECONDS = 60.0
 _MARGIN = 92
 """Letters are a sixth of the height, about as in a photograph: those that fill the picture are read worse."""
 
@@ -58,6 +62,10 @@ def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
     A refusal for want of capacity is asked again until the deadline: on a busy machine a request can wait in the queue for
     longer than the SLO allows (docs/facts/triton-server.md#queues), which says nothing about the model.
     """
+    import numpy as np
+    import tritonclient.grpc as triton
+    from tritonclient.utils import InferenceServerException
+
     address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
     features = np.array(FEATURES, dtype=np.float32)
     request = triton.InferInput("FEATURES", list(features.shape), "FP32")
@@ -87,11 +95,17 @@ def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
 
 
 def _is_refusal(error: BaseException) -> bool:
+    import grpc
+    from tritonclient.utils import InferenceServerException
+
     return isinstance(error, InferenceServerException) and error.status() == str(grpc.StatusCode.UNAVAILABLE)
 
 
 def picture_of(text: str) -> np.ndarray:
     """Return a picture of one line of text, black on white: rows, columns, and red, green and blue."""
+    import numpy as np
+    from PIL import Image, ImageDraw, ImageFont
+
     font = ImageFont.load_default(_LETTER_HEIGHT)
     size = round(font.getlength(text)) + 2 * _MARGIN, _LETTER_HEIGHT + 2 * _MARGIN
     image = Image.new("RGB", size, "white")
@@ -99,14 +113,17 @@ def picture_of(text: str) -> np.ndarray:
     return np.array(image)
 
 
-def read_picture(pod_ip: str, picture: np.ndarray, deadline_seconds: float = 60.0) -> list[str]:
+def read_picture(pod_ip: str, picture: np.ndarray) -> list[str]:
     """Return the lines of text that the models of examples/packaged read in a picture. Raises InferenceFailed."""
+    import tritonclient.grpc as triton
+    from tritonclient.utils import InferenceServerException
+
     address = f"{pod_addresses.loopback(pod_ip)}:{TRITON_GRPC_PORT}"
     request = triton.InferInput("PICTURE", list(picture.shape), "UINT8")
     request.set_data_from_numpy(picture)
     try:
         with triton.InferenceServerClient(address) as client:
-            result = client.infer(PICTURE_MODEL, [request], client_timeout=deadline_seconds)
+            result = client.infer(PICTURE_MODEL, [request], client_timeout=_PICTURE_SECONDS)
     except InferenceServerException as error:
         raise InferenceFailed(f"{PICTURE_MODEL} at {address} did not answer: {error.message()}") from None
     return [text.decode(errors="replace") for text in result.as_numpy("TEXT")]

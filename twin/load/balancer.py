@@ -14,6 +14,7 @@ from modelctl.loadgen import RequestFailed
 from modelctl.loadgen.grpc_sender import failure_code
 
 NOBODY = "UNAVAILABLE: no pod is ready"
+_DEADLINE_SECONDS = 30.0
 
 
 @dataclass
@@ -29,10 +30,9 @@ class Balancer:
     No request is tried again: one that a pod loses while it ends is seen as failed.
     """
 
-    def __init__(self, model: str, inputs: Sequence[InferInput], *, deadline_seconds: float = 30.0) -> None:
+    def __init__(self, model: str, inputs: Sequence[InferInput]) -> None:
         self._model = model
         self._inputs = list(inputs)
-        self._deadline = deadline_seconds
         self._pods: dict[str, _Pod] = {}
         self._turn = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -56,7 +56,7 @@ class Balancer:
         pod = self._pods[address]
         pod.in_flight += 1
         try:
-            await pod.client.infer(self._model, self._inputs, client_timeout=self._deadline)
+            await pod.client.infer(self._model, self._inputs, client_timeout=_DEADLINE_SECONDS)
         except InferenceServerException as error:
             raise RequestFailed(f"{failure_code(error)}: {error.message()}") from None
         finally:

@@ -187,7 +187,7 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
             Failure(
                 "chart",
                 f"{chart_name(chart)} is not among the charts that are pinned ({', '.join(sorted(CHARTS))}): "
-                "add it to spec/versions.py, and what stands for it to twin/charts/registry.py",
+                "add it to spec/charts.py, and what stands for it to twin/charts/registry.py",
             )
         )
     if version != UNKNOWN and not (isinstance(version, str) and EXACT_VERSION.match(version)):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spec.versions import ChartPin
+from spec.charts import ChartPin
 from twin.host.home import TwinHome
 from twin.pods.program import PodProgram
 

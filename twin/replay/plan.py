@@ -13,9 +13,10 @@ from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.scaling.signal import ANSWERED, BUSY, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings
 from spec.settings.fleets import Fleet
+from stackctl.cost.node_counts import shares
 from stackctl.cost.prices import EC2, PriceTable
 from stackctl.cost.throughput import Measured
-from stackctl.cost.usage import SPOT_SHARE, shares
+from stackctl.cost.usage import SPOT_SHARE
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Controller, Fixed, Hpa, Keda
 from twin.replay.prometheus import Target

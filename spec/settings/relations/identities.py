@@ -8,7 +8,7 @@ from typing import Any
 from spec.catalog import REGIONS, partition_of
 from spec.names import dns_suffix
 from spec.problem import Problem
-from spec.settings.fields import in_no_network
+from spec.settings.addresses import in_no_network
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.settings.section import Section

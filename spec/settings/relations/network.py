@@ -1,7 +1,7 @@
 """The VPC and what is in it: zones of the region, ways out for images and services, subnets with room for the nodes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spec.catalog import InstanceType, max_pods, partition_of
 from spec.endpoints import INTERFACE_SERVICES
@@ -70,35 +70,27 @@ def _sections_need_the_internet(subject: Subject) -> Iterator[Problem]:
     document = subject.document
     if document.network.nat != "none":
         return
-    for path, needs in _beyond_the_vpc(document):
-        yield Problem(path, f"without NAT no pod reaches {', '.join(needs)}; {_WITHOUT_NAT}")
+    services = _services_without_endpoint(document)
+    for key, charts in document.charts_by_key.items():
+        # That no GPU node is of use then is told of network.nat.
+        if charts and key != "gpu":
+            needs = [f"the images of {' and '.join(chart.name for chart in charts)}", *services.get(key, ())]
+            yield Problem(key, f"without NAT no pod reaches {', '.join(needs)}; {_WITHOUT_NAT}")
 
 
-def _beyond_the_vpc(document: Document) -> Iterator[tuple[str, list[str]]]:
-    """The key of each section that is given, and what its pods ask for in the internet (registries and AWS's services)."""
-    if document.monitoring is not None:
-        needs = ["the images of kube-prometheus-stack and dcgm-exporter"]
-        needs += ["Amazon Managed Service for Prometheus (aps-workspaces)"] if document.monitoring.amp is not None else []
-        needs += ["SNS (sns)"] if document.monitoring.alert_topic_arn is not None else []
-        needs += ["the image of OpenCost"] if document.monitoring.open_cost else []
-        yield "monitoring", needs
-    if document.logs is not None:
-        service = [] if "logs" in INTERFACE_SERVICES[document.network.endpoints] else ["CloudWatch Logs (logs)"]
-        yield "logs", ["the image of Fluent Bit", *service]
-    if document.gateway is not None:
-        yield "gateway", ["the images of Envoy Gateway and the AWS Load Balancer Controller"]
-    if document.tracing is not None:
-        exports = ["X-Ray (xray)"] if document.tracing.exporter == "xray" else []
-        yield "tracing", ["the image of the OpenTelemetry collector", *exports]
-    if document.pod_autoscaler != "none":
-        yield (
-            "triton.autoscaler",
-            [f"the images of {'KEDA' if document.pod_autoscaler == 'keda' else 'prometheus-adapter'}"],
-        )
-    elif document.worker is not None and document.worker.autoscaler == "keda":
-        yield "worker.scaler", ["the images of KEDA"]
-    if document.node_autoscaler != "none":
-        yield "nodes.autoscaler", [f"the image of {document.node_autoscaler}"]
+def _services_without_endpoint(document: Document) -> Mapping[str, list[str]]:
+    """Return the services of AWS that the pods of each section ask, and that no endpoint of ours leads to."""
+    monitoring, tracing = document.monitoring, document.tracing
+    found: dict[str, list[str]] = {"monitoring": [], "logs": [], "tracing": []}
+    if monitoring is not None and monitoring.amp is not None:
+        found["monitoring"].append("Amazon Managed Service for Prometheus (aps-workspaces)")
+    if monitoring is not None and monitoring.alert_topic_arn is not None:
+        found["monitoring"].append("SNS (sns)")
+    if "logs" not in INTERFACE_SERVICES[document.network.endpoints]:
+        found["logs"].append("CloudWatch Logs (logs)")
+    if tracing is not None and tracing.exporter == "xray":
+        found["tracing"].append("X-Ray (xray)")
+    return found
 
 
 @rule

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spec.catalog import InstanceType
+from spec.pod_sets import NOTHING, Request
 from spec.settings.scheduling.pods import Pods
-from spec.settings.scheduling.requests import NOTHING, Request
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from spec import helm_values, names
+from spec.charts import NVIDIA_DEVICE_PLUGIN, PODS_OF_MPS, SHUTDOWN_MANAGER
+from spec.pod_sets import NOTHING, REPLICAS_OF_MONITORING, PodSet, Request, Where
 from spec.settings.chart_values import values_of
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
 from spec.settings.nodes import CPU_POOL_NAME
-from spec.settings.scheduling.pod_sets import (
-    ADDONS,
-    CHARTS,
-    OF_MPS,
-    PARITY_EXPORTER,
-    REPLICAS_OF_MONITORING,
-    SHUTDOWN_MANAGER,
-    PodSet,
-    Where,
-    addons,
-    charts,
-)
-from spec.settings.scheduling.requests import NOTHING, Request, requested
+from spec.settings.scheduling.add_ons import ADDONS, addons
+from spec.settings.scheduling.requests import requested
 
+PARITY_EXPORTER = Request(50, 256)
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -100,10 +92,10 @@ def _others(document: Document) -> Iterator[tuple[Where, Pods]]:
             if pods.where != "system nodes" or not others_cluster:
                 yield pods.where, _pods(pods, {}, document)
     mps = any(pool.sharing.strategy == "mps" for pool in document.gpu.pools)
-    for chart in charts(document):
-        values = _values(chart)
-        extra = OF_MPS if chart == "nvidia-device-plugin" and mps else ()
-        for pods in (*CHARTS[chart], *extra):
+    for chart in document.installed_charts:
+        values = _values(chart.name)
+        extra = PODS_OF_MPS if chart is NVIDIA_DEVICE_PLUGIN and mps else ()
+        for pods in (*chart.pods, *extra):
             yield pods.where, _pods(pods, values, document)
 
 

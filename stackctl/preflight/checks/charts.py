@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 import httpx
 
 from console.proxied import ProxyUnusable, client
-from spec import versions
-from spec.settings.scheduling.pod_sets import charts
 from stackctl.account.read_only import one_line
 from stackctl.preflight.checks.check import Finding, Subject, ok, warn
 
@@ -20,7 +18,6 @@ REMEDY = (
 )
 _SECONDS = 10
 _LOGIN_WANTED = 401
-_REPOSITORIES = {pin.name: pin.repository for pin in vars(versions).values() if isinstance(pin, versions.ChartPin)}
 _SERVED_BY = {"docker.io": "registry-1.docker.io"}
 
 
@@ -28,8 +25,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Ask each repository for its index, and each registry whether it is one: nobody logs in, and no chart is loaded."""
     registry = subject.settings.charts.registry if subject.settings.charts is not None else None
     names: dict[str, list[str]] = {}
-    for name in charts(subject.settings):
-        names.setdefault(address(registry or _REPOSITORIES[name]), []).append(name)
+    for chart in subject.settings.installed_charts:
+        names.setdefault(address(registry or chart.repository), []).append(chart.name)
     with ThreadPoolExecutor(max_workers=len(names) or 1) as threads:
         reasons = dict(zip(names, threads.map(silence, names), strict=True))
     answering = [url for url, why in reasons.items() if why is None]

@@ -11,16 +11,22 @@ from modelctl.release.publish import release
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 
-CONFIG = """\
+
+def config(queue: int, seconds: int) -> str:
+    """Return the config of a model whose requests wait for so long at most, so many at a time."""
+    return f"""\
 backend: "python"
 max_batch_size: 8
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { default_queue_policy {
-  timeout_action: REJECT max_queue_size: 64 default_timeout_microseconds: 1000000
-} }
+input [ {{ name: "IN" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+dynamic_batching {{ default_queue_policy {{
+  timeout_action: REJECT max_queue_size: {queue} default_timeout_microseconds: {seconds * 10**6}
+}} }}
 """
+
+
+CONFIG = config(64, 1)
 ENSEMBLE = """\
 platform: "ensemble"
 max_batch_size: 8

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from infra.platform import monitors
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER
 from spec.prometheus.rule import JOB
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings
-from spec.versions import KUBE_PROMETHEUS_STACK
 from tests import crds
 from tests.charts import rendering
 from tests.paths import ROOT

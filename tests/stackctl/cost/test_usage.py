@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,11 @@ from spec.capacity import pods_per_node
 from spec.catalog import INSTANCE_TYPES
 from spec.settings import Settings, load, read_config
 from spec.subnets import nat_zones, zone_names
-from stackctl.cost import throughput, usage
+from stackctl.cost import node_counts, usage
 from stackctl.cost.estimate import estimate
+from stackctl.cost.node_counts import Nodes
 from stackctl.cost.prices import KEYS, Price, PriceTable
-from stackctl.cost.usage import Amounts, Nodes
+from stackctl.cost.usage import Amounts
 from tests.paths import ROOT
 from tests.spec import stack_config
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
@@ -86,8 +86,8 @@ def test_nodes_for_workers_are_there_while_there_is_work() -> None:
     def four(sections: dict[str, Any]) -> None:
         sections["worker"]["minReplicas"] = 4
 
-    assert usage.cpu_nodes(stack("prod", four)) == Nodes(2, 2, 4)
-    assert usage.cpu_nodes(stack("local")) == Nodes(0, 0, 0)
+    assert node_counts.cpu_nodes(stack("prod", four)) == Nodes(2, 2, 4)
+    assert node_counts.cpu_nodes(stack("local")) == Nodes(0, 0, 0)
 
 
 def test_spot_is_assumed_cheaper_and_the_dearest_type_is_the_most() -> None:
@@ -115,22 +115,22 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
     """prod: Karpenter, at least 3 pods and one that holds a node ready; g5.xlarge has one GPU."""
     settings = stack("prod")
     g5, p4d = settings.gpu.pools
-    assert usage.expected_pods(settings, {}) == (4, 4)
-    assert usage.pool_nodes(settings, g5) == Nodes(4, 4, 9)
-    assert usage.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
+    assert node_counts.expected_pods(settings, {}) == (4, 4)
+    assert node_counts.pool_nodes(settings, g5) == Nodes(4, 4, 9)
+    assert node_counts.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
 
 
 def test_each_fleet_has_the_nodes_that_its_pods_fill_and_their_cost() -> None:
     """Two pods on CPUs, one on a node; two to four on g5, one on a GPU; two with half of the GPUs of a p4d each."""
     settings = three_fleets(FLEETS)
     cpu, g5, p4d = settings.each_fleet
-    assert [usage.fleet_nodes(settings, fleet) for fleet in (cpu, g5, p4d)] == [
+    assert [node_counts.fleet_nodes(settings, fleet) for fleet in (cpu, g5, p4d)] == [
         Nodes(2, 2, 2),
         Nodes(2, 2, 4),
         Nodes(1, 1, 1),
     ]
-    assert [usage.pool_nodes(settings, pool) for pool in settings.gpu.pools] == [Nodes(2, 2, 4), Nodes(1, 1, 2)]
-    assert usage.cpu_nodes(settings) == Nodes(2, 2, 4)
+    assert [node_counts.pool_nodes(settings, pool) for pool in settings.gpu.pools] == [Nodes(2, 2, 4), Nodes(1, 1, 2)]
+    assert node_counts.cpu_nodes(settings) == Nodes(2, 2, 4)
     table = prices(ec2_m7i_xlarge="0.2", ec2_g5_xlarge="1", ec2_p4d_24xlarge="22", ebs_gp3_gib_month="0.1")
     found = estimate(settings, table, TODAY).fleets
     assert found["g5"] == Amounts(2 * HOURS + 40, 2 * HOURS + 40, 4 * HOURS + 80)
@@ -151,11 +151,11 @@ def test_shared_gpus_take_several_pods() -> None:
         sections["gpu"]["pools"][0]["instanceTypes"] = ["g5.2xlarge"]
         sections["triton"] |= {"cpu": "500m", "memoryGiB": 6}
 
-    settings = stack("staging", _without_digest(share))
+    settings = stack("staging", without_digest(share))
     assert pods_per_node(settings, settings.gpu.pools[0]) == 1  # its memory holds one pod of 12 GiB, whoever shares the GPU
-    settings = stack("staging", _without_digest(small))
+    settings = stack("staging", without_digest(small))
     assert pods_per_node(settings, settings.gpu.pools[0]) == 4
-    assert usage.pool_nodes(settings, settings.gpu.pools[0]).min == 1
+    assert node_counts.pool_nodes(settings, settings.gpu.pools[0]).min == 1
 
 
 def test_network_is_counted_by_zone() -> None:
@@ -340,7 +340,7 @@ def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
         sections["models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 250}}
 
     table = prices(fsx_lustre_250_gib_month="0.21")
-    more = part(stack("prod", _without_digest(fsx)), table, "storage").min - part(stack("prod"), table, "storage").min
+    more = part(stack("prod", without_digest(fsx)), table, "storage").min - part(stack("prod"), table, "storage").min
     assert more + Decimal(20771981) / 10**9 == 1200 * Decimal("0.21")
 
 
@@ -350,89 +350,7 @@ def test_a_million_inferences_at_the_expected_rates() -> None:
     assert found.per_million == found.total.expected / (224 * 730 * 3600) * 10**6
 
 
-def tuned(sections: dict[str, Any]) -> None:
-    sections["models"]["serving"]["filetype"]["tuned"] = "benchmarks/results/filetype-x.json"
-
-
-def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
-    """The evidence that `tuned` names."""
-    machine = {"cpu": "A CPU", "cpus": 2, "server_on_loopback": True}
-    evidence = {"model": "filetype", "winner": {"rate": 7.5}, "machine": machine, **changed}
-    (folder / "filetype-x.json").write_text(json.dumps(evidence), encoding="utf-8")
-    monkeypatch.setattr(throughput, "RESULTS", folder)
-
-
-def of_throughput(settings: Settings) -> list[str]:
-    return [note for note in usage.notes(settings) if "measured" in note]
-
-
-@pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
-def test_a_stack_without_measured_throughput_says_so_and_how_to_get_it(name: str) -> None:
-    """No stack file names evidence: what was measured here are other models, on a machine without GPUs."""
-    settings = stack(name)
-    assert estimate(settings, prices(), TODAY).per_million_measured == {}
-    [note] = of_throughput(settings)
-    assert note.startswith(
-        f"no measured throughput of {', '.join(sorted(settings.models.serving))}, so no cost of a million inferences at a "
-        "measured rate: "
-        "run `modelctl tune` against a server on a g5.xlarge"
-    )
-    assert note.endswith("until then the fewest pods are the expected ones") == (settings.pod_autoscaler != "none")
-
-
-def test_a_measured_rate_comes_with_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(tmp_path, monkeypatch)
-    known, unknown = of_throughput(stack("prod", _without_digest(tuned)))
-    assert known == (
-        "filetype: 7.5 requests/s measured on 2 CPUs (A CPU), priced as a g5.xlarge, which may answer at another rate"
-    )
-    assert unknown.startswith("no measured throughput of speech, text_detection, ")
-
-
-def test_a_server_elsewhere_is_not_told_as_the_machine_of_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(tmp_path, monkeypatch, machine={"cpu": "A CPU", "cpus": 2, "server_on_loopback": False})
-    found = throughput.measured(stack("prod", _without_digest(tuned)))
-    assert found["filetype"].where == "a server elsewhere, over a network"
-
-
-def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(tmp_path, monkeypatch, model="projection")
-    with pytest.raises(throughput.EvidenceError) as told:
-        throughput.measured_rates(stack("prod", _without_digest(tuned)))
-    assert str(told.value) == "filetype-x.json: the stack file names it as evidence of filetype, and it is of projection"
-
-
-def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorded one, of a model that the benchmark has and no stack."""
-    [recorded] = (ROOT / "benchmarks" / "results").glob("projection-*.json")
-    evidence = json.loads(recorded.read_text(encoding="utf-8"))
-    plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
-    found = throughput.measured(stack("prod", _without_digest(tuned)))
-    where = "2 CPUs (Intel(R) Xeon(R) Processor)"
-    assert found == {
-        "filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193, server_on_loopback=True)
-    }
-
-
-def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(tmp_path, monkeypatch)
-    settings = stack("prod", _without_digest(tuned))
-    assert throughput.measured_rates(settings) == {"filetype": 7.5}
-    assert usage.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
-    assert usage.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
-    found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
-    assert found.per_million_measured == {"filetype": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
-
-
-def test_evidence_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "RESULTS", tmp_path)
-    with pytest.raises(throughput.EvidenceError, match=r"filetype-x\.json: evidence that a stack file names cannot be read"):
-        throughput.measured_rates(stack("prod", _without_digest(tuned)))
-
-
-def _without_digest(change: Change) -> Change:
+def without_digest(change: Change) -> Change:
     """A changed want needs another release, which is not what is tested here."""
 
     def both(sections: dict[str, Any]) -> None:

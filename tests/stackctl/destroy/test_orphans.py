@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pytest
 from botocore.stub import Stubber
 from moto.eks.models import eks_backends
 
-from stackctl.cost import prices
-from stackctl.cost.prices import PriceTable
 from stackctl.orphans import computing, networking, storing
 from stackctl.orphans.find import FINDERS, leftovers
 from stackctl.orphans.report import document
 from stackctl.orphans.search import Leftover, Search
-from tests.command import Ended, run
-from tests.paths import ROOT
-from tests.stackctl.destroy.conftest import CLUSTER, OURS, PRICES, REGION, STRANGERS, Tags, client, new_search
+from tests.stackctl.destroy.conftest import CLUSTER, OURS, REGION, STRANGERS, Tags, client, new_search
 from tests.system.component import existing_account
 from twin.aws.base.clients import Clients
 
@@ -42,6 +34,20 @@ def vpc(tags: Tags, cidr: str = "10.20.0.0/16") -> str:
 
 def subnet(vpc_id: str, cidr: str = "10.20.0.0/24") -> str:
     return str(client("ec2").create_subnet(VpcId=vpc_id, CidrBlock=cidr)["Subnet"]["SubnetId"])
+
+
+def put_alarm(name: str, tags: Tags) -> None:
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        Namespace="AWS/SQS",
+        MetricName="m",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        Tags=tags,
+    )
 
 
 def test_instances_of_node_groups_and_of_node_claims_are_found(search: Search) -> None:
@@ -187,23 +193,13 @@ def test_addresses_gateways_endpoints_and_the_vpc_are_found(search: Search) -> N
 
 
 def test_buckets_queues_alarms_and_keys_are_found_by_the_stacks_own_tags(search: Search) -> None:
-    s3, sqs, cloudwatch, kms = client("s3"), client("sqs"), client("cloudwatch"), client("kms")
+    s3, sqs, kms = client("s3"), client("sqs"), client("kms")
     place = {"CreateBucketConfiguration": {"LocationConstraint": "us-west-2"}}
     for name, tags in (("triton-models-dev", OURS), ("theirs", STRANGERS[1])):
         s3.create_bucket(Bucket=name, **place)
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
         sqs.create_queue(QueueName=name, tags={tag["Key"]: tag["Value"] for tag in tags})
-        cloudwatch.put_metric_alarm(
-            AlarmName=name,
-            Namespace="AWS/SQS",
-            MetricName="m",
-            Statistic="Sum",
-            Period=60,
-            EvaluationPeriods=1,
-            Threshold=1,
-            ComparisonOperator="GreaterThanThreshold",
-            Tags=tags,
-        )
+        put_alarm(name, tags)
     for tags in (STRANGERS[1], OURS):
         arguments = {"DomainName": "inference.example.com", "ValidationMethod": "DNS", "Tags": tags}
         certificate = client("acm").request_certificate(**arguments)["CertificateArn"]
@@ -266,17 +262,7 @@ def test_a_strangers_things_in_the_stacks_vpc_are_named_and_no_command_removes_t
 
 def test_a_name_that_is_a_command_stays_a_name(search: Search) -> None:
     name = "late; rm -rf ~"
-    client("cloudwatch").put_metric_alarm(
-        AlarmName=name,
-        Namespace="AWS/SQS",
-        MetricName="m",
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanThreshold",
-        Tags=OURS,
-    )
+    put_alarm(name, OURS)
     (found,) = storing.alarms(search)
     assert found.remove == "aws cloudwatch delete-alarms --alarm-names 'late; rm -rf ~' --region us-west-2"
 
@@ -339,91 +325,10 @@ def test_every_kind_is_searched_in_the_order_in_which_it_can_be_removed() -> Non
         assert order.index(first) < order.index(then)
 
 
-def orphans(stack: str, monkeypatch: pytest.MonkeyPatch, checkout: Path = ROOT, options: Sequence[str] = ()) -> Ended:
-    monkeypatch.chdir(checkout)
-    return run("stackctl", "orphans", stack, *options)
-
-
-def test_the_command_lists_cost_and_commands_and_ends_with_1(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
-    monkeypatch.setattr(prices, "load", lambda _: PRICES)
-    done = orphans("dev", monkeypatch)
-    assert done.exit_code == 1
-    assert f"elastic IP  {mine['AllocationId']}  {mine['PublicIp']}  project=triton-eks, environment=dev" in done.output
-    assert "1 things, at least 3.65 USD a month (list prices of us-west-2 as of 2026-01-02)." in done.output
-    assert done.output.endswith(
-        f"\nNothing was touched. Each is removed with:\n"
-        f"  aws ec2 release-address --allocation-id {mine['AllocationId']} --region us-west-2\n"
-    )
-
-
-def test_a_program_reads_the_same_as_json(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
-    monkeypatch.setattr(prices, "load", lambda _: PRICES)
-    done = orphans("dev", monkeypatch, options=["--json"])
-    assert (done.exit_code, json.loads(done.stdout)) == (
-        1,
-        {
-            "stack": "dev",
-            "account": "123456789012",
-            "region": "us-west-2",
-            "up": False,
-            "usdAMonthAtLeast": 3.65,
-            "leftovers": [
-                {
-                    "kind": "elastic IP",
-                    "id": mine["AllocationId"],
-                    "name": mine["PublicIp"],
-                    "reason": "project=triton-eks, environment=dev",
-                    "usdAMonth": 3.65,
-                    "remove": f"aws ec2 release-address --allocation-id {mine['AllocationId']} --region us-west-2",
-                }
-            ],
-        },
-    )
-
-
-def test_in_a_region_without_prices_costs_are_unknown_and_never_0(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client("ec2").allocate_address(Domain="vpc", **specification("elastic-ip", OURS))
-    monkeypatch.setattr(prices, "load", lambda region: PriceTable(region, {}))
-    done = orphans("dev", monkeypatch)
-    assert " environment=dev      unknown" in done.output
-    assert (
-        "\n1 things, at least 0.00 USD a month (list prices of us-west-2, of which there is no table).\n"
-        "there is no price table of us-west-2: `python3 -m stackctl cost refresh us-west-2` makes one"
-    ) in done.output
-    document = json.loads(orphans("dev", monkeypatch, options=["--json"]).stdout)
-    assert [left["usdAMonth"] for left in document["leftovers"]] == [None]
-
-
-def test_the_command_says_that_nothing_is_left_and_ends_with_0(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = orphans("dev", monkeypatch)
-    assert (done.exit_code, done.output) == (0, "dev: nothing is left in AWS\n")
-
-
-def test_in_another_account_the_command_refuses(account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It would say that nothing is left, and be believed."""
-    (tmp_path / "stacks").mkdir()
-    text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
-    other = text.replace("123456789012", "999999999999")
-    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(other)
-    done = orphans("dev", monkeypatch, tmp_path)
-    assert done.exit_code == 2
-    assert "stacks/Pulumi.dev.yaml is for 999999999999 (aws:allowedAccountIds); log in to that one" in done.stderr
-
-
 def test_a_new_search_sees_what_was_made_since(account: str) -> None:
     assert list(new_search().vpcs) == []
     made = vpc(OURS)
     assert list(new_search().vpcs) == [made]
-
-
-def test_of_a_stack_that_is_up_nothing_is_suggested_for_removal(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client("eks").create_cluster(name=CLUSTER, roleArn=ASSUME, resourcesVpcConfig={"subnetIds": [subnet(vpc([]))]})
-    done = orphans("dev", monkeypatch)
-    assert done.exit_code == 1
-    assert done.output.startswith("dev is up: this is what it has, and nobody can say yet what will be left of it.\n")
-    assert "delete-cluster" not in done.output
 
 
 def test_in_a_cluster_that_was_there_only_the_stacks_own_node_groups_are_found(account: str) -> None:

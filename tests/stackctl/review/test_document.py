@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spec import versions
+from spec.charts import CHARTS
 from stackctl.review import document, markdown, refusals, sections
 from stackctl.review.plan import ABSENT, WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Report
@@ -184,8 +184,7 @@ def test_a_chart_that_ones_own_registry_did_not_give_is_told_apart_from_the_netw
         f"`helm pull {own} --version VERSION`, run there, says which.\n\n```text\nfailed to download"
     ) in text
     assert "HTTPS_PROXY" not in text
-    pins = [pin for pin in vars(versions).values() if isinstance(pin, versions.ChartPin)]
-    public = {f"{pin.repository}/" for pin in pins if pin.repository.startswith("oci://")}
+    public = {f"{pin.repository}/" for pin in CHARTS.values() if pin.repository.startswith("oci://")}
     assert set(sections.PUBLIC_REGISTRIES) == public
 
 

@@ -10,7 +10,7 @@ import pytest
 from bootstrap.deploy_identity import role_names
 from infra.aws.account import Account
 from spec.settings import Settings, load
-from spec.settings.scheduling import pod_sets, pods
+from spec.settings.scheduling import add_ons, pods
 from spec.versions import KUBERNETES, PROJECT
 from tests.paths import ROOT
 from tests.spec.existing_config import IN_A_CLUSTER
@@ -91,7 +91,7 @@ def test_the_workflows_may_make_its_role(watched: Recording) -> None:
 
 
 def test_its_pods_are_counted_on_every_node_with_what_they_ask_for(watched: Recording, settings: Settings) -> None:
-    assert {item.inputs["addonName"] for item in watched.of_type(ADDON)} == set(pod_sets.addons(settings))
+    assert {item.inputs["addonName"] for item in watched.of_type(ADDON)} == set(add_ons.addons(settings))
     for gpu in (False, True):
         (agent,) = [one for one in pods.daemons(settings, gpu=gpu) if one.name == "cloudwatch-agent"]
         assert (agent.request.millis, agent.request.mib) == (250, 128)

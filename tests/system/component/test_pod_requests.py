@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from spec.charts import CHARTS
+from spec.pod_sets import Request
 from spec.settings import Settings
-from spec.settings.scheduling import pod_sets, pods
-from spec.settings.scheduling.pod_sets import ADDONS, CHARTS, PARITY_EXPORTER
-from spec.settings.scheduling.requests import Request, requested
+from spec.settings.scheduling import pods
+from spec.settings.scheduling.add_ons import ADDONS, addons
+from spec.settings.scheduling.requests import requested
 from tests.pod_requests import WORKLOADS, of_objects, paths_of_requests
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import StackRun
@@ -41,7 +43,7 @@ def counted(settings: Settings) -> dict[str, tuple[int | None, Request]]:
         assert worker is not None
         found[one.name] = (one.count if worker.autoscaler == "none" else None, one.request)
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
-        found["parity-exporter"] = (1, PARITY_EXPORTER)
+        found["parity-exporter"] = (1, pods.PARITY_EXPORTER)
     return found
 
 
@@ -51,22 +53,22 @@ def test_every_pod_that_the_program_registers_is_counted_with_what_it_asks_for(s
 
 def test_every_addon_and_chart_of_a_stack_is_counted(stack_run: StackRun) -> None:
     up, settings = stack_run.up, stack_run.settings
-    addons = {item.inputs["addonName"] for item in up.of_type("aws:eks/addon:Addon")}
-    assert addons == set(pod_sets.addons(settings)) <= ADDONS.keys()
-    assert {item.inputs["name"] for item in up.of_type(RELEASE)} == set(pod_sets.charts(settings)) <= CHARTS.keys()
+    found = {item.inputs["addonName"] for item in up.of_type("aws:eks/addon:Addon")}
+    assert found == set(addons(settings)) <= ADDONS.keys()
+    assert {item.inputs["name"] for item in up.of_type(RELEASE)} == {chart.name for chart in settings.installed_charts}
 
 
 def test_every_request_in_the_values_of_a_chart_is_counted(stack_run: StackRun) -> None:
     """Those of `helm-values`, and those that the program computes on top of them."""
     releases = stack_run.up.of_type(RELEASE)
     found = {item.inputs["name"]: set(paths_of_requests(item.inputs.get("values") or {})) for item in releases}
-    assert found == {name: {one.request for one in CHARTS[name] if isinstance(one.request, str)} for name in found}
+    assert found == {name: {one.request for one in CHARTS[name].pods if isinstance(one.request, str)} for name in found}
 
 
 def test_the_numbers_of_pods_are_those_of_the_registered_values(stack_run: StackRun) -> None:
     by_name = {one.name: one.count for one in pods.on_system_nodes(stack_run.settings)}
     for release in stack_run.up.of_type(RELEASE):
-        for one in CHARTS[release.inputs["name"]]:
+        for one in CHARTS[release.inputs["name"]].pods:
             if isinstance(one.count, str) and not one.count.startswith("monitoring."):
                 assert at(release.inputs["values"], one.count) == by_name[one.name], one.name
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from infra.serving import routes
-from infra.serving.routes import RoutedModel
+from infra.serving.routed_model import RoutedModel
 from infra.serving.triton_values import read_drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from spec.settings import Settings, load_stack_file

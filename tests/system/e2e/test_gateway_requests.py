@@ -21,7 +21,7 @@ from tritonclient.utils import InferenceServerException
 
 from examples.gateway import headers
 from infra.platform import gateway as platform
-from infra.serving.routes import RoutedModel
+from infra.serving.routed_model import RoutedModel
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE, TRITON_SERVICE
 from spec.settings.gateway import Canary
 from spec.settings.serving import Sequence

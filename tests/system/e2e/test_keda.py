@@ -19,8 +19,8 @@ from rich.console import Console
 
 from infra.platform import keda as keda_chart
 from infra.serving.scaling import first_pod_trigger
+from spec.charts import KEDA
 from spec.scaling.manifests import scaled_object_spec
-from spec.versions import KEDA
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_access import gateway

@@ -7,9 +7,12 @@ import pytest
 import yaml
 from rich.console import Console
 
+from benchmarks.rollout_servers import local_servers
+from modelctl.store.bucket import open_store
 from tests import aws_environment
 from tests.modelctl.servers import moto_bucket
 from tests.system.serving.pods import Kubelet, running_kubelet
+from tests.system.serving.rollout_site import Site
 from twin.cluster import control_plane
 from twin.cluster.kube_api import KubeClient
 from twin.host import processes, tools
@@ -50,6 +53,13 @@ def moto() -> Iterator[str]:
     """The URL of a moto with the bucket `BUCKET`."""
     with moto_bucket(BUCKET) as url:
         yield url
+
+
+@pytest.fixture
+def empty_site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
+    """A bucket, and servers that load from its `live/`; none of them has started."""
+    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
+        yield Site(open_store(BUCKET, moto), moto, servers, tmp_path)
 
 
 @pytest.fixture(scope="module")

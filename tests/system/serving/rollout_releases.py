@@ -10,6 +10,7 @@ from pathlib import Path
 from modelctl.release.publish import release
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
+from tests.modelctl.rollout.releases import config
 
 MODEL = "adder"
 
@@ -42,16 +43,7 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", tensor + {version})]) for tensor in tensors]
 """
 
-CONFIG = """\
-backend: "python"
-max_batch_size: 8
-input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-dynamic_batching { default_queue_policy {
-  timeout_action: REJECT default_timeout_microseconds: 60000000 max_queue_size: 256
-} }
-"""
+CONFIG = config(256, 60)
 
 
 def code(version: int, *, plus: int | None = None, seconds: float = 0.0) -> str:

@@ -16,7 +16,7 @@ import httpx
 
 from benchmarks.rollout_servers import LocalFleet, Servers
 from modelctl.rollout import parity
-from modelctl.rollout.controller import Controller, Result, Wanted
+from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
 from modelctl.rollout.fleet import Pod
 from modelctl.rollout.lease import LEASE_SECONDS, Lease
 from modelctl.rollout.limits import Limits
@@ -52,6 +52,12 @@ class Site:
     @property
     def live(self) -> LiveRepository:
         return LiveRepository(self.store)
+
+    def serve_first(self, servers: int) -> None:
+        """Start so many servers, which serve version 1."""
+        assert self.rollout(self.release(1)).outcome is Outcome.SEEDED
+        self.servers.start(servers)
+        self.servers.until_ready(MODEL)
 
     def release(self, version: int, files: Mapping[str, str] | None = None, **options: Any) -> Manifest:
         return publish(self.store, self.directory / f"models-{version}", version, files, **options)

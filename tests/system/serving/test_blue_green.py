@@ -22,7 +22,7 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from benchmarks.rollout_servers import LocalFleet, Servers, local_servers
-from infra.serving import routes
+from infra.serving import routed_model, routes
 from modelctl.loadgen import Account, RequestFailed
 from modelctl.release.pin import pin
 from modelctl.rollout.blue_green import BlueGreen, Platform
@@ -82,7 +82,7 @@ class Site:
                 self._start(fleet.release, release.id, fleet.stack.fewest_pods)
             assert self._servers[fleet.release][0] == release.id, "a Deployment keeps its release"
         assert settings.gateway is not None
-        (model,) = routes.routed(settings.models, settings.gateway, settings.each_fleet)
+        (model,) = routed_model.routed(settings.models, settings.gateway, settings.each_fleet)
         backends = routes.grpc_route_spec(model)["rules"][0]["backendRefs"]
         self.weights = {one["name"]: one.get("weight", 1) for one in backends}
         tried = settings.models.candidate

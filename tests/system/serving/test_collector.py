@@ -22,9 +22,9 @@ from rich.console import Console
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from infra.platform.tracing import collector_config
+from spec.charts import OPENTELEMETRY_COLLECTOR
 from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
-from spec.versions import OPENTELEMETRY_COLLECTOR
 from tests.modelctl.servers import loopback_address
 from tests.system.serving import models
 from tests.system.serving.collector import PATH, Collector, running_collector

@@ -4,13 +4,13 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.rollout_servers import LocalFleet, local_servers
+from benchmarks.rollout_servers import LocalFleet
 from modelctl.loadgen import Result
 from modelctl.rollout.controller import Outcome
 from modelctl.rollout.controller import Result as Ended
@@ -19,7 +19,6 @@ from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.replay import Replay
-from modelctl.store.bucket import open_store
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_clients import Clients
@@ -33,15 +32,10 @@ UNDER_LOAD = replace(LIMITS, quiet=3.0)
 
 
 @pytest.fixture
-def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
+def site(empty_site: Site) -> Site:
     """Three servers that serve version 1."""
-    store = open_store(BUCKET, moto)
-    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
-        site = Site(store, moto, servers, tmp_path)
-        assert site.rollout(site.release(1)).outcome is Outcome.SEEDED
-        servers.start(3)
-        servers.until_ready(MODEL)
-        yield site
+    empty_site.serve_first(3)
+    return empty_site
 
 
 class AskingFleet(LocalFleet):

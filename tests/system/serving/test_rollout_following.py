@@ -37,9 +37,7 @@ def servers(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Following
 def site(moto: str, tmp_path: Path, servers: FollowingServers) -> Site:
     """Two servers that serve version 1."""
     site = Site(open_store(BUCKET, moto), moto, servers, tmp_path)
-    assert site.rollout(site.release(1)).outcome is Outcome.SEEDED
-    servers.start(2)
-    servers.until_ready(MODEL)
+    site.serve_first(2)
     return site
 
 

@@ -1,14 +1,8 @@
 """Rollouts in processes that are killed at every step, and two at once."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from benchmarks.rollout_servers import local_servers
 from modelctl.rollout.controller import Outcome
-from modelctl.store.bucket import open_store
-from tests.system.serving.conftest import BUCKET
 from tests.system.serving.rollout_releases import MODEL, code
 from tests.system.serving.rollout_site import Site
 
@@ -16,15 +10,10 @@ SIGKILLED = -9
 
 
 @pytest.fixture
-def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
+def site(empty_site: Site) -> Site:
     """Two servers that serve version 1: one that a killed rollout has reached, one that it has not."""
-    store = open_store(BUCKET, moto)
-    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
-        site = Site(store, moto, servers, tmp_path)
-        assert site.rollout(site.release(1)).outcome is Outcome.SEEDED
-        servers.start(2)
-        servers.until_ready(MODEL)
-        yield site
+    empty_site.serve_first(2)
+    return empty_site
 
 
 @pytest.mark.timeout(1800)

@@ -2,12 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.rollout_servers import local_servers
 from modelctl.release import catalog
 from modelctl.release.pin import pin, pinned
 from modelctl.rollout import command
@@ -15,7 +14,6 @@ from modelctl.rollout.fleet import Fleet
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.watch import NotServed, Seen, Watched, watch
-from modelctl.store.bucket import open_store
 from spec.failure import Failure
 from tests.modelctl.stacks import write_stack
 from tests.system.serving.conftest import BUCKET
@@ -34,26 +32,24 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(moto: str, tmp_path: Path, triton_cache: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(empty_site: Site, file: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
     """Serves version 2 of the model with these files on two servers; the stack pins it, and version 1 before."""
-    store = open_store(BUCKET, moto)
-    with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
-        site = Site(store, moto, servers, tmp_path)
+    site = empty_site
 
-        def fleet(*_: object) -> Fleet:
-            return site.fleet
+    def fleet(*_: object) -> Fleet:
+        return site.fleet
 
-        def serve(files: dict[str, str]) -> Site:
-            releases = [site.release(1), site.release(2, files)]
-            for release in releases:
-                pin(file, release)
-            site.rollout(releases[1])  # fills live/
-            servers.start(2)
-            servers.until_ready(MODEL)
-            return site
+    def serve(files: dict[str, str]) -> Site:
+        releases = [site.release(1), site.release(2, files)]
+        for release in releases:
+            pin(file, release)
+        site.rollout(releases[1])  # fills live/
+        site.servers.start(2)
+        site.servers.until_ready(MODEL)
+        return site
 
-        monkeypatch.setattr(command, "_fleet", fleet)
-        yield serve
+    monkeypatch.setattr(command, "_fleet", fleet)
+    return serve
 
 
 def _watch(site: Site, file: Path, *, take_back: bool = False) -> None:

@@ -10,6 +10,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from tests.paths import ROOT
 from tests.system.component.engine.stack_run import STACKS
@@ -61,16 +64,14 @@ def _git(*arguments: str) -> str:
     return done.stdout
 
 
-def main(arguments: list[str]) -> int:
-    """The command line."""
+def main(revision: Annotated[str, typer.Argument()] = "HEAD") -> None:
+    """Record what each stack registers as of a revision."""
     try:
-        commit = record(arguments[0] if arguments else "HEAD")
+        commit = record(revision)
     except NotRecorded as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"error: {error}")
     print(f"recorded {commit} in {RECORDED.relative_to(ROOT)}; {accepted.FILE.relative_to(ROOT)} is empty. Commit both")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    typer.run(main)

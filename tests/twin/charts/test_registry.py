@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from spec import versions
-from spec.versions import ChartPin
+from spec import charts
 from twin.charts.registry import CHARTS, POD_PROGRAMS
 from twin.host import tools
 from twin.host.home import REPOSITORY
 from twin.releases.chart import Chart
-
-PINS = [pin for pin in vars(versions).values() if isinstance(pin, ChartPin)]
 
 
 def pod(*images: str) -> dict[str, Any]:
@@ -22,11 +19,11 @@ def pod(*images: str) -> dict[str, Any]:
 
 
 def test_every_pinned_chart_and_no_other_may_be_installed() -> None:
-    assert {pin.name: pin for pin in PINS} == {name: chart.pin for name, chart in CHARTS.items()}
+    assert {name: chart.pin for name, chart in CHARTS.items()} == charts.CHARTS
 
 
 def test_a_chart_without_a_record_has_nothing_that_runs() -> None:
-    assert CHARTS["opencost"] == Chart(versions.OPENCOST, "nothing of it runs here")
+    assert CHARTS["opencost"] == Chart(charts.OPENCOST, "nothing of it runs here")
 
 
 def test_what_stands_for_a_chart_is_the_rest_of_a_sentence() -> None:

@@ -271,7 +271,7 @@ def test_all_mistakes_of_a_release_come_at_once(provider: Any) -> None:
     failures = _failures(_check(provider, RELEASE, "x", _release(chart="unheard-of", version="latest", repositoryOpts=None)))
     assert list(failures) == ["chart", "version", "repositoryOpts.repo"]
     assert failures["chart"].startswith("unheard-of is not among the charts that are pinned (")
-    assert failures["chart"].endswith("add it to spec/versions.py, and what stands for it to twin/charts/registry.py")
+    assert failures["chart"].endswith("add it to spec/charts.py, and what stands for it to twin/charts/registry.py")
     assert "nvidia-device-plugin" in failures["chart"]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spec.versions import ENVOY_GATEWAY
+from spec.charts import ENVOY_GATEWAY
 from twin.charts.envoy_gateway.pods import ENVOY, FAMILY, SHUTDOWN_MANAGER
 from twin.releases.chart import Chart, ChartContext, ChartPrograms, GoModule
 

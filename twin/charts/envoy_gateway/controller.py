@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import yaml
 
+from spec.charts import ENVOY_GATEWAY
 from spec.files import write_whole
-from spec.versions import ENVOY_GATEWAY
 from twin.charts.envoy_gateway.pods import FAMILY, locate
 from twin.cluster import certificates, pod_addresses
 from twin.cluster.certificates import Pki

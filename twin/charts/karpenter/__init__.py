@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spec.versions import KARPENTER
+from spec.charts import KARPENTER
 from twin.releases.chart import Accounts, Chart, ChartContext, ChartPrograms, GoModule
 from twin.releases.scalers import node_scaler
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from spec.versions import KARPENTER
+from spec.charts import KARPENTER
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
 from twin.aws.eks import access, lookup

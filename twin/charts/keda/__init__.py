@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spec.versions import KEDA
+from spec.charts import KEDA
 from twin.identity.irsa import ROLE_ANNOTATION
 from twin.releases.chart import Accounts, Chart, ChartContext, ChartPrograms, GoModule
 from twin.releases.scalers import scalers

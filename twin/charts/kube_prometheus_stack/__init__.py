@@ -1,6 +1,6 @@
 """kube-prometheus-stack: its real operator, and the real Prometheus that the operator makes."""
 
-from spec.versions import KUBE_PROMETHEUS_STACK
+from spec.charts import KUBE_PROMETHEUS_STACK
 from twin.charts.kube_prometheus_stack.pods import FAMILIES, PROMETHEUS, RELOADER
 from twin.releases.chart import Chart, ChartContext, ChartPrograms, GoModule
 

@@ -1,6 +1,6 @@
 """prometheus-adapter: its real program."""
 
-from spec.versions import PROMETHEUS_ADAPTER
+from spec.charts import PROMETHEUS_ADAPTER
 from twin.releases.chart import Accounts, Chart, ChartContext, ChartPrograms, GoModule
 from twin.releases.scalers import scalers
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import typer
 
 from tests.modelctl.servers import loopback_address, process, wait_until
 from twin.triton.tritonserver import locate
@@ -44,6 +45,7 @@ class TritonPythonModel:
 
 
 def main() -> None:
+    """Record what a real server exports, beside this file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         version, metrics = _record(folder, _repository(folder / "models"))
@@ -98,4 +100,4 @@ def _requests(client: httpx.Client, http: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

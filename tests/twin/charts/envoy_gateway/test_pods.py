@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spec import versions
+from spec.charts import ENVOY_GATEWAY, ENVOY_IMAGE
 from tests.paths import ROOT
 from tests.twin.charts.launches import ADDRESS, launch
 from twin.charts.envoy_gateway import pods
@@ -129,9 +129,9 @@ def test_containers_are_known_by_their_images(image: str, program: object) -> No
 
 
 def test_controller_and_envoy_are_of_the_versions_that_a_cluster_gets() -> None:
-    assert tools.FAMILIES[pods.FAMILY].version() == versions.ENVOY_GATEWAY.version
+    assert tools.FAMILIES[pods.FAMILY].version() == ENVOY_GATEWAY.version
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["twin"]
-    assert f"{pods.DISTRIBUTION}=={versions.ENVOY_IMAGE.rpartition('-v')[2]}" in pinned
+    assert f"{pods.DISTRIBUTION}=={ENVOY_IMAGE.rpartition('-v')[2]}" in pinned
 
 
 def test_a_missing_envoy_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

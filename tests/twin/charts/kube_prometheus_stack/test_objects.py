@@ -6,10 +6,10 @@ import pytest
 
 from infra.platform import prometheus_stack
 from infra.platform.prometheus_stack import AlertTopic, RemoteWrite
+from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import MONITORING_NAMESPACE as NAMESPACE
 from spec.names import PROMETHEUS_URL
 from spec.settings.monitoring import Monitoring
-from spec.versions import KUBE_PROMETHEUS_STACK
 from twin.charts.kube_prometheus_stack.objects import objects
 
 SERVER = "https://127.0.0.1:6443"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from infra.platform import prometheus_adapter as adapter_chart
+from spec.charts import PROMETHEUS_ADAPTER
 from spec.names import PROMETHEUS_URL
-from spec.versions import PROMETHEUS_ADAPTER
 from tests.twin.releases.chart_api import Api
 from twin.charts.prometheus_adapter import program as prometheus_adapter
 from twin.charts.prometheus_adapter.program import PrometheusAdapter

@@ -1,0 +1,94 @@
+"""The models that the gateway routes: which Services answer for each, who may ask, and what a canary or a mirror gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from infra.serving.model_access import ModelAccess
+from spec.names import TRITON_SERVICE
+from spec.settings import Settings
+from spec.settings.blue_green import helm_release, other_slot
+from spec.settings.fleets import Fleet
+from spec.settings.gateway import Canary, Gateway
+from spec.settings.models import Models
+from spec.settings.serving import ModelServing
+
+
+@dataclass(frozen=True)
+class RoutedModel:
+    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
+    None: whoever reaches it may ask. `woken`: a request that finds no pod starts the first one.
+
+    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
+    of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
+    percent of the requests, whose answers Envoy drops.
+    """
+
+    name: str
+    version: int
+    serving: ModelServing | None
+    canary: Canary | None
+    least_peak_rate: float | None = None
+    decoupled: bool = False
+    access: ModelAccess | None = None
+    services: tuple[tuple[str, int], ...] = ((TRITON_SERVICE, 1),)
+    mirror: tuple[str, int] | None = None
+    woken: bool = False
+
+    @property
+    def peak_rate(self) -> float | None:
+        """Return its own rate, or the least of all.
+
+        A model without a rate may be an ensemble, whose requests reach its steps past their limits.
+        """
+        return self.least_peak_rate if self.serving is None else self.serving.peak_rate
+
+    @property
+    def streams(self) -> bool:
+        """Whether clients ask it over streams."""
+        return self.decoupled or (self.serving is not None and self.serving.sequence is not None)
+
+
+def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] = ()) -> tuple[RoutedModel, ...]:
+    """Return every model of the release, in order, with what the stack says of it and the fleets that serve it; none without
+    a release. Without `fleets`, Triton's one Service is asked.
+    """
+    versions = models.release.models if models.release is not None else {}
+    least = min((one.peak_rate for one in models.serving.values()), default=None)
+    access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
+    return tuple(
+        RoutedModel(
+            name,
+            version,
+            models.serving.get(name),
+            gateway.canaries.get(name),
+            least,
+            models.is_decoupled(name),
+            None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
+            _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
+            _mirror(name, models),
+            any(fleet.stack.woken_at_gateway for fleet in fleets if fleet.serves(name)),
+        )
+        for name, version in sorted(versions.items())
+    )
+
+
+def _mirror(model: str, models: Models) -> tuple[str, int] | None:
+    candidate = models.candidate
+    if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
+        return None
+    return helm_release(other_slot(models.slot)), candidate.mirror_percent
+
+
+def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str, int], ...]:
+    return tuple((fleet.release, fleet.weight(model)) for fleet in fleets if fleet.serves(model))
+
+
+def _served_beside(model: str, models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]]) -> frozenset[str] | None:
+    """Return every model of the pods that are asked for one; None for a canary of a Service, whose pods others make."""
+    canary = gateway.canaries.get(model)
+    if canary is not None and canary.service is not None:
+        return None
+    sections = [fleet.stack.models for fleet in fleets if fleet.serves(model)] or [models]
+    return frozenset(name for one in sections if one.release is not None for name in one.release.models)

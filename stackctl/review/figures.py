@@ -1,0 +1,113 @@
+"""The figures of a stack: its cost, its scaling under load, the quotas that it needs."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from stackctl.review.markdown import code, prose
+from stackctl.review.report import Cost, CostLine, MeasuredCost, Quota, Range, Replay, ReplayedFleet
+from stackctl.review.section import Section, short
+
+_CENTS_BELOW = 100
+
+
+def cost_cell(cost: Cost | None) -> str:
+    """Return the cell of the table at the top."""
+    if cost is None:
+        return "not known"
+    return _moved(cost.before.expected if cost.before else None, cost.after.expected)
+
+
+def cost(cost: Cost | None) -> Section:
+    """Return what the stack costs, before and after."""
+    if cost is None:
+        return Section("Cost", (), "parts")
+    compared = cost.before is not None
+    rows = [_cost_row("**all**", CostLine("all", cost.before, cost.after), compared)]
+    rows += [_cost_row(code(short(line.name)), line, compared) for line in cost.lines]
+    head = [
+        f"US$ a month at list prices of {prose(cost.region)} as of {prose(cost.as_of)}: "
+        "with as few nodes as there may be, as expected, with the most."
+    ]
+    if cost.per_million_after is not None:
+        moved = _moved(cost.per_million_before, cost.per_million_after)
+        head.append(f"A million inferences at the stack's expected rates: {moved} US$.")
+    head += [_measured(one) for one in cost.measured]
+    head += [f"{prose(note)}." for note in cost.notes]
+    head += ["", "| | at least | expected | at most |", "| --- | ---: | ---: | ---: |"]
+    return Section("Cost", tuple(rows), "parts", "\n".join(head))
+
+
+def _measured(one: MeasuredCost) -> str:
+    what = f"A million inferences of {code(short(one.model))} at its measured rate, the node alone"
+    if one.after is None:
+        before = f" ({_dollars(one.before)} US$ before)" if one.before is not None else ""
+        return f"{what}: not measured any more{before}."
+    return f"{what}: {_moved(one.before, one.after)} US$."
+
+
+def _cost_row(name: str, line: CostLine, compared: bool) -> str:
+    cells = [
+        _moved(_amount(line.before, size, compared), _amount(line.after, size, True) or Decimal(0))
+        for size in Range.__dataclass_fields__
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _amount(amounts: Range | None, size: str, zero: bool) -> Decimal | None:
+    if amounts is None:
+        return Decimal(0) if zero else None
+    amount: Decimal = getattr(amounts, size)
+    return amount
+
+
+def replay(replay: Replay | None) -> Section:
+    """Return how the stack's scaling does under load, before and after."""
+    if replay is None:
+        return Section("Under load", (), "fleets")
+    head = [
+        f"The same requests ({code(short(replay.trace))}) replayed through the scaling of before and after, in virtual "
+        "time, on servers that are a model (docs/replay.md).",
+        *(f"{prose(note)}." for note in replay.notes),
+        "",
+        "| | missed the SLO | GPU-hours | US$ of the nodes |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    return Section("Under load", tuple(map(_replayed, replay.fleets)), "fleets", "\n".join(head))
+
+
+def _replayed(fleet: ReplayedFleet) -> str:
+    cells = []
+    for field, form in (("missed", "{:.2%}"), ("gpu_hours", "{:,.1f}"), ("usd", "{:,.2f}")):
+        both = [getattr(figures, field) if figures is not None else None for figures in (fleet.before, fleet.after)]
+        before, after = (form.format(number) if number is not None else "–" for number in both)  # noqa: RUF001
+        cells.append(after if before == after else f"{before} → {after}")
+    return f"| {code(short(fleet.name))} | {' | '.join(cells)} |"
+
+
+def _moved(before: Decimal | None, after: Decimal) -> str:
+    if before is None or _dollars(before) == _dollars(after):
+        return _dollars(after)
+    difference = after - before
+    sign = "+" if difference > 0 else "−"  # noqa: RUF001 - a minus sign, for people
+    return f"{_dollars(before)} → {_dollars(after)} ({sign}{_dollars(abs(difference))})"
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+
+
+def quotas(quotas: tuple[Quota, ...] | None) -> Section:
+    """Return which quotas the account needs."""
+    if not quotas:
+        return Section("Quotas", (), "quotas")
+    head = (
+        "What the account's service quotas have to be, at least, for the stack at its largest.\n\n"
+        "| quota | code | needed |\n| --- | --- | ---: |"
+    )
+    return Section("Quotas", tuple(_quota_row(quota) for quota in quotas), "quotas", head)
+
+
+def _quota_row(quota: Quota) -> str:
+    moved = f"{quota.after}" if quota.before in (None, quota.after) else f"{quota.before} → **{quota.after}**"
+    return f"| {prose(quota.name)} | {code(short(quota.code))} | {moved} {prose(quota.unit)} |"
