@@ -172,7 +172,7 @@ ASKED_ELSEWHERE = {
     *(action for known in orphans.OPERATIONS.values() for action in known.values()),
     *(action for known in tunnel.OPERATIONS.values() for action in known.values()),
 }
-"""What a teardown and a tunnel ask of the roles: tests/bootstrap/test_deploy_permissions.py."""
+"""Asked by a teardown and a tunnel: tests/bootstrap/test_deploy_permissions.py."""
 READ_ONLY = {
     "autoscaling:DescribeAutoScalingGroups",
     "ec2:DescribeCapacityReservations",
