@@ -37,7 +37,6 @@ _CHANGED = (
     "DeleteFlowLogs",
     "DeleteInternetGateway",
     "DeleteLaunchTemplate",
-    "DeleteLaunchTemplateVersions",
     "DeleteNatGateway",
     "DeleteRoute",
     "DeleteRouteTable",

@@ -46,6 +46,8 @@ def file_of(stack: str, checkout: Path) -> Path:
     if stack in known:
         return checkout / stack_file(stack)
     there_are = f"there are: {', '.join(known)}" if known else "run this from the root of the checkout"
+    if known and stack and not mistakes_in_name(stack):
+        there_are += f"; `python3 -m stackctl init {stack}` makes a new one"
     raise NoSuchStack(f"no stack file {stack_file(stack)}; {there_are}" if stack else f"no stack is named; {there_are}")
 
 

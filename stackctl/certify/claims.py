@@ -14,10 +14,11 @@ _HEADING = "## "
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the page, under its heading."""
+    """A claim of the page, under its heading; `not_shown`: what the page says that no test here shows of it."""
 
     section: str
     text: str
+    not_shown: str = ""
 
 
 def read(page: Path = PAGE) -> list[Claim]:
@@ -28,7 +29,7 @@ def read(page: Path = PAGE) -> list[Claim]:
             section = line.removeprefix(_HEADING).strip()
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if len(cells) == _CELLS and cells[0] != "claim" and set(cells[0]) != {"-"}:
-            claims.append(Claim(section, cells[0]))
+            claims.append(Claim(section, cells[0], cells[-1]))
     if not claims:
         raise reading.Unreadable(f"{page} has no table of claims; take the file from the checkout")
     return claims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_OFFLINE = "it is about this repository's files, so that `make test` shows as much here as anywhere"
+OFFLINE = "it is about this repository's files, so that `make test` shows as much here as anywhere"
 _DISRUPTIVE = "it needs a load, and something broken under it: try it by hand, on a stack that may fail"
 _PREVIEWS = "it is about previews, which are made before an account is there"
 _GITHUB = "it needs a repository on GitHub whose workflows take the roles"
@@ -15,22 +15,26 @@ _BY_HAND = "`stackctl cold-start STACK --measured` tells it of a stack that is u
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
-    "every mistake in a stack file is reported at once, before a resource exists": _OFFLINE,
+    "every mistake in a stack file is reported at once, before a resource exists": OFFLINE,
     "`preview` and `up` register the same resources": _PREVIEWS,
     "a preview needs no credentials and no account": _PREVIEWS,
     "a changed value shows as that field of that Deployment": _PREVIEWS,
-    "a stack keeps every [policy](policies.md), and each policy finds its defect": _OFFLINE,
+    "a stack keeps every [policy](policies.md), and each policy finds its defect": OFFLINE,
     "a pull request's comment says what changes, what goes down, what policies say and what it costs": _PREVIEWS,
     "a command ends with a sentence and a documented code whatever it runs in: outside of a checkout, in a deleted folder, "
-    "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": _OFFLINE,
-    "the fleets of `stackctl plan` hold the wants, and none with each model on one fleet are cheaper": _OFFLINE,
+    "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": (
+        "each of these surroundings would have to be made while it runs"
+    ),
+    "the fleets of `stackctl plan` hold the wants, and none with each model on one fleet are cheaper": (
+        "it needs the rates of models on GPUs, measured: `modelctl tune` does that"
+    ),
     "`stackctl init` writes a stack file that is valid and true for the account": _BEFORE,
     "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
     "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
     "interruption, and pushes over nothing": _BEFORE,
     "stacks of one environment have no name in common, in one region or in two, and every ARN and host is of the region's "
     "partition": "it needs two stacks",
-    "a stack is judged by the policies of what it is, whatever its name": _OFFLINE,
+    "a stack is judged by the policies of what it is, whatever its name": OFFLINE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
     "what is deployed is what the approvers have read": _GITHUB,
     "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
@@ -43,18 +47,22 @@ UNTRIED: Mapping[str, str] = {
     "a program reaches a private API server through `stackctl tunnel`": _TUNNEL,
     "clients of the gateway: who is not known, not allowed or too fast is refused; keys reach it from Secrets Manager; a "
     "domain with its certificate leads to it": "it needs a hosted zone, and clients inside the VPC",
-    "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": _OFFLINE,
+    "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": (
+        "it needs a pull-through cache of Docker Hub in ECR"
+    ),
     "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
     "away whatever happens": "it is what runs",
     "a runner of GitHub's jobs in the VPC is let in to the API server, and may not deploy by itself": _GITHUB,
     "workflows and the roles that they use": _GITHUB,
     "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
-    "no secret is shown": _OFFLINE,
+    "no secret is shown": "it needs somebody who reads state, logs and command lines, and knows what is secret",
     "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
     "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "
     "all is answered, not in an outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has "
     "lost the last",
-    "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": _OFFLINE,
+    "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": (
+        "it needs a hundred models"
+    ),
     "nodes are started by cluster-autoscaler": "no node says which of them it has started",
     "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
     "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
@@ -62,7 +70,9 @@ UNTRIED: Mapping[str, str] = {
     "what a change would replace, lose and interrupt in a stack that runs is said on its exported state": _PREVIEWS,
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
-    "generated model configurations are valid and load": _OFFLINE,
+    "generated model configurations are valid and load": (
+        "those of the released models load where Triton becomes ready, a claim of its own; others need models of yours"
+    ),
     "the GPU memory budget of a pod": "each model would have to be alone on a GPU, under the largest of its requests",
     "no accepted request is lost when a pod drains": _DISRUPTIVE,
     "a rolling update under load fails no request": _DISRUPTIVE,
@@ -83,7 +93,9 @@ UNTRIED: Mapping[str, str] = {
     "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
-    "alerts and recording rules": _OFFLINE,
+    "alerts and recording rules": (
+        "an alert needs something broken, and Prometheus can be asked from inside the cluster alone"
+    ),
     "the metrics that rules and dashboards read exist": "Prometheus can be asked from inside the cluster alone",
     "pods follow a load": _CLIENTS,
     "no pod goes while Prometheus is away": _DISRUPTIVE,
@@ -106,17 +118,21 @@ UNTRIED: Mapping[str, str] = {
     "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the release that "
     "`dev`, `staging` and `prod` pin, whose id is made anew": "a run asks one of them, once; `modelctl watch` asks more",
     "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
-    "lacks: refused before anything is uploaded": _OFFLINE,
+    "lacks: refused before anything is uploaded": (
+        "such files would have to be put past the release that refuses them, before NVIDIA's own backend"
+    ),
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
     "`modelctl import` makes of an ONNX file, and of a directory or a server of MLflow's, a model that a "
-    "release takes": _OFFLINE,
+    "release takes": "it needs a server of MLflow's: import a model of it, and release that",
     "a Python model finds the packages that it brings": _MODELS,
     "a canary is judged by its requests: bad ones are found, and few right ones are taken back": _DISRUPTIVE,
     "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,
     "`modelctl watch` finds a release that answers wrongly or fails, and pins the one before": _DISRUPTIVE,
     "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
     "little by little": _DISRUPTIVE,
-    "what is added to Triton's pod is valid, counted and restricted": _OFFLINE,
-    "`twin replay` says what a change of scaling, pools or models does to latency and cost": _OFFLINE,
+    "what is added to Triton's pod is valid, counted and restricted": "it needs a stack that adds something, like EFA",
+    "`twin replay` says what a change of scaling, pools or models does to latency and cost": (
+        "it needs a load of hours, recorded, and what it cost: give the recording to `twin replay`"
+    ),
 }
 """By the words of the claim on the page."""

@@ -19,7 +19,7 @@ from console.terminal import output
 from spec.catalog import REGIONS
 from spec.failure import NOT_TRIED, Failure
 from spec.files import create
-from spec.settings import Settings, load, read_config
+from spec.settings import Settings, SettingsError, load, read_config
 from spec.stack_names import mistakes_in_name, stack_file
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
 from spec.wording import did_you_mean
@@ -37,6 +37,13 @@ from stackctl.preflight.operations import OPERATIONS
 
 READS: Operations = {**OPERATIONS, "kms": {"DescribeKey": "kms:DescribeKey"}}
 _QUOTAS = Check("service quotas", service_quotas.check)
+_OPTIONS = {
+    "cluster.publicAccessCidrs": "--api-from",
+    "tags.cost-center": "--cost-center",
+    "aws:defaultTags.tags.cost-center": "--cost-center",
+    "triton.image": "--image",
+}
+"""Begin of a path in the stack file -> the option whose value is there."""
 _NO_TAG_VALUE = re.compile(r"[^\w +\-=.:/@]")
 
 
@@ -80,7 +87,7 @@ def init(
                 api_cidrs=tuple(api_from),
                 cost_center=cost_center,
             )
-            _settings(name, draft)  # what a person has given wrong is told before anything is made
+            _refuse_mistakes(name, draft)  # what a person has given wrong is told before anything is made
             backend.log_in(readers, who, console.print)
             backend.require_new(name)
             found, quotas = _with_quotas(
@@ -159,6 +166,19 @@ def _without_gpu(readers: Readers) -> tuple[str, ...]:
 def _settings(name: str, found: Found) -> Settings:
     """Return the settings that a file would have. Raises SettingsError."""
     return load(read_config(profile.text(found), stack_file(name)), name)
+
+
+def _refuse_mistakes(name: str, found: Found) -> None:
+    """Raise NotMade for what a person has given wrong, by the option that it was given with: there is no file yet."""
+    try:
+        _settings(name, found)
+    except SettingsError as error:
+        told = (replace(one, path=_given_with(one.path)) for one in error.problems)
+        raise NotMade("\n".join(dict.fromkeys(map(str, told)))) from None
+
+
+def _given_with(path: str) -> str:
+    return next((option for key, option in _OPTIONS.items() if path.startswith(key)), path)
 
 
 def _with_quotas(name: str, draft: Found, readers: Readers, who: Caller) -> tuple[Found, list[Finding]]:

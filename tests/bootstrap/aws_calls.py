@@ -25,6 +25,8 @@ _CLUSTER = "eks/cluster:Cluster"
 # Two are asked for a file system that is made, and for a bucket that is emptied.
 _READS = re.compile(r"\w+:(Describe|List|Get|BatchGet|View)(?!SecurityGroupsForVpc|BucketVersions|Connection)")
 _ID = re.compile(r"(?:.*/)?([^/]+)$")
+# A tag that changes is given alone.
+_ANOTHER_OWNER = {"aws:RequestTag/owner": "somebody-else"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,6 @@ class Stack:
 def calls(stack: Stack) -> Iterator[Call]:
     """Every call of the stack's whole life, and the questions of the program itself. KeyError for a type without a rule."""
     yield from (Call(action, "*", by="the program") for action in PROGRAM)
-    yield from (replace(call, by="the tunnel") for call in _tunnel())
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
             yield replace(call, by=f"{made.type} {made.name}")
@@ -110,6 +111,17 @@ def tunnel(
     yield from (Call(f"ssm:{action}Session", session, by="the tunnel") for action in ("Resume", "Terminate"))
 
 
+def promotion(stack: Stack) -> Iterator[Call]:
+    """The calls of `modelctl promote` in a deployment: a release is read from one bucket and written to the next."""
+    for made in stack.resources:
+        if made.type == "s3/bucket:Bucket" and made.inputs["bucket"].startswith("triton-models-"):
+            bucket = f"arn:aws:s3:::{made.inputs['bucket']}"
+            yield from _on("s3:ListBucket", bucket)
+            yield from _on("s3:GetObject s3:PutObject s3:AbortMultipartUpload", f"{bucket}/releases/x")
+        if made.type == "kms/key:Key" and made.name == "models-encryption-key":
+            yield from _on("kms:Decrypt kms:GenerateDataKey", _key(made.id), carried(made.tags))
+
+
 PROGRAM = ("ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "sts:GetCallerIdentity")
 
 
@@ -121,16 +133,6 @@ def requested(tags: Mapping[str, str]) -> dict[str, str]:
 def carried(tags: Mapping[str, str]) -> dict[str, str]:
     """The condition keys of tags that a resource has."""
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
-
-
-def _tunnel() -> Iterator[Call]:
-    """`stackctl tunnel`, as deploy.yml and destroy.yml open it: the session has the name of the role's."""
-    document = f"arn:aws:ssm:{REGION}::document/AWS-StartPortForwardingSessionToRemoteHost"
-    checked = {"ssm:SessionDocumentAccessCheck": "true"}
-    yield from _on("ssm:StartSession", _ec2("instance"), {"ssm:resourceTag/project": "triton-eks"}, checked)
-    yield from _on("ssm:StartSession", document, checked)
-    for run in ("deploy-dev-1", "destroy-dev-1"):
-        yield from _on("ssm:ResumeSession ssm:TerminateSession", _arn("ssm", f"session/{run}-0123456789abcdef0"))
 
 
 def _on(actions: str, resource: str, *contexts: Mapping[str, str]) -> Iterator[Call]:
@@ -183,7 +185,7 @@ def _made_in_ec2(
     for resource, tags in _named_by(stack, made, names):
         yield from _on(f"ec2:{create}", resource, given, tags)
     yield from _on(" ".join(f"ec2:{one}" for one in change.split()), _ec2(kind), own)
-    yield from _on("ec2:CreateTags ec2:DeleteTags", _ec2(kind), own, {"aws:RequestTag/owner": "somebody-else"})
+    yield from _on("ec2:CreateTags ec2:DeleteTags", _ec2(kind), own, _ANOTHER_OWNER)
     yield from _on(" ".join(f"ec2:{one}" for one in describe.split()), "*")
 
 
@@ -233,7 +235,7 @@ def _default_security_group(stack: Stack, made: Made) -> Iterator[Call]:
     group = _ec2("security-group", "sg-default")
     yield from _on("ec2:RevokeSecurityGroupIngress ec2:RevokeSecurityGroupEgress", group)
     yield from _on("ec2:CreateTags", group, requested(made.tags))
-    yield from _on("ec2:CreateTags ec2:DeleteTags", group, carried(made.tags), {"aws:RequestTag/owner": "somebody-else"})
+    yield from _on("ec2:CreateTags ec2:DeleteTags", group, carried(made.tags), _ANOTHER_OWNER)
 
 
 def _rule(way: str, stack: Stack, made: Made) -> Iterator[Call]:
@@ -357,7 +359,7 @@ def _role(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("iam:CreateRole iam:TagRole", own, requested(made.tags))
     change = "iam:UpdateAssumeRolePolicy iam:UpdateRole iam:UpdateRoleDescription iam:DeleteRole iam:UntagRole iam:TagRole"
     read = "iam:GetRole iam:ListRolePolicies iam:ListAttachedRolePolicies iam:ListInstanceProfilesForRole"
-    yield from _on(f"{change} {read}", own, carried(made.tags), {"aws:RequestTag/owner": "somebody-else"})
+    yield from _on(f"{change} {read}", own, carried(made.tags), _ANOTHER_OWNER)
 
 
 def _of_a_role(actions: str, stack: Stack, made: Made) -> Iterator[Call]:
@@ -370,6 +372,7 @@ def _instance_profile(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("iam:CreateInstanceProfile iam:TagInstanceProfile", own, requested(made.tags))
     change = "iam:AddRoleToInstanceProfile iam:RemoveRoleFromInstanceProfile iam:DeleteInstanceProfile"
     yield from _on(f"{change} iam:UntagInstanceProfile iam:GetInstanceProfile", own, carried(made.tags))
+    yield from _on("iam:TagInstanceProfile", own, carried(made.tags), _ANOTHER_OWNER)
     yield _pass(_iam(f"role/{role}"), "ec2.amazonaws.com")
 
 
@@ -379,7 +382,9 @@ def _oidc_provider(stack: Stack, made: Made) -> Iterator[Call]:
     if made.tags:
         yield from _on("iam:TagOpenIDConnectProvider", own, requested(made.tags))
     change = "iam:DeleteOpenIDConnectProvider iam:UpdateOpenIDConnectProviderThumbprint iam:GetOpenIDConnectProvider"
-    yield from _on(change, own, carried(made.tags))
+    clients = "iam:AddClientIDToOpenIDConnectProvider iam:RemoveClientIDFromOpenIDConnectProvider"
+    yield from _on(f"{change} {clients} iam:UntagOpenIDConnectProvider", own, carried(made.tags))
+    yield from _on("iam:TagOpenIDConnectProvider", own, carried(made.tags), _ANOTHER_OWNER)
 
 
 def _kms_key(stack: Stack, made: Made) -> Iterator[Call]:
@@ -438,7 +443,8 @@ def _by_name(service: str, resource: str, key: str, actions: str, stack: Stack, 
 
 def _log_group(stack: Stack, made: Made) -> Iterator[Call]:
     actions = (
-        "CreateLogGroup AssociateKmsKey PutRetentionPolicy DeleteLogGroup TagResource UntagResource ListTagsForResource"
+        "CreateLogGroup AssociateKmsKey DisassociateKmsKey PutRetentionPolicy DeleteRetentionPolicy DeleteLogGroup "
+        "TagResource UntagResource ListTagsForResource"
     )
     for ending in ("", ":*"):
         yield from _by_name("logs", f"log-group:{{}}{ending}", "name", actions, stack, made)
@@ -546,7 +552,11 @@ _RULES: Mapping[str, Callable[[Stack, Made], Iterator[Call]]] = {
     "costexplorer/anomalySubscription:AnomalySubscription": partial(_anomaly, "Subscription"),
     "ec2/defaultSecurityGroup:DefaultSecurityGroup": _default_security_group,
     "ec2/eip:Eip": partial(
-        _made_in_ec2, "elastic-ip", "AllocateAddress", "ReleaseAddress", "DescribeAddresses DescribeAddressesAttribute"
+        _made_in_ec2,
+        "elastic-ip",
+        "AllocateAddress",
+        "DisassociateAddress ReleaseAddress",
+        "DescribeAddresses DescribeAddressesAttribute",
     ),
     "ec2/flowLog:FlowLog": _flow_log,
     "ec2/internetGateway:InternetGateway": _internet_gateway,

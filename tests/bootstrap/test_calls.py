@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,6 +14,8 @@ import pulumi_aws as aws
 import pytest
 
 from spec.iam_policy import Statement
+from stackctl.orphans import operations as orphans
+from stackctl.tunnel import operations as tunnel
 from tests.bootstrap import aws_calls
 from tests.bootstrap.aws_calls import Made, Stack
 from tests.bootstrap.roles import DEPLOY, PREVIEW
@@ -94,8 +97,9 @@ def test_every_type_that_the_program_can_register_has_its_calls() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_deployment_may_make_change_and_delete_a_whole_stack(stack: str) -> None:
-    assert list(refusals(DEPLOY, aws_calls.calls(Stack(resources(stack))))) == []
+def test_a_deployment_may_make_change_and_delete_a_whole_stack_and_bring_releases_to_it(stack: str) -> None:
+    whole = Stack(resources(stack))
+    assert list(refusals(DEPLOY, [*aws_calls.calls(whole), *aws_calls.promotion(whole)])) == []
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -142,10 +146,13 @@ def test_a_provider_of_identities_without_our_tag_could_be_neither_made_nor_dele
     wants = "StringEquals aws:{}Tag/project triton-eks, and it is None"
     who = "iam/openIdConnectProvider:OpenIdConnectProvider cluster-control-plane-oidcProvider"
     arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123456789ABCDEF"
+    changes = ("Delete", "Update{}Thumbprint", "AddClientIDTo", "RemoveClientIDFrom", "Untag")
+    named = [one.format("OpenIDConnectProvider") if "{}" in one else f"{one}OpenIDConnectProvider" for one in changes]
     assert list(refusals(DEPLOY, aws_calls.calls(Stack(bare)))) == [
         f"{who}: iam:CreateOpenIDConnectProvider on {arn}: MakeProviders: {wants.format('Request')}",
-        f"{who}: iam:DeleteOpenIDConnectProvider on {arn}: ChangeOurProviders: {wants.format('Resource')}",
-        f"{who}: iam:UpdateOpenIDConnectProviderThumbprint on {arn}: ChangeOurProviders: {wants.format('Resource')}",
+        *(f"{who}: iam:{action} on {arn}: ChangeOurProviders: {wants.format('Resource')}" for action in named),
+        f"{who}: iam:TagOpenIDConnectProvider on {arn}: MakeProviders: {wants.format('Request')}; "
+        f"ChangeOurProviders: {wants.format('Resource')}",
     ]
 
 
@@ -159,6 +166,68 @@ def test_through_a_node_goes_the_deploy_role_alone_and_only_to_forward_a_port() 
 @pytest.mark.parametrize("sid", sorted(one["Sid"] for one in DEPLOY if one["Effect"] == "Allow"))
 def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
     assert next(refusals(without(sid), aws_calls.calls(with_options())), None) is not None
+
+
+ASKED_ELSEWHERE = {
+    *(action for known in orphans.OPERATIONS.values() for action in known.values()),
+    *(action for known in tunnel.OPERATIONS.values() for action in known.values()),
+}
+"""Asked by a teardown and a tunnel: tests/bootstrap/test_deploy_permissions.py."""
+READ_ONLY = {
+    "autoscaling:DescribeAutoScalingGroups",
+    "ec2:DescribeCapacityReservations",
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeNetworkAcls",
+    "ec2:DescribeTags",
+    "ec2:DescribeVpcEndpointServices",
+    "eks:DescribeAddonVersions",
+    "eks:DescribeClusterVersions",
+    "eks:ListAccessEntries",
+    "eks:ListAddons",
+    "eks:ListPodIdentityAssociations",
+    "eks:ListTagsForResource",
+    "iam:GetPolicy",
+    "iam:GetPolicyVersion",
+    "iam:ListInstanceProfileTags",
+    "iam:ListPolicyVersions",
+    "iam:ListRoleTags",
+    "kms:ListKeys",
+    "s3:GetBucketLocation",
+    "sqs:GetQueueUrl",
+}
+"""Of no call in aws_calls.py: AWS's pages name them, providers of other versions may ask them, and none reads data."""
+
+TWICE = {"ec2:RevokeSecurityGroupIngress"}
+"""A cluster's group has no tag `project`, as a default group has none; that of others' clusters may have one."""
+
+
+def _missed(statements: list[Statement], asked: Iterable[Call]) -> set[str]:
+    """The actions of a role that could be taken out of one of its statements, and nobody would be refused."""
+    asked = tuple(asked)
+    by_action = {action: [call for call in asked if call.action == action] for action in {call.action for call in asked}}
+    return {
+        action
+        for at, statement in enumerate(statements)
+        if statement["Effect"] == "Allow"
+        for action in statement["Action"]
+        if not list(refusals(_without(statements, at, action), by_action.get(action, ())))
+    }
+
+
+def _without(statements: list[Statement], at: int, action: str) -> list[Statement]:
+    left = [one for one in statements[at]["Action"] if one != action]
+    return [*statements[:at], {**statements[at], "Action": left}, *statements[at + 1 :]]
+
+
+def test_each_action_of_the_roles_is_missed_when_it_is_not_there() -> None:
+    """A right that no call needs is one too many, or a call is not in aws_calls.py."""
+    known = ASKED_ELSEWHERE | READ_ONLY | TWICE
+    stack = with_options()
+    missed = _missed(DEPLOY, [*aws_calls.calls(stack), *aws_calls.promotion(stack)])
+    assert missed - known == set()
+    assert _missed(PREVIEW, aws_calls.reads(stack)) - known == set()
+    assert READ_ONLY - missed == set()
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def refused(command: list[str], *stack: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_refuses_a_wrong_name_alike(command: list[str]) -> None:
-    assert refused(command, "nope") == (2, f"error: no stack file stacks/Pulumi.nope.yaml; {THERE_ARE}\n")
+    said = f"error: no stack file stacks/Pulumi.nope.yaml; {THERE_ARE}; `python3 -m stackctl init nope` makes a new one\n"
+    assert refused(command, "nope") == (2, said)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

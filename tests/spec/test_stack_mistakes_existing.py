@@ -43,6 +43,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        # Nothing of who may reach an endpoint that is not this program's.
+        {**IN_A_CLUSTER, "cluster.endpoint": "public"},
+        [f"cluster.endpoint: {_CLUSTER_STAYS}"],
+    ),
+    (
         {"network": {"existing": None}},
         [
             "network.cidr: is missing; give the address range of the VPC, /16 to /20, or to /24 for two zones, like "

@@ -31,7 +31,11 @@ def test_it_prints_the_object_of_the_operator() -> None:
 @pytest.mark.parametrize(
     ("folder", "sentence"),
     [
-        (ROOT, f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}"),
+        (
+            ROOT,
+            f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}; "
+            "`python3 -m stackctl init production` makes a new one",
+        ),
         (
             ROOT / "docs",
             "error: no stack file stacks/Pulumi.production.yaml; run this from the root of the checkout",

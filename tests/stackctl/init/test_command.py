@@ -206,15 +206,15 @@ def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
 
 def test_what_a_person_gives_wrong_is_told_before_anything_is_made(account: Account, checkout: Path, pulumi: Pulumi) -> None:
     done = init(
-        "--api-from", "10.0.0.0/8", "--api-from", "198.51.100.7", "--cost-center", "trials", "--image", "triton:latest"
+        "--api-from", "10.0.0.0/8", "--api-from", "198.51.100.7", "--cost-center", "x" * 257, "--image", "triton:latest"
     )
     assert (done.exit_code, [line.partition("; ")[0] for line in done.stderr.splitlines()]) == (
         2,
         [
-            "error: stacks/Pulumi.dev.yaml: cluster.publicAccessCidrs[1]: '198.51.100.7' has no prefix length",
-            "stacks/Pulumi.dev.yaml: triton.image: the tag 'latest' can be pushed again, so that a restart would serve "
-            "something else",
-            "stacks/Pulumi.dev.yaml: triton.image: 'triton:latest' is not a Triton image",
+            "error: --cost-center: it has 257 characters",
+            "--api-from: '198.51.100.7' has no prefix length",
+            "--image: the tag 'latest' can be pushed again, so that a restart would serve something else",
+            "--image: 'triton:latest' is not a Triton image",
         ],
     )
     assert (pulumi.calls, (checkout / FILE).exists()) == ([], False)

@@ -61,7 +61,8 @@ def test_a_stack_that_does_not_exist_is_a_sentence(account: str, checkout: None)
     done = preflight("production")
     assert (done.exit_code, done.stderr) == (
         2,
-        f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}\n",
+        f"error: no stack file stacks/Pulumi.production.yaml; there are: {', '.join(names(ROOT))}; "
+        "`python3 -m stackctl init production` makes a new one\n",
     )
 
 

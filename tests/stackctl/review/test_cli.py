@@ -218,7 +218,8 @@ def test_collect_names_what_it_does_not_know(tmp_path: Path) -> None:
     done = review("collect", "nowhere", "--preview", str(events))
     assert (done.exit_code, done.stderr) == (
         2,
-        f"error: no stack file stacks/Pulumi.nowhere.yaml; there are: {', '.join(names(ROOT))}\n",
+        f"error: no stack file stacks/Pulumi.nowhere.yaml; there are: {', '.join(names(ROOT))}; "
+        "`python3 -m stackctl init nowhere` makes a new one\n",
     )
 
 

@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from bootstrap.deploy_identity import role_names
-from infra.aws.account import Account
 from spec.settings import Settings, load
 from spec.settings.scheduling import add_ons, pods
 from spec.versions import KUBERNETES, PROJECT
+from tests.bootstrap import aws_calls
+from tests.bootstrap.roles import DEPLOY, PREVIEW
 from tests.paths import ROOT
 from tests.spec.existing_config import IN_A_CLUSTER
 from tests.spec.stack_config import complaints
 from tests.system.component import iam_lint
+from tests.system.component.engine.account import fresh_account, seed_roles
 from tests.system.component.engine.analyzer import running
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY, previewed, required_config
+from tests.system.component.engine.stack_run import TODAY, deployed, required_config
+from twin.aws.base.clients import Clients
+from twin.identity.authorization import refusals
 
 STACK = "dev"
 NAME = "amazon-cloudwatch-observability"
@@ -36,8 +39,11 @@ def settings() -> Settings:
 
 
 @pytest.fixture(scope="module")
-def watched() -> Recording:
-    return previewed(ROOT, STACK, config())
+def watched(settings: Settings) -> Recording:
+    with fresh_account():
+        clients = Clients(settings.region)
+        seed_roles(clients, settings.cluster.admin_role_arns)
+        return deployed(settings, config(), clients, preview=False)
 
 
 def test_the_events_are_kept_as_long_as_asked_and_encrypted_with_the_key_of_the_logs(watched: Recording) -> None:
@@ -85,9 +91,13 @@ def test_its_role_is_the_agents_alone_and_writes_to_its_group_alone(watched: Rec
     assert [name for name in attached if name.startswith("container-insights")] == []
 
 
-def test_the_workflows_may_make_its_role(watched: Recording) -> None:
-    name = watched.one("aws:iam/role:Role", "container-insights-agent-role").name
-    assert f"{name}-*" in role_names(Account(id="1", partition="aws", region="us-west-2", caller_arn=""))
+def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(watched: Recording) -> None:
+    made = aws_calls.of_recording(watched)
+    asked = list(aws_calls.calls(made))
+    (passed,) = [call for call in asked if call.action == "iam:PassRole" and "container-insights" in call.resource]
+    assert passed.context == {"iam:PassedToService": "pods.eks.amazonaws.com"}
+    assert list(refusals(DEPLOY, asked)) == []
+    assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
 
 
 def test_its_pods_are_counted_on_every_node_with_what_they_ask_for(watched: Recording, settings: Settings) -> None:

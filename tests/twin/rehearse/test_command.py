@@ -67,7 +67,12 @@ def test_the_worst_is_read_first_and_what_follows_from_one_change_together() -> 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("prod::triton-eks", "qa::triton-eks", "no stack file stacks/Pulumi.qa.yaml; there are: dev, local, prod, staging"),
+        (
+            "prod::triton-eks",
+            "qa::triton-eks",
+            "no stack file stacks/Pulumi.qa.yaml; there are: dev, local, prod, staging; "
+            "`python3 -m stackctl init qa` makes a new one",
+        ),
         ("eu-west-1", "eu-west-1", "aws:region is us-west-2, and the state is of eu-west-1; they must be the same"),
     ],
 )
