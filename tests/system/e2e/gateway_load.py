@@ -48,11 +48,31 @@ class Account:
         enough = self.sent + by
         processes.wait_until(lambda: self.sent >= enough, f"{enough} requests to be sent", 60, poll=0.1)
 
+    def recover(self, by: int) -> None:
+        """Wait until so many requests in a row have been answered."""
+        answered, failed = 0, -1
+
+        def in_a_row() -> bool:
+            nonlocal answered, failed
+            with self._lock:
+                now = self.outcomes[ANSWERED], self.outcomes.total() - self.outcomes[ANSWERED]
+            if now[1] != failed:
+                answered, failed = now
+            return now[0] >= answered + by
+
+        processes.wait_until(in_a_row, f"{by} requests in a row to be answered", 60, poll=0.1)
+
     @property
     def answered(self) -> int:
         """How many were answered, once each request has an end."""
         assert self.sent == self.outcomes.total(), f"{self.sent} were sent, and {dict(self.outcomes)} came of them"
         return self.outcomes[ANSWERED]
+
+
+def broken(account: Account) -> dict[str, int]:
+    """The outcomes that say nothing but that there was no connection, or none any more."""
+    signs = ("StatusCode.UNAVAILABLE: ", "RemoteProtocolError: ", "ConnectError: ", "ReadError: ", "WriteError: ")
+    return {outcome: count for outcome, count in account.outcomes.items() if outcome.startswith(signs)}
 
 
 def infer_path(model: str = MODEL) -> str:

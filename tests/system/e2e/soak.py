@@ -139,6 +139,8 @@ def look(site: Site, at: float) -> Look:
             status = dict(
                 line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
             )
+            if "VmRSS" not in status:  # it has ended, and its parent has not asked for its end yet
+                continue
             found = (1, int(status["VmRSS"].split()[0]) / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir())))
             group = _UID.sub("", name) if _UID.match(name) or name in ALWAYS else "other"
             sums[group] = [a + b for a, b in zip(sums[group], (*found, int(status["Threads"])), strict=True)]
