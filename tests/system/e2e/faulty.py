@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -337,6 +338,8 @@ class Site:
         for item in kube.get(object_path("keda.sh/v1alpha1", "scaledobjects"))["items"]:
             told = _untrue(item, {"Ready": "True", "Fallback": "False"})
             found += [f"ScaledObject {item['metadata']['name']}: {one}" for one in told]
+            found += self._below_its_least(item)
+        found += self._of_the_envoys()
         for url in self.twin.servers().prometheus_urls() or ["http://127.0.0.1:1"]:
             answer = httpx.get(f"{url}/api/v1/query", params={"query": "up == 1"}, timeout=5, trust_env=False)
             if answer.status_code != httpx.codes.OK or not answer.json()["data"]["result"]:
@@ -344,6 +347,25 @@ class Site:
         for pod in self.pods(TRITON_NAMESPACE):
             if not _answers(pod):
                 found.append(f"{pod['metadata']['name']} does not say that it is ready")
+        return found
+
+    def _below_its_least(self, scaled: Object) -> list[str]:
+        """Return what a ScaledObject has not been given yet: a Deployment begins with one pod, and then wants no other."""
+        name, namespace = scaled["spec"]["scaleTargetRef"]["name"], scaled["metadata"]["namespace"]
+        wanted = self.kube.get(object_path("apps/v1", "deployments", namespace, name))["spec"]["replicas"]
+        least = scaled["spec"].get("minReplicaCount", 0)
+        return [f"{name} is to have {wanted} pods, and {least} at least"] if wanted < least else []
+
+    def _of_the_envoys(self) -> list[str]:
+        """Return which Envoys know others than the ready pods of Triton: they follow them a moment later."""
+        found, ready = [], len([pod for pod in self.pods(TRITON_NAMESPACE) if not _untrue(pod, {"Ready": "True"})])
+        for envoy in self.pods(GATEWAY_NAMESPACE, "envoy-"):
+            url = f"http://{loopback(envoy['status']['podIP'])}:19001/stats/prometheus"
+            stats = httpx.get(url, timeout=5, trust_env=False).text
+            series = rf'^envoy_cluster_membership_healthy{{envoy_cluster_name="\w+/{TRITON_NAMESPACE}/[^"]*"}} (\d+)$'
+            known = re.findall(series, stats, re.MULTILINE)
+            if set(known) != {str(ready)}:
+                found.append(f"{envoy['metadata']['name']} has {known} pods for the models, and {ready} are ready")
         return found
 
     def wait_until_well(self, seconds: float) -> float:
