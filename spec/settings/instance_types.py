@@ -95,7 +95,7 @@ class InstanceFacts(Section):
 
     @rule
     def _gpus_are_described(self, at: Place) -> Iterator[Problem]:
-        """Require name, memory and compute capability of GPUs, and none without GPUs."""
+        """Require name, memory and compute capability of GPUs, this one as NVIDIA writes it, and none without GPUs."""
         for key, value in (
             ("gpuName", self.gpu_name),
             ("gpuMemoryGiB", self.gpu_memory_gib),
@@ -105,6 +105,9 @@ class InstanceFacts(Section):
                 yield at.problem(key, "is missing; `aws ec2 describe-instance-types` and NVIDIA's list of CUDA GPUs have it")
             if not self.gpus and value is not None:
                 yield at.problem(key, "is of a GPU, and gpus is 0; remove it, or give gpus")
+        capability = self.compute_capability
+        if capability is not None and capability != round(capability, 1):
+            yield at.problem("computeCapability", f"{capability} is none of NVIDIA's, which have one decimal, like 8.9")
 
     @rule
     def _catalogue_says_the_same(self, at: Place) -> Iterator[Problem]:

@@ -33,6 +33,14 @@ _LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
 """Reasons for which a container waits that do not go away by themselves."""
 
+_CONDITION = {"type": str, "status": str}
+_LISTED = {
+    "metadata": {"name": str, "namespace": str, "labels": {}},
+    "spec": {"taints": [{}]},
+    "status": {"allocatable": {}, "conditions": [_CONDITION], "containerStatuses": [{"name": str}]},
+}
+"""The form of what is read of an object of any kind."""
+
 
 class ClusterUnusable(Failure):
     """The stack's cluster cannot be asked; the text says why, and what to do."""
@@ -130,12 +138,12 @@ class Cluster:
             if answer.status != HTTPStatus.OK:
                 raise ApiException(answer.status, answer.reason, content.decode(errors="replace"))
         try:
-            found = reading.checked(reading.answer(content, self._host), {"items": [{}]}, path)
+            found = reading.checked(reading.answer(content, self._host), {"items": [_LISTED]}, path)
         except Unreadable as error:
             raise self._somebody_else() from error
-        if not isinstance(found.get("items"), list):
+        if not isinstance(found.get("items"), list) or not all(map(_is_named, found["items"])):
             raise self._somebody_else()
-        return list(found["items"])
+        return [{key: part for key, part in item.items() if part is not None} for item in found["items"]]
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""
@@ -243,3 +251,7 @@ def _message(body: str | bytes | None) -> str | None:
         return str(json.loads(body or "")["message"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _is_named(found: Mapping[str, Any]) -> bool:
+    return bool((found.get("metadata") or {}).get("name"))

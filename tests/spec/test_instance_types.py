@@ -82,6 +82,10 @@ def test_its_price_is_that_of_the_stack_file() -> None:
             ["instanceTypes.m9.large.gpuName: is of a GPU, and gpus is 0; remove it, or give gpus"],
         ),
         (
+            {"g9.large": {**NEW, "computeCapability": 8.91}},
+            ["instanceTypes.g9.large.computeCapability: 8.91 is none of NVIDIA's, which have one decimal, like 8.9"],
+        ),
+        (
             {"g5.xlarge": {**G5, "memoryGiB": 32, "gpus": 2}},
             [
                 "instanceTypes.g5.xlarge.memoryGiB: 32 is not what spec/catalog.py has of g5.xlarge, 16; remove the "

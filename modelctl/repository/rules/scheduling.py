@@ -31,12 +31,13 @@ def check(config: ModelConfig, *, queues: bool = True) -> Iterator[str]:
     yield from _priorities(batching)
     if not queues:
         return
+    delay = batching.max_queue_delay_microseconds
     if not batching.HasField("default_queue_policy"):
         yield f"dynamic_batching.default_queue_policy: missing, so the queue has no bound; write {_QUEUE_EXAMPLE}"
     else:
-        yield from _queue("dynamic_batching.default_queue_policy", batching.default_queue_policy)
+        yield from _queue("dynamic_batching.default_queue_policy", batching.default_queue_policy, delay)
     for level in sorted(batching.priority_queue_policy):
-        yield from _queue(f"dynamic_batching.priority_queue_policy[{level}]", batching.priority_queue_policy[level])
+        yield from _queue(f"dynamic_batching.priority_queue_policy[{level}]", batching.priority_queue_policy[level], delay)
 
 
 def _preferred_sizes(batching: ModelDynamicBatching, max_batch_size: int) -> Iterator[str]:
@@ -62,11 +63,18 @@ def _priorities(batching: ModelDynamicBatching) -> Iterator[str]:
             )
 
 
-def _queue(where: str, policy: ModelQueuePolicy) -> Iterator[str]:
+def _queue(where: str, policy: ModelQueuePolicy, delay: int) -> Iterator[str]:
+    """Yield a queue without a bound, and one that refuses a request before the batch that it waits for is closed."""
     if policy.max_queue_size == 0:
         yield f"{where}.max_queue_size: 0 means no bound; about what the model answers within its timeout, e.g. 64"
     if policy.default_timeout_microseconds == 0:
         yield (
             f"{where}.default_timeout_microseconds: 0 lets a request wait for ever; "
             "the longest useful wait in microseconds, e.g. 1000000"
+        )
+    elif policy.timeout_action == ModelQueuePolicy.REJECT and policy.default_timeout_microseconds <= delay:
+        yield (
+            f"{where}.default_timeout_microseconds: a request that comes alone is refused after "
+            f"{policy.default_timeout_microseconds} µs, while it waits for others (max_queue_delay_microseconds: {delay}); "
+            "let it wait for longer than that"
         )

@@ -46,6 +46,19 @@ MISTAKES = [
         ],
     ),
     Mistake(
+        "a queue that refuses what waits for a batch",
+        NORMALIZE,
+        "dynamic_batching {\n",
+        "dynamic_batching {\n  max_queue_delay_microseconds: 1000000\n",
+        [
+            (
+                "normalize/config.pbtxt: dynamic_batching.default_queue_policy.default_timeout_microseconds: a request "
+                "that comes alone is refused after 1000000 µs, while it waits for others (max_queue_delay_microseconds: "
+                "1000000); let it wait for longer than that"
+            ),
+        ],
+    ),
+    Mistake(
         "a queue without a timeout",
         NORMALIZE,
         "    default_timeout_microseconds: 1000000",

@@ -34,15 +34,16 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     largest = draw(st.none() | st.integers(1, 4096))
     sizes = st.lists(st.integers(1, largest or 8), max_size=4)
     levels = draw(st.integers(1, 100))
+    slo_ms = draw(st.integers(2, 600_000))
     serving: dict[str, Any] = {
         "device": device,
-        "sloP95Ms": draw(st.integers(2, 600_000)),
+        "sloP95Ms": slo_ms,
         "expectedRate": expected,
         "peakRate": draw(st.floats(expected, 1_000_000)),
         "instances": draw(st.integers(1, 64)),
         "warmup": draw(st.none() | sizes),
         "maxBatchSize": largest,
-        "maxQueueDelayUs": draw(st.none() | st.integers(0, 600_000_000)),
+        "maxQueueDelayUs": draw(st.none() | st.integers(0, slo_ms * 1000 - 1)),
         "preferredBatchSizes": draw(sizes) if backend == "tensorrt" else [],
         "priorities": draw(st.none() | st.integers(1, levels).map(lambda default: {"levels": levels, "default": default})),
         "decoupled": backend == "python" and draw(st.booleans()),

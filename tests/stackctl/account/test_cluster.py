@@ -30,6 +30,8 @@ ANSWERS = {
     "null": b"null",
     "an object without anything": b"{}",
     "another form": b'{"items": 3, "metadata": [], "spec": "a", "status": "b"}',
+    "objects without names": b'{"items": [{"metadata": {}}], "metadata": {"continue": ""}, "spec": [], "status": 1}',
+    "objects of another form": b'{"items": [{"metadata": {"name": "n"}, "spec": 3}], "spec": 3, "status": [4]}',
     "null within": b'{"items": [null], "metadata": null, "spec": null, "status": {"addresses": [1]}}',
 }
 
