@@ -39,6 +39,8 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region", "VPCs")
 INTERNET_GATEWAYS = Quota("vpc", "L-A4707A72", "Internet gateways per Region", "gateways")
 NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone", "gateways", per_zone=True)
 CLUSTERS = Quota("eks", "L-1194D53C", "Clusters", "clusters")
+NODE_GROUPS = Quota("eks", "L-6D54EA21", "Managed node groups per cluster", "groups")
+NODES_OF_A_GROUP = Quota("eks", "L-BD136A63", "Nodes per managed node group", "nodes")
 
 _ON_DEMAND: Mapping[str, Quota] = {"g": G, "p": P} | dict.fromkeys("acdhimrtz", STANDARD)
 _SPOT: Mapping[str, Quota] = {"g": G_SPOT, "p": P4_SPOT} | dict.fromkeys("acdhimrtz", STANDARD_SPOT)
@@ -140,6 +142,12 @@ def _fewest_pods(settings: Settings) -> int:
 def _cluster(settings: Settings) -> Iterator[QuotaNeed]:
     if settings.cluster.existing is None:
         yield QuotaNeed(CLUSTERS, 1, 1, (settings.cluster_name,))
+    pools = settings.gpu.pools if settings.node_autoscaler != "karpenter" else ()
+    system = settings.nodes.system
+    sizes = [(system.max, system.desired, SYSTEM_GROUP_NAME), *((pool.max, pool.desired, pool.name) for pool in pools)]
+    yield QuotaNeed(NODE_GROUPS, len(sizes), len(sizes), tuple(name for *_, name in sizes))
+    most, _, largest = max(sizes)
+    yield QuotaNeed(NODES_OF_A_GROUP, max(desired for _, desired, _ in sizes), most, (f"at most {largest}",))
 
 
 def _network(settings: Settings) -> Iterator[QuotaNeed]:

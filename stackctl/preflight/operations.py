@@ -33,9 +33,11 @@ OPERATIONS: Operations = {
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
         "DescribeCluster": "eks:DescribeCluster",
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
+        "DescribeNodegroup": "eks:DescribeNodegroup",
         "ListAccessEntries": "eks:ListAccessEntries",
         "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",
+        "ListNodegroups": "eks:ListNodegroups",
     },
     "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider", "GetRole": "iam:GetRole"},
     "route53": {

@@ -78,6 +78,17 @@ def _clusters(subject: Subject) -> int:
     return sum(name != subject.settings.cluster_name for page in pages for name in page["clusters"])
 
 
+def _node_groups(subject: Subject) -> int:
+    if subject.settings.cluster.existing is None:
+        return 0  # the program's own cluster has only its own
+    eks, cluster = subject.readers("eks"), subject.settings.cluster_name
+    names = [
+        name for page in eks.get_paginator("list_nodegroups").paginate(clusterName=cluster) for name in page["nodegroups"]
+    ]
+    groups = (eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"] for name in names)
+    return sum(subject.owner.reason(group.get("tags", {})) is None for group in groups)
+
+
 def _foreign(subject: Subject, items: list[dict[str, Any]]) -> int:
     return sum(_is_foreign(subject, item.get("Tags")) for item in items)
 
@@ -92,4 +103,6 @@ _COUNTS: Mapping[Quota, Callable[[Subject], int]] = {
     needs.INTERNET_GATEWAYS: _internet_gateways,
     needs.NAT_GATEWAYS: _nat_gateways,
     needs.CLUSTERS: _clusters,
+    needs.NODE_GROUPS: _node_groups,
+    needs.NODES_OF_A_GROUP: lambda _: 0,  # of one group, which is the stack's
 }

@@ -15,6 +15,8 @@ from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 from tests.spec.test_stack_mistakes_relations import WORKER
 
+GROUPS = {needs.STANDARD, needs.G, needs.P, needs.NODE_GROUPS, needs.NODES_OF_A_GROUP}
+
 
 def amounts(changes: dict[str, Any] | None = None, stack: str = "staging") -> dict[Quota, tuple[int, int]]:
     return {need.quota: (need.at_start, need.at_most) for need in needed_quotas(settings(changes, stack))}
@@ -31,12 +33,18 @@ def test_a_stack_needs_what_its_groups_and_its_network_take() -> None:
         needs.ADDRESSES: (1, 1),
         needs.NAT_GATEWAYS: (1, 1),
         needs.CLUSTERS: (1, 1),
+        needs.NODE_GROUPS: (3, 3),
+        needs.NODES_OF_A_GROUP: (3, 4),
     }
 
 
 def test_what_is_there_already_takes_no_quota_again() -> None:
-    assert amounts(IN_A_VPC).keys() == {needs.STANDARD, needs.G, needs.P, needs.CLUSTERS}
-    assert amounts(IN_A_CLUSTER).keys() == {needs.STANDARD, needs.G, needs.P}
+    assert amounts(IN_A_VPC).keys() == {*GROUPS, needs.CLUSTERS}
+    assert amounts(IN_A_CLUSTER).keys() == GROUPS
+
+
+def test_karpenter_starts_nodes_without_groups_of_eks() -> None:
+    assert amounts(KARPENTER)[needs.NODE_GROUPS] == (1, 1)
 
 
 def test_nodes_for_workers_take_what_their_fewest_and_their_most_fill() -> None:

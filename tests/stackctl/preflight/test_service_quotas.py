@@ -13,9 +13,12 @@ from stackctl.preflight.checks import service_quotas
 from stackctl.preflight.checks.check import Finding, Status, Subject
 from stackctl.preflight.checks.usage import used_by_others
 from stackctl.quotas import Quota, QuotaNeed
+from tests.spec.existing_config import IN_A_CLUSTER
 
 REGION = "us-west-2"
 EC2_QUOTAS = {needs.STANDARD: 100, needs.G: 16, needs.P: 192, needs.ADDRESSES: 5}
+
+_OF_EKS = {needs.CLUSTERS: 100, needs.NODE_GROUPS: 30, needs.NODES_OF_A_GROUP: 450}
 
 
 def answer(stubber: Stubber, quota: Quota, value: float) -> None:
@@ -28,8 +31,8 @@ def answer(stubber: Stubber, quota: Quota, value: float) -> None:
 
 def answer_all(stubber: Stubber, values: dict[Quota, float]) -> None:
     order = (needs.STANDARD, needs.G, needs.P, needs.VPCS, needs.INTERNET_GATEWAYS, needs.ADDRESSES, needs.NAT_GATEWAYS)
-    for quota in (*order, needs.CLUSTERS):
-        answer(stubber, quota, values.get(quota, {needs.CLUSTERS: 100}.get(quota, 5)))
+    for quota in (*order, needs.CLUSTERS, needs.NODE_GROUPS, needs.NODES_OF_A_GROUP):
+        answer(stubber, quota, values.get(quota, _OF_EKS.get(quota, 5)))
 
 
 def found(subject: Subject) -> dict[str, Finding]:
@@ -49,6 +52,8 @@ def test_quotas_that_are_large_enough_are_ok(subject: Callable[..., Subject], an
             "EC2-VPC Elastic IPs",
             "NAT gateways per Availability Zone",
             "Clusters",
+            "Managed node groups per cluster",
+            "Nodes per managed node group",
         ),
         Status.OK,
     )
@@ -103,13 +108,13 @@ def test_a_missing_permission_leaves_each_quota_unknown_and_says_which(
 ) -> None:
     one = subject()
     stubber = answers(one, "service-quotas")
-    for _ in range(8):
+    for _ in range(10):
         stubber.add_client_error("get_service_quota", "AccessDeniedException")
     findings = list(service_quotas.check(one))
     assert {(finding.status, finding.message) for finding in findings} == {
         (Status.UNKNOWN, "needs servicequotas:GetServiceQuota")
     }
-    assert len(findings) == 8
+    assert len(findings) == 10
 
 
 def test_only_what_others_use_counts(subject: Callable[..., Subject]) -> None:
@@ -163,3 +168,15 @@ def test_the_cluster_that_is_there_already_is_not_counted_twice(subject: Callabl
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": ["subnet-1"]}
         )
     assert used_by_others(needs.CLUSTERS, subject()) == 1
+
+
+def test_node_groups_of_others_in_the_same_cluster_count(subject: Callable[..., Subject]) -> None:
+    eks = boto3.client("eks", region_name=REGION)
+    one, role = subject(IN_A_CLUSTER), "arn:aws:iam::123456789012:role/eks"
+    cluster = one.settings.cluster_name
+    eks.create_cluster(name=cluster, roleArn=role, resourcesVpcConfig={"subnetIds": ["subnet-1"]})
+    ours = {"project": "triton-eks", "environment": "staging"}
+    for name, tags in (("theirs", {}), ("g5", ours)):
+        eks.create_nodegroup(clusterName=cluster, nodegroupName=name, subnets=["subnet-1"], nodeRole=role, tags=tags)
+    assert used_by_others(needs.NODE_GROUPS, one) == 1
+    assert used_by_others(needs.NODE_GROUPS, subject()) == 0
