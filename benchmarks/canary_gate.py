@@ -9,13 +9,14 @@ Fixed before the first run; who changes one of them says so in docs/canary-gate.
 
 * metric: of 200 rollouts of each canary the share that is taken back, with its interval; the share that ends for want of
   requests; and the median time until either, or until all requests are given to it and watched;
-* goals: a bad canary is found in 95 % of its rollouts, a right one is taken back in 5 % at most.
+* goals: a bad canary is found in 95 % of its rollouts, a right one is taken back in 5 % at most;
+* the same of 200 watches after rolling updates (`modelctl watch`), where "taken back" is exit code 1.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf, log, sqrt
@@ -51,9 +52,10 @@ Verdict = Literal["taken back", "not enough requests", "done"]
 
 @dataclass(frozen=True)
 class Case:
-    """A canary and what befalls it. `outage_seconds`: for so long, in its first step, a tenth of all requests fails.
+    """A new version and what befalls it. `outage_seconds`: for so long, from its beginning, a tenth of all requests fails.
 
     `apart`: by this share the load of each version's own pods makes it slower or faster, beside that of all.
+    `failing_at_last`: the share that fails once it has all requests, where that is another one.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Case:
     rate: float = 100.0
     outage_seconds: float = 0.0
     apart: float = 0.0
+    failing_at_last: float | None = None
 
 
 CASES = (
@@ -80,11 +83,25 @@ CASES = (
     Case("20 % slower, on pods that load makes 5 % slower or faster by themselves", bad=True, slower=0.2, apart=0.05),
     Case("twice as slow: a quarter over the SLO", bad=True, slower=1.0),
     Case("fails 2 %, with 10 requests/s", bad=True, failing=0.02, rate=10),
+    Case("fails 2 % once it has all requests", bad=True, failing_at_last=0.02),
+    Case("fails 0.5 % once it has all requests", bad=True, failing_at_last=0.005),
 )
+WATCHED = (
+    Case("right", bad=False),
+    Case("fails 0.1 %, its budget", bad=False, failing=0.001),
+    Case("right, in an outage of 20 s that fails a tenth of all", bad=False, outage_seconds=20),
+    Case("right, with 10 requests/s", bad=False, rate=10),
+    Case("fails 0.5 %", bad=True, failing=0.005),
+    Case("fails 2 %", bad=True, failing=0.02),
+    Case("fails 2 %, with 10 requests/s", bad=True, failing=0.02, rate=10),
+    Case("20 % slower, within its SLO", bad=False, slower=0.2),
+    Case("twice as slow: a quarter over the SLO", bad=True, slower=1.0),
+)
+"""New versions after a rolling update, which `modelctl watch` has no old version to compare with."""
 
 
 class Row(Record):
-    """The ends of the rollouts of one canary. `interval`: of the share taken back (95 %, Wilson)."""
+    """The ends of the rollouts, or watches, of one new version. `interval`: of the share taken back (95 %, Wilson)."""
 
     name: str
     bad: bool
@@ -108,6 +125,7 @@ class Report(Record):
     found_at_least: float = FOUND_AT_LEAST
     taken_back_at_most: float = TAKEN_BACK_AT_MOST
     rows: list[Row]
+    watched: list[Row] = []  # noqa: RUF012 - a field of pydantic: each report has its own; records of before have none
 
 
 class _Load:
@@ -140,7 +158,8 @@ class _Pods:
             load.pass_by()
         new, old = self._source.poisson([case.rate * _LOOK_SECONDS * part for part in (share, 1 - share)])
         extra = 0.1 if outage else 0.0
-        self._new = self._new + self._answers(int(new), case.failing + extra, 1 + case.slower, self._of_new)
+        failing = case.failing if share < 1 or case.failing_at_last is None else case.failing_at_last
+        self._new = self._new + self._answers(int(new), failing + extra, 1 + case.slower, self._of_new)
         self._old = self._old + self._answers(int(old), case.old_failing + extra, 1.0, self._of_old)
 
     def counters(self) -> dict[str, dict[VersionOf, Counters]]:
@@ -200,13 +219,27 @@ def simulate(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdi
     return "done", passed + limits.watch
 
 
+def simulate_watch(case: Case, seed: int, limits: Limits | None = None) -> tuple[Verdict, float]:
+    """Return how the watch after one rolling update ends, and after how many seconds."""
+    limits = limits or Limits()
+    pods = _Pods(case, np.random.default_rng(seed))
+    gate = Gate([Canary("model", 2, None, SLO_MS)], limits.terms, watched=True)
+    gate.look(pods.counters())
+    for seconds in _looks(limits.watch):
+        pods.serve(1, outage=seconds <= case.outage_seconds)
+        gate.look(pods.counters())
+        if gate.breaches():
+            return "taken back", seconds
+    return "not enough requests" if gate.undecided() else "done", limits.watch
+
+
 def _looks(seconds: float) -> Iterator[float]:
     return (float(moment) for moment in np.arange(_LOOK_SECONDS, seconds + _LOOK_SECONDS / 2, _LOOK_SECONDS))
 
 
-def row(case: Case, rollouts: int, seed: int) -> Row:
-    """Simulate so many rollouts of a canary."""
-    ended = [simulate(case, seed + number) for number in range(rollouts)]
+def row(case: Case, rollouts: int, seed: int, simulated: Callable[[Case, int], tuple[Verdict, float]] = simulate) -> Row:
+    """Simulate so many rollouts, or watches, of a new version."""
+    ended = [simulated(case, seed + number) for number in range(rollouts)]
     taken_back = sum(verdict == "taken back" for verdict, _ in ended)
     share = taken_back / rollouts
     return Row(
@@ -231,10 +264,10 @@ def wilson(count: int, total: int) -> tuple[float, float]:
     return round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)
 
 
-def table(rows: list[Row]) -> list[str]:
-    """Return the rows as a table of Markdown."""
+def table(rows: list[Row], what: str) -> list[str]:
+    """Return the rows as a table of Markdown; `what` they are is above its first column."""
     lines = [
-        "| canary | taken back (95 % interval) | not enough requests | median time | goal |",
+        f"| {what} | taken back (95 % interval) | not enough requests | median time | goal |",
         "|---|---|---:|---:|---|",
     ]
     for found in rows:
@@ -247,6 +280,12 @@ def table(rows: list[Row]) -> list[str]:
     return lines
 
 
+def tables(report: Report) -> list[str]:
+    """Return both tables of a report as Markdown, the second one where it has watches."""
+    watched = ["", *table(report.watched, "after a rolling update")] if report.watched else []
+    return [*table(report.rows, "canary"), *watched]
+
+
 def main(
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each canary.")] = 200,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
@@ -255,8 +294,9 @@ def main(
     """Simulate rollouts of canaries of which it is known whether they are right, and count what the gate says."""
     started, revision = datetime.now(UTC), record.revision()
     rows = [row(case, rollouts, seed) for case in CASES]
-    report = Report(started=started, revision=revision, seed=seed, rows=rows)
-    typer.echo("\n".join(table(rows)))
+    watched = [row(case, rollouts, seed, simulate_watch) for case in WATCHED]
+    report = Report(started=started, revision=revision, seed=seed, rows=rows, watched=watched)
+    typer.echo("\n".join(tables(report)))
     typer.echo(f"written: {write(report, 'canary-gate', started, results)}")
 
 

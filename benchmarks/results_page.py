@@ -163,7 +163,7 @@ def _growth(costs: list[Record]) -> list[float]:
 
 
 def _canaries(record: Record) -> list[str]:
-    return canary_gate.table([canary_gate.Row.model_validate(row) for row in record["rows"]])
+    return canary_gate.tables(canary_gate.Report.model_validate(record))
 
 
 def _gateway(record: Record) -> Iterator[str]:

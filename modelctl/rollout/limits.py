@@ -11,14 +11,15 @@ from spec import objectives
 
 @dataclass(frozen=True)
 class Terms:
-    """How canaries are judged. `requests` and `seconds`: the least that a step has, whatever its requests say before.
+    """How canaries are judged. `requests` and `seconds`: the least that a step has, whatever its requests say before
+    (why so long: docs/canary-gate.md#simulated-rollouts).
 
     `failing`: the share of the requests that may fail, the error budget. `slower`: by which share of the old version's time
     in the model a new one may not be slower.
     """
 
     requests: int = 100
-    seconds: float = 60.0
+    seconds: float = 150.0
     failing: float = 1 - objectives.AVAILABILITY
     slower: float = 0.2
 
