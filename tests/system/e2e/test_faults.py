@@ -17,7 +17,8 @@ from modelctl.loadgen import Account
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
 from tests.system.e2e import soak
 from tests.system.e2e.conftest import Twin
-from tests.system.e2e.faulty import RATE, STACK, WORKER_NAMESPACE, Load, Site, until
+from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Site, until
+from tests.system.e2e.steady_load import RATE, Load
 from twin.cluster.kube_api import Object, object_path
 from twin.host import processes
 from twin.host.home import TwinHome
