@@ -35,9 +35,17 @@ _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError
 
 _CONDITION = {"type": str, "status": str}
 _LISTED = {
-    "metadata": {"name": str, "namespace": str, "labels": {}},
-    "spec": {"taints": [{}]},
-    "status": {"allocatable": {}, "conditions": [_CONDITION], "containerStatuses": [{"name": str}]},
+    "metadata": {"name": str, "namespace": str, "labels": {str: str}},
+    "spec": {"replicas": int, "scaleTargetRef": {}, "taints": [{}], "type": str},
+    "status": {
+        "addresses": [{"value": str}],
+        "allocatable": {},
+        "conditions": [_CONDITION],
+        "containerStatuses": [{"name": str, "restartCount": int}],
+        "expectedPods": int,
+        "loadBalancer": {"ingress": [{}]},
+        "readyReplicas": int,
+    },
 }
 """The form of what is read of an object of any kind."""
 
@@ -128,7 +136,10 @@ class Cluster:
         return next((str(address["value"]) for address in addresses if address.get("value")), None)
 
     def objects(self, path: str) -> list[dict[str, Any]]:
-        """Return the objects of a list of the API, like `/api/v1/nodes`; none of a kind that the cluster does not know."""
+        """Return the objects of a list of the API, like `/api/v1/nodes`; none of a kind that the cluster does not know.
+
+        Each has a name, a spec and a status, which may be empty, and nothing that is null.
+        """
         asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
         with self._sentences():
             answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
@@ -141,9 +152,9 @@ class Cluster:
             found = reading.checked(reading.answer(content, self._host), {"items": [_LISTED]}, path)
         except Unreadable as error:
             raise self._somebody_else() from error
-        if not isinstance(found.get("items"), list) or not all(map(_is_named, found["items"])):
+        if not isinstance(found.get("items"), list) or not all(map(_is_whole, found["items"])):
             raise self._somebody_else()
-        return [{key: part for key, part in item.items() if part is not None} for item in found["items"]]
+        return [{"spec": {}, "status": {}, **_without_nulls(item)} for item in found["items"]]
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""
@@ -253,5 +264,18 @@ def _message(body: str | bytes | None) -> str | None:
         return None
 
 
-def _is_named(found: Mapping[str, Any]) -> bool:
-    return bool((found.get("metadata") or {}).get("name"))
+def _is_whole(found: Mapping[str, Any]) -> bool:
+    """Return whether an object has what each has: a name, and conditions and containers that say which they are."""
+    status = found.get("status") or {}
+    conditions, containers = status.get("conditions") or (), status.get("containerStatuses") or ()
+    return (
+        bool((found.get("metadata") or {}).get("name"))
+        and all(one.get("type") and one.get("status") for one in conditions)
+        and all(one.get("name") for one in containers)
+    )
+
+
+def _without_nulls(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _without_nulls(part) for key, part in found.items() if part is not None}
+    return [_without_nulls(part) for part in found] if isinstance(found, list) else found

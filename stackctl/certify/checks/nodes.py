@@ -51,7 +51,7 @@ def every_pod_has_room(subject: Subject) -> Outcome:
     """Look for pods that no node takes. No zone is taken away for it."""
     pods = subject.objects(_PODS)
     seen = [
-        (False, f"{pod['metadata']['namespace']}/{_name(pod)}: {one.get('message') or one.get('reason')}")
+        (False, f"{pod['metadata'].get('namespace')}/{_name(pod)}: {one.get('message') or one.get('reason')}")
         for pod in pods
         for one in pod.get("status", {}).get("conditions") or []
         if (one["type"], one["status"]) == ("PodScheduled", "False")

@@ -32,7 +32,7 @@ def one_autoscaler_owns_the_pods(subject: Subject) -> Outcome:
     autoscalers, seen = subject.objects(_AUTOSCALERS), []
     for name in scaled:
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-        own = [found for found in autoscalers if found["spec"]["scaleTargetRef"] == target]
+        own = [found for found in autoscalers if found["spec"].get("scaleTargetRef") == target]
         if not own:
             return differ(f"no autoscaler has the Deployment {name} as its target")
         active = len(own) == 1 and condition(own[0], "ScalingActive") == "True"
@@ -48,7 +48,7 @@ def gateway(subject: Subject) -> Outcome:
     seen = []
     for found in subject.objects(_GATEWAYS):
         programmed = condition(found, "Programmed")
-        addresses = ", ".join(one["value"] for one in found.get("status", {}).get("addresses") or [])
+        addresses = ", ".join(one.get("value", "?") for one in found.get("status", {}).get("addresses") or [])
         line = f"gateway {found['metadata']['name']}: Programmed is {programmed}, its address is {addresses or 'missing'}"
         seen.append((programmed == "True" and bool(addresses), line))
     return judged(seen, differ("there is no gateway"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,38 @@ def test_an_answer_that_is_none_of_an_api_server_is_a_sentence(asked: str, answe
 def test_a_list_of_pods_that_are_none_is_a_sentence(pods: bytes) -> None:
     with answering(b'{"items": [' + pods + b"]}") as cluster, pytest.raises(ClusterUnusable, match="is no API server"):
         cluster.pods()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"metadata": {"name": "a", "labels": {"pool": 1}}},
+        {"spec": {"replicas": "2"}},
+        {"spec": {"replicas": True}},
+        {"spec": {"scaleTargetRef": "triton"}},
+        {"spec": {"type": ["LoadBalancer"]}},
+        {"status": {"readyReplicas": "2"}},
+        {"status": {"expectedPods": "2"}},
+        {"status": {"addresses": {"value": "a"}}},
+        {"status": {"loadBalancer": []}},
+        {"status": {"loadBalancer": {"ingress": ["a"]}}},
+        {"status": {"conditions": [{"status": "True"}]}},
+        {"status": {"conditions": [{"type": "Ready"}]}},
+        {"status": {"containerStatuses": [{"name": "a", "restartCount": "0"}]}},
+        {"status": {"containerStatuses": [{"restartCount": 0}]}},
+    ],
+    ids=str,
+)
+def test_an_object_whose_part_is_of_another_type_is_none_of_an_api_server(part: dict[str, Any]) -> None:
+    listed = json.dumps({"items": [{"metadata": {"name": "a"}, **part}]}).encode()
+    with answering(listed) as cluster, pytest.raises(ClusterUnusable, match="is no API server"):
+        cluster.objects("/api/v1/nodes")
+
+
+def test_an_object_of_a_list_has_a_spec_and_a_status_and_nothing_that_is_null() -> None:
+    listed = b'{"items": [{"metadata": {"name": "a", "labels": null}, "spec": {"taints": [{"value": null}]}}]}'
+    with answering(listed) as cluster:
+        assert cluster.objects("/api/v1/nodes") == [{"metadata": {"name": "a"}, "spec": {"taints": [{}]}, "status": {}}]
 
 
 def test_a_log_that_is_no_text_has_no_last_lines() -> None:
