@@ -20,7 +20,7 @@ from spec import files
 from spec.failure import FAILED, NOT_TRIED, Failure
 from spec.settings import Settings
 from spec.stack_names import stack_file
-from stackctl.account.cluster import connect
+from stackctl.account.cluster import ClusterUnusable, connect
 from stackctl.account.guard import Caller, caller, require_account
 from stackctl.account.read_only import AwsUnusable, Readers
 from stackctl.certify import claims, report
@@ -161,6 +161,9 @@ def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> S
 
 def _objects(stack: str, path: str) -> Sequence[Mapping[str, Any]]:
     outputs = pulumi_program.outputs(stack)
+    missing = [name for name in ("clusterName", "region", "tritonRoleArn") if not isinstance(outputs.get(name), str)]
+    if missing:
+        raise ClusterUnusable(f"`pulumi up` ended before {stack} had a cluster to ask (no output {', '.join(missing)})")
     release = settings_of(stack).each_fleet[0].release
     with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], release) as cluster:
         return cluster.objects(path)

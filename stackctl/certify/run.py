@@ -99,3 +99,5 @@ def _asked(check: Check, subject: Subject) -> Outcome:
         return not_tried(str(silent))
     except (ClientError, BotoCoreError) as silent:
         return not_tried(f"AWS does not answer: {one_line(str(silent))}")
+    except Exception as mistake:
+        return not_tried(f"this check itself failed, please report it: {type(mistake).__name__}: {one_line(str(mistake))}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spec.stack_names import stack_file
+from stackctl.account.cluster import ClusterUnusable
 from stackctl.certify import command
 from stackctl.certify.command import _Pin
 from stackctl.preflight.checks.check import Check, ok
@@ -117,3 +118,9 @@ def test_without_models_to_release_nothing_is_begun(checkout: Path, account: str
     (checkout / ".models").rmdir()
     code, said = refused("--confirm", STACK)
     assert (code, said[0].partition(",")[0]) == (2, "error: there is no directory .models")
+
+
+def test_the_objects_of_a_stack_without_a_cluster_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command.pulumi_program, "outputs", lambda _stack: {"region": "us-west-2", "clusterName": None})
+    with pytest.raises(ClusterUnusable, match="no output clusterName, tritonRoleArn"):
+        command._objects(STACK, "/api/v1/nodes")

@@ -104,13 +104,23 @@ def test_when_the_time_is_over_nothing_more_is_tried_but_the_teardown() -> None:
     assert results[GONE][0] == "agree"
 
 
-def test_a_check_that_is_not_answered_says_nothing_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (Failure("the cluster cannot be reached"), "the cluster cannot be reached"),
+        (KeyError("type"), "this check itself failed, please report it: KeyError: 'type'"),
+    ],
+)
+def test_a_check_that_is_not_answered_says_nothing_either_way_and_leaves_the_report_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str
+) -> None:
     def silent(_subject: Subject) -> None:
-        raise Failure("the cluster cannot be reached")
+        raise raised
 
     monkeypatch.setattr(certification, "STANDING", {DRIFT: silent})
     results = by_claim(certify(PAGE, subject(), Recorded().steps(), 3600, lambda _line: None))
-    assert results[DRIFT] == ("not tried", ("the cluster cannot be reached",))
+    assert results[DRIFT] == ("not tried", (told,))
+    assert results[GONE][0] == "agree"
 
 
 def test_a_claim_that_this_version_does_not_know_is_told() -> None:
