@@ -27,7 +27,8 @@ _BUILT_IN = _PROVIDER + "pulumi"
 _ARN = re.compile(r"arn:aws(?:-[a-z]+)*:[a-z0-9-]+:((?:[a-z]+-)+[0-9]|):([0-9]{12}):.+")
 _OF_THE_PROVIDER = frozenset({"tagsAll", "region"})
 """Inputs that pulumi-aws adds to each resource in its check (provider/tags.go), whose defaults are not listed."""
-_ABOUT_THE_PLUGIN = frozenset({"pluginDownloadURL", "pluginChecksums"})
+_ABOUT_THE_PLUGIN = frozenset({"pluginDownloadURL", "pluginChecksums", "__internal"})
+"""Engines of 2024 and later have the first two below the third (pkg/resource/deploy/providers/registry.go of pulumi)."""
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,32 @@ def test_inputs_that_are_null_are_none(tmp_path: Path) -> None:
     assert imported(tmp_path, {**NETWORK, "inputs": None})[0]["inputs"] == {}
 
 
+def test_where_a_plugin_comes_from_is_left_out_in_the_form_of_older_and_of_newer_engines(tmp_path: Path) -> None:
+    of_the_plugin = {"pluginDownloadURL": "https://x", "pluginChecksums": {"linux-amd64": "00"}}
+    for given in (of_the_plugin, {"__internal": of_the_plugin}):
+        provider = resource("pulumi:providers:aws", "default_6_0_0", {"region": "eu-west-1", "version": "6.0.0", **given})
+        made = imported(tmp_path, NETWORK, provider)[1]
+        assert made["inputs"] == {"region": "eu-west-1", "version": "7.51.1"}
+
+
+def test_what_engines_and_providers_write_beside_inputs_goes_to_the_twin_as_it_is(tmp_path: Path) -> None:
+    """The form of the states that pulumi-eks keeps for its upgrade tests, with values of our own."""
+    meta = json.dumps({"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0": {"create": 1200000000000}, "schema_version": "1"})
+    beside = {
+        "created": "2026-03-01T10:00:00.123456789Z",
+        "modified": "2026-03-02T10:00:00.123456789Z",
+        "sourcePosition": "project:///__main__.py#1,1",
+        "aliases": [urn("aws:ec2/defaultVpc:DefaultVpc", "network")],
+        "additionalSecretOutputs": ["kubeconfig"],
+        "customTimeouts": {"create": 600, "update": 0, "delete": 0},
+        "propertyDependencies": {"cidrBlock": [], "tags": None},
+    }
+    outputs = {"arn": "arn:aws:ec2:eu-west-1:210987654321:vpc/vpc-1", "__meta": meta, "kubeconfig": ENCRYPTED}
+    (made,) = imported(tmp_path, {**NETWORK, **beside, "outputs": outputs})
+    assert {key: made[key] for key in beside} == beside
+    assert made["outputs"] == {**outputs, "kubeconfig": {SIGNATURE: SECRET, "plaintext": json.dumps(UNKNOWN_SECRET)}}
+
+
 def test_providers_are_the_twins_and_reach_nothing_else(tmp_path: Path) -> None:
     real = {
         "kubeconfig": ENCRYPTED,
