@@ -1,6 +1,7 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -128,9 +129,21 @@ class Release(Section):
         for name, steps in self.ensembles.items():
             if name in steps:
                 yield at.problem(f"ensembles.{name}", "is a step of itself; name the models of its steps")
+        yield from self._cycle_of_ensembles(at)
         for name, asked in self.asks.items():
             if name in asked:
                 yield at.problem(f"asks.{name}", "is the model itself; name the others that it asks")
+
+    def _cycle_of_ensembles(self, at: Place) -> Iterator[Problem]:
+        """Name the first cycle of two or more ensembles: Triton loads an ensemble after its steps, and so none of them."""
+        steps = {name: [step for step in steps if step != name] for name, steps in self.ensembles.items()}
+        try:
+            TopologicalSorter(steps).prepare()
+        except CycleError as error:
+            # Each of the cycle is a step of the next one, and the last is the first.
+            last, *others = reversed(error.args[1])
+            by_way_of = " and ".join(others[:-1])
+            yield at.problem(f"ensembles.{last}", f"is a step of itself by way of {by_way_of}; leave one of them out")
 
     @rule
     def _previous_is_another(self, at: Place) -> Iterator[Problem]:

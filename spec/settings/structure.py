@@ -91,6 +91,8 @@ def _sentence(details: ErrorDetails) -> str:
         return f"{describe(value)}; give a number" + (" without quotes" if digits else "")
     if kind.startswith("bool"):
         return f"{describe(value)}; give true or false"
+    if kind == "string_type":
+        return f"{describe(value)}; give text"
     if kind == "tuple_type":
         return f"{describe(value)}; give a list in square brackets"
     if kind in ("model_type", "dict_type"):

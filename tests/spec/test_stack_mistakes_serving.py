@@ -435,6 +435,12 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
             ["ensembles.resnet50: is a step of itself; name the models of its steps"],
         ),
         (
+            {"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b"], "b": ["c"], "c": ["a"]}},
+            ["ensembles.a: is a step of itself by way of b and c; leave one of them out"],
+        ),
+        ({"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b", "c"], "b": ["c"]}}, []),
+        ({"asks": {"resnet50": [None, 7]}}, ["asks.resnet50[0]: it is empty; give text", "asks.resnet50[1]: 7; give text"]),
+        (
             {"asks": {"resnet50": ["bert"]}},
             ["asks.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"],
         ),

@@ -36,6 +36,8 @@ def test_one_request_at_the_gateway_starts_the_first_pod_and_who_asks_again_is_a
         gateway = gateway_twin.ready(twin)
         until(lambda: wanted(gateway) == 0, "the last pod to go", _SECONDS)
         until(lambda: all(gateway.answers_itself()), "every Envoy to know that")
+        # An increase takes two scrapes, and the Envoys are as new as the `up`.
+        until(lambda: twin.query(without_a_pod()), "Prometheus to count the answers of these Envoys", _SECONDS)
         assert twin.query(without_a_pod())[0]["value"][1] == "0"
 
         begun = time.monotonic()
