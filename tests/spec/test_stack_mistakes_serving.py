@@ -438,8 +438,10 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
             {"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b"], "b": ["c"], "c": ["a"]}},
             ["ensembles.a: is a step of itself by way of b and c; leave one of them out"],
         ),
-        ({"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b", "c"], "b": ["c"]}}, []),
-        ({"asks": {"resnet50": [None, 7]}}, ["asks.resnet50[0]: it is empty; give text", "asks.resnet50[1]: 7; give text"]),
+        (
+            {"asks": {"resnet50": [None, 7]}},
+            ["asks.resnet50[0]: it is empty; give text", "asks.resnet50[1]: 7 is a number; give text"],
+        ),
         (
             {"asks": {"resnet50": ["bert"]}},
             ["asks.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"],
@@ -456,6 +458,14 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
 )
 def test_what_is_said_of_models_is_of_models_of_the_release(said: dict[str, Any], expected: list[str]) -> None:
     assert complaints({"models.release": {**RELEASE, **said}}) == [f"models.release.{line}" for line in expected]
+
+
+def test_a_model_may_be_a_step_of_two_ensembles_of_which_one_is_a_step_of_the_other() -> None:
+    release = settings(
+        {"models.release": {**RELEASE, "models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b", "c"], "b": ["c"]}}}
+    ).models.release
+    assert release is not None
+    assert release.ensembles == {"a": ("b", "c"), "b": ("c",)}
 
 
 def test_a_stream_is_of_a_model_that_streams() -> None:
