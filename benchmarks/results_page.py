@@ -41,6 +41,7 @@ def page(results: Path) -> str:
         ("Previews and updates", "engine", _engine),
         ("Time that the gateway adds", "gateway", _gateway),
         ("Faults and rollouts under load", "soak", _soak),
+        ("Models on a GPU", "gpu", _gpu),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
@@ -66,7 +67,8 @@ def _made(record: Record) -> str:
     said = [f"{record['started'][:10]}, revision {revision}"]
     if machine := record.get("machine"):
         load = f"load average {machine['load_before']:g} before, {machine['load_after']:g} after"
-        said.append(f"server {record['versions']['server']}, {machine['cpus']} CPUs, {load}")
+        server = record.get("server") or record["versions"]["server"]
+        said.append(f"server {server}, {machine['cpus']} CPUs, {load}")
     if made := record.get("conditions"):
         said.append(f"`{made['command']}` with {made['scheduling']}{', **on a busy machine**' if made['busy'] else ''}")
     elif machine:
@@ -201,6 +203,24 @@ def _soak(record: Record) -> Iterator[str]:
     for name in sorted(first.keys() & last.keys()):
         pairs = (f"{first[name][key]:g}, {last[name][key]:g}" for key in ("processes", "rss_mib", "descriptors", "threads"))
         yield f"| {name} | {' | '.join(pairs)} |"
+
+
+def _gpu(record: Record) -> Iterator[str]:
+    together = record["together"]
+    golden = ", ".join(f"{name} {wrong or 'right'}" for name, wrong in together["golden"].items())
+    yield f"{record['gpu']}, driver {record['driver']}, onnxruntime {record['onnxruntime']}, stack {record['stack']}."
+    yield (
+        f"MiB: server without models {record['server_mib']}, process before a model {record['context_mib']}, all models "
+        f"together {together['used_mib']}. Golden answers: {golden}. [What it means](../docs/facts/gpu-memory.md)."
+    )
+    yield ""
+    yield "| model | largest request | MiB loaded | MiB after it | p50, p95 of it in ms | differs from a CPU's |"
+    yield "|---|---|---|---|---|---|"
+    for model in record["models"]:
+        shape = " x ".join(map(str, model["largest"]))
+        latency = f"{model['latency']['p50_ms']:g}, {model['latency']['p95_ms']:g}"
+        memory = f"{model['loaded_mib']} | {model['largest_mib']}"
+        yield f"| {model['model']} | {shape} | {memory} | {latency} | {model['difference']:.1%} |"
 
 
 def main() -> None:

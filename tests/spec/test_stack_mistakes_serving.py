@@ -265,12 +265,12 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "models.release": None,
             "models.serving": {
                 "a": {**GPU, "instances": 2, "gpuMemoryMiB": 10_000},
-                "b": {**GPU, "gpuMemoryMiB": 22 * 1024 - 20_000 - 500 - 64 + 1},
+                "b": {**GPU, "gpuMemoryMiB": 22 * 1024 - 20_000 - 700 - 64 + 1},
                 "c": CPU,
             },
         },
         [
-            "models.serving: a pod needs 22529 MiB on each GPU (a 2 x 10000 + b 1 x 1965 + CUDA context 500 + CUDA pool 64) "
+            "models.serving: a pod needs 22529 MiB on each GPU (a 2 x 10000 + b 1 x 1765 + CUDA context 700 + CUDA pool 64) "
             "and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
             "GPUs"
         ],
@@ -278,11 +278,11 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {
             "models.release": None,
-            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 5069}},
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 4869}},
             "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4},
         },
         [
-            "models.serving: a pod needs 5633 MiB on each GPU (a 1 x 5069 + CUDA context 500 + CUDA pool 64) and a "
+            "models.serving: a pod needs 5633 MiB on each GPU (a 1 x 4869 + CUDA context 700 + CUDA pool 64) and a "
             "g5.xlarge of pool 'g5' has 5632 MiB (A10G, of which 4 pods share one by mps); use fewer instances, fewer "
             "models, or a pool with larger GPUs"
         ],
@@ -294,7 +294,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 26564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "models.serving: a pod needs 26764 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 700 + CUDA pool 64 + "
             "all models once more during an in-place rollout 13000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
         ],
@@ -306,7 +306,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 22564 MiB on each GPU (a 1 x 11000 + CUDA context 500 + CUDA pool 64 + a once more "
+            "models.serving: a pod needs 22764 MiB on each GPU (a 1 x 11000 + CUDA context 700 + CUDA pool 64 + a once more "
             "during an in-place rollout 11000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
         ],
@@ -587,7 +587,7 @@ def test_each_served_version_has_its_own_instances_in_the_memory_of_a_gpu() -> N
     release = {**RELEASE, "serving": "0" * 12, "others": {"resnet50": [1, 2]}}
     wants = {"resnet50": {**GPU, "instances": 2, "gpuMemoryMiB": 4000}}
     assert complaints({"models.release": release, "models.serving": wants})[0] == (
-        "models.serving: a pod needs 24564 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 500 + CUDA pool "
+        "models.serving: a pod needs 24764 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 700 + CUDA pool "
         "64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
         "GPUs"
     )
