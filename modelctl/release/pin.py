@@ -20,7 +20,7 @@ from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
 from spec.reading import Unreadable
-from spec.settings.models import ASSUMED_BATCH_SIZE
+from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
