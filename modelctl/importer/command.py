@@ -12,7 +12,8 @@ from modelctl.importer import mlflow_model, mlflow_server, onnx_config
 from modelctl.importer.mlflow_model import NotImported
 from modelctl.repository import onnx_file
 from modelctl.repository.configure import render
-from modelctl.repository.load import CONFIG_FILE, model_name_problem, validate
+from modelctl.repository.load import model_name_problem, validate
+from modelctl.repository.model import CONFIG_FILE
 from modelctl.repository.onnx_file import NotOnnx, OnnxModel
 from modelctl.repository.problems import printable
 from modelctl.repository.rules import onnx

@@ -13,7 +13,7 @@ from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from spec import reading
 from spec.failure import Failure
 

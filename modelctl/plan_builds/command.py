@@ -14,7 +14,7 @@ from modelctl.plan_builds.shapes import arguments
 from modelctl.release import catalog
 from modelctl.release.stack_configs import config_key
 from modelctl.repository.backends import backend_of, model_file_of
-from modelctl.repository.load import CONFIG_FILE
+from modelctl.repository.model import CONFIG_FILE
 from modelctl.repository.plans import built_with
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store, open_store

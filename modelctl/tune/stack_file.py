@@ -12,7 +12,7 @@ from modelctl.release.commented_yaml import set_key
 from modelctl.release.pin import KEY, edit, save, section
 from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.configure import ConfigureError, Facts, configure
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from spec.settings import ModelServing

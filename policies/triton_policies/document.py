@@ -1,7 +1,4 @@
-"""The tables of docs/policies.md, made from the policies.
-
-PYTHONPATH=policies .venv/bin/python -m triton_policies.document docs/policies.md
-"""
+"""The tables of docs/policies.md, made from the policies: `make reference` writes them."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from triton_policies import (
     cluster,
     encryption,
     governance,
+    gpu_nodes,
     identity,
     network,
     nodes,
@@ -20,6 +21,7 @@ from triton_policies.policy import Policy
 AREAS: dict[str, tuple[Policy, ...]] = {
     "Cluster": cluster.POLICIES,
     "Nodes": nodes.POLICIES,
+    "GPU nodes": gpu_nodes.POLICIES,
     "Network": network.POLICIES,
     "Identity": identity.POLICIES,
     "Encryption and logs": encryption.POLICIES,
