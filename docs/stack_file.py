@@ -15,7 +15,7 @@ from markdown.extensions.toc import slugify
 from pydantic.fields import FieldInfo
 
 from docs import key_uses
-from docs.key_uses import Key
+from docs.key_uses import RELATIONS, Key
 from spec.settings import relations
 from spec.settings.fleets import FleetKeys
 from spec.settings.instance_types import InstanceFacts
@@ -42,18 +42,14 @@ Every key of `stacks/Pulumi.<stack>.yaml`, below `config`. This page is written 
   first line of each stack file names. It knows each key under its full name and each value as YAML; Pulumi takes `network`
   for `triton-eks:network` too, and JSON in quotes for a mapping, as `pulumi config set` writes it.
 - Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials. Those of one
-  section stand below its keys and in its module of `spec/settings/`, those between sections at the end and in
-  `spec/settings/relations/`.
-- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key.
+  section stand below its keys, [those between sections](#rules-between-sections) at the end.
+- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key; then the rules between
+  sections that read it.
 """
 # Keys that nothing of Python's reads as an attribute: who does.
 _AS_DATA: dict[tuple[str, str], str] = {
     ("Document", "default_tags"): "the AWS provider",
     ("DefaultTags", "tags"): "the AWS provider",
-    ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
-    ("Release", "serving"): "spec/settings/relations/serving.py",
-    ("Release", "tensorrt"): "spec/settings/relations/tensorrt.py",
-    ("Triton", "tensorrt"): "spec/settings/relations/tensorrt.py",
     ("Models", "slot"): "spec/settings/blue_green.py",
     ("Models", "candidate"): "spec/settings/blue_green.py",
     **{("Candidate", key): "spec/settings/blue_green.py" for key in Candidate.model_fields},
@@ -84,7 +80,8 @@ def page() -> str:
     blocks.append("## Rules between sections\n")
     for module in relations.modules():
         if sentences := _rules(vars(module)):
-            blocks.append(f"{(module.__doc__ or '').strip()}\n\n{sentences}\n")
+            about = f"{(module.__doc__ or '').strip()}\n\nIn {_link(_path(module.__name__))}:"
+            blocks.append(f"### {_relation(_path(module.__name__))}\n\n{about}\n\n{sentences}\n")
     return "\n".join(blocks)
 
 
@@ -108,8 +105,8 @@ def _section(
         yield f"{level} {path}\n\nThe keys of [{there}](#{slugify(there, '-')}).\n"
         return
     paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
-    if section.guide:
-        paragraphs.append(f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')})")
+    how = f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')}). " if section.guide else ""
+    paragraphs.append(f"{how}Keys and rules: {_link(_path(section.__module__))}")
     yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
     if sentences := _rules(vars(section)):
         yield sentences + "\n"
@@ -127,19 +124,39 @@ def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
             _value(field),
             _default(section, name, field),
             str(field.description),
-            _users(section, name, uses),
+            _users(section, name, field, uses),
         ]
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 
-def _users(section: type[Section], name: str, uses: dict[Key, list[str]]) -> str:
-    found = uses.get((section, name), [])
+def _users(section: type[Section], name: str, field: FieldInfo, uses: dict[Key, list[str]]) -> str:
+    everywhere = uses.get((section, name), [])
+    found = [path for path in everywhere if not path.startswith(RELATIONS)]
     if own := [path for path in found if path.startswith(("infra/", "spec/"))]:
         found = own
-    if not found:
-        found = [_AS_DATA.get((section.__name__, name), NOTHING)]
-    return ", ".join(f"[{path}](../{path})" if path.endswith(".py") else path for path in found)
+    with_rules = {_path(module.__name__) for module in relations.modules() if _rules(vars(module))}
+    # That a section is there is a condition of most rules.
+    related = [] if _sections_in(field.annotation) else [path for path in everywhere if path in with_rules]
+    if not found and (read := _AS_DATA.get((section.__name__, name), "" if related else NOTHING)):
+        found = [read]
+    parts = [", ".join(map(_link, found))] if found else []
+    if related:
+        parts.append("rules: " + ", ".join(f"[{Path(path).stem}](#{slugify(_relation(path), '-')})" for path in related))
+    return "; ".join(parts)
+
+
+def _relation(path: str) -> str:
+    """Return the heading above the rules of a module of relations."""
+    return f"Rules: {Path(path).stem}"
+
+
+def _path(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
+
+
+def _link(path: str) -> str:
+    return f"[{path}](../{path})" if path.endswith(".py") else path
 
 
 def _default(section: type[Section], name: str, field: FieldInfo) -> str:

@@ -7,6 +7,7 @@ import pytest
 from docs import key_uses, stack_file
 from docs.key_uses import sections
 from spec.settings import relations
+from spec.settings.cluster import Cluster
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.network import Network
@@ -47,6 +48,17 @@ def test_every_rule_has_its_sentence_on_the_page(page: str) -> None:
     assert page.count("\n- Re") + page.count("\n- Warn") == len(rules)
 
 
+def test_a_key_leads_to_the_modules_that_read_it_and_to_the_rules_that_relate_it_to_others(page: str) -> None:
+    section = page.partition("## triton-eks:worker\n")[2].partition("\n## ")[0]
+    assert "Keys and rules: [spec/settings/worker.py](../spec/settings/worker.py)" in " ".join(section.split())
+    row = next(line for line in section.splitlines() if line.startswith("| `longestRequestSeconds` |"))
+    assert "[infra/serving/worker.py](../infra/serving/worker.py)" in row
+    assert row.endswith("; rules: [worker](#rules-worker) |")
+    rules = page.partition("### Rules: worker\n")[2].partition("\n### ")[0]
+    assert "In [spec/settings/relations/worker.py](../spec/settings/relations/worker.py):" in rules
+    assert "- Require a longest request of workers that is no shorter" in rules
+
+
 def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
     found = key_uses.uses_in(
         {
@@ -75,12 +87,19 @@ def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
                 "def of(draft: _Draft) -> bool:\n    return draft.wants.cuda_graphs\n"
             ),
             "modelctl/g.py": "class _Draft:\n    wants: str\n",
+            "spec/settings/relations/subject.py": "class Subject:\n    document: Document\n",
+            "spec/settings/relations/h.py": (
+                "from spec.settings.relations.subject import Subject\n\n"
+                "def rule(subject: Subject) -> bool:\n    return subject.document.cluster.version\n"
+            ),
+            "stackctl/i.py": "class Subject:\n    document: str\n",
             "twin/d.py": "def of(other: Other) -> str:\n    return other.capacity\n",
         }
     )
     assert found[GpuPool, "max"] == found[GpuPool, "name"] == found[GpuPool, "disk_gib"] == ["infra/a.py"]
     assert found[Network, "nat"] == ["infra/b.py"]
     assert found[GpuPool, "zones"] == ["infra/e.py"]
+    assert found[Cluster, "version"] == ["spec/settings/relations/h.py"]
     assert found[ModelServing, "cuda_graphs"] == ["modelctl/f.py"]
     assert found[Document, "triton"] == found[Triton, "pool"] == found[GpuPool, "capacity"] == ["stackctl/c.py"]
     assert (ModelServing, "device") not in found and (GpuPool, "min") not in found
