@@ -135,7 +135,7 @@ def main(
 
 @contextlib.contextmanager
 def _triton() -> Iterator[str]:
-    """A real server over the sample models whose numerical libraries use one thread; yields its gRPC address."""
+    """Run a real server over the sample models, its numerical libraries with one thread; yield its gRPC address."""
     command = [sys.executable, "-m", "twin", "triton", str(MODELS)]
     with subprocess.Popen(
         command,
@@ -177,7 +177,7 @@ def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> t
 
 
 def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
-    """All with as many instances as tuning chose, so that only batching differs; Triton's defaults have the one of theirs.
+    """Return all with as many instances as tuning chose, so that only batching differs; Triton's defaults have one.
 
     Only the tuned one bounds its queue, which costs it stalls on server 2.51 (docs/serving.md) and the others nothing.
     """

@@ -41,12 +41,12 @@ class Hand:
         return list(self._held)
 
     def take(self, message: Message) -> None:
-        """The message was just received."""
+        """Take a message that was just received."""
         self._held[message] = _Held(time.monotonic() + self._half)
         self._metrics.in_hand.set(len(self))
 
     def finished(self, message: Message) -> None:
-        """Nothing is left to do but to delete it: it is not extended any more."""
+        """Note that only its deletion is left: it is not extended any more."""
         if message in self._held:
             self._held[message].kept = False
 

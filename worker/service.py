@@ -127,7 +127,7 @@ class Worker:
             await asyncio.wait_for(self._finished.wait(), _BEAT_SECONDS)
 
     async def _work(self, message: Message) -> None:
-        """One message to its end; a message that is cancelled stays in hand, for `_end` to give back."""
+        """Bring one message to its end; a message that is cancelled stays in hand, for `_end` to give back."""
         try:
             outcome = await self._processor.process(message)
             self._metrics.finished.labels(outcome.value).inc()

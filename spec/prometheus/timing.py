@@ -26,7 +26,7 @@ class Timing:
 
 
 def timing(settings: Settings) -> Timing:
-    """The times of a stack. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
+    """Return a stack's times. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
 
     A test compares the two.
     """

@@ -34,7 +34,7 @@ class Sent:
 
     @property
     def answered(self) -> int:
-        """The number of good answers so far."""
+        """Return the number of good answers so far."""
         return len(self.load.tally.answered) if self.load is not None else 0
 
 
