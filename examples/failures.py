@@ -61,6 +61,6 @@ def sentences(place: str) -> Iterator[None]:
 
 
 def stop(message: str) -> NoReturn:
-    """Ends the program with a sentence and exit code 1."""
+    """End the program with a sentence and exit code 1."""
     typer.echo(message, err=True)
     raise typer.Exit(1) from None

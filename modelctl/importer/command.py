@@ -46,7 +46,7 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
 
 
 def import_from_server(uri: str, server: str | None, into: Path, name: str | None, max_batch_size: int | None) -> None:
-    """Do as `import_model` with a model of an MLflow server: `uri` is `models:/NAME/VERSION` or the like."""
+    """Do as `import_model` with a model of an MLflow server, like `models:/NAME/VERSION`. Raises NotImported."""
     if server is None:
         raise NotImported(f"{printable(uri)}: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI")
     name = mlflow_server.name_of(uri) if name is None else name

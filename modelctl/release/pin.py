@@ -168,7 +168,7 @@ def section(editor: StackEditor) -> CommentedMap | None:
 
 
 def serving_of(file: Path, manifest: Manifest) -> str | None:
-    """Return the digest of the wants that the release was made from for the stack of this file."""
+    """Return the digest of the wants that the release was made from for the stack of this file. Raises PinError."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
         raise PinError(
