@@ -72,11 +72,12 @@ _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", boo
 def page() -> str:
     """Return the page."""
     uses = key_uses.uses()
-    blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses), _rules(vars(Document)) + "\n"]
+    all_of_it = f"## All of it\n\n{_where(Document, Document.guide)}\n\n{_table(Document, uses)}"
+    blocks = [_HEAD, all_of_it, _rules(vars(Document)) + "\n"]
     described: dict[type[Section], str] = {}
     for name, field in Document.model_fields.items():
         for section in _sections_in(field.annotation):
-            blocks.extend(_section(section, full_name(field.alias or name), "##", uses, described))
+            blocks.extend(_section(section, full_name(field.alias or name), "##", Document.guide, uses, described))
     blocks.append("## Rules between sections\n")
     for module in relations.modules():
         if sentences := _rules(vars(module)):
@@ -97,22 +98,32 @@ def first_paragraph(check: Callable[..., Any]) -> str:
 
 
 def _section(
-    section: type[Section], path: str, level: str, uses: dict[Key, list[str]], described: dict[type[Section], str]
+    section: type[Section],
+    path: str,
+    level: str,
+    guide: str,
+    uses: dict[Key, list[str]],
+    described: dict[type[Section], str],
 ) -> Iterator[str]:
-    """Yield a section and those in it; of one that stands on the page already, where."""
+    """Yield a section and those in it; of one that stands on the page already, where. `guide`: of the section around it."""
     there = described.setdefault(section, path)
     if there != path:
         yield f"{level} {path}\n\nThe keys of [{there}](#{slugify(there, '-')}).\n"
         return
-    paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
-    how = f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')}). " if section.guide else ""
-    paragraphs.append(f"{how}Keys and rules: {_link(_path(section.__module__))}")
+    guide = section.guide or guide
+    paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split()), _where(section, guide)]
     yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
     if sentences := _rules(vars(section)):
         yield sentences + "\n"
     for name, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
-            yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses, described)
+            step = f"{path}.{field.alias or name}{_step(field.annotation)}"
+            yield from _section(inner, step, "###", guide, uses, described)
+
+
+def _where(section: type[Section], guide: str) -> str:
+    """Return the links to the page that says how a section is used, and to the module of its keys."""
+    return f"How to: [{_title(guide)}]({guide.removeprefix('docs/')}). Keys and rules: {_link(_path(section.__module__))}"
 
 
 def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:

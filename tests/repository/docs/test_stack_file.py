@@ -39,6 +39,13 @@ def test_every_key_is_read_by_something(page: str) -> None:
     assert rows == [], "a key that nothing reads; or it is read in a way that docs/key_uses.py does not follow"
 
 
+def test_every_section_leads_to_a_page_that_says_how_it_is_used_and_to_its_module(page: str) -> None:
+    sections = [section for part in page.split("\n## ")[1:] for section in part.split("\n### ") if "| key |" in section]
+    heads = [" ".join(section.partition("| key |")[0].split()) for section in sections]
+    assert [head for head in heads if "How to: [" not in head or "Keys and rules: [" not in head] == []
+    assert len(heads) > 40
+
+
 def test_every_rule_has_its_sentence_on_the_page(page: str) -> None:
     homes = [*(vars(section) for section in sections()), *(vars(module) for module in relations.modules())]
     rules = [check for home in homes for told_as in ("problem", "warning") for check in marked(home, told_as)]
