@@ -197,7 +197,8 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 
 reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and the tables of other pages anew from the code
 	@$(PY) -m docs.stack_file
-	@$(PY) -m docs.generate
+	$(PY) -m docs.generate
+	PYTHONPATH=policies $(PY) -m triton_policies.document docs/policies.md
 
 bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
 	$(PY) benchmarks/canary_gate.py

@@ -152,7 +152,7 @@ def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> t
 
 
 def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
-    """All with as many instances as tuning chose, so that only batching differs; Triton's defaults have the one of theirs.
+    """Return all with as many instances as tuning chose, so that only batching differs; Triton's defaults have one.
 
     Only the tuned one bounds its queue, which costs it stalls on server 2.51 (docs/serving.md) and the others nothing.
     """

@@ -161,7 +161,7 @@ def _release(bucket: Path, gib: int) -> str:
 
 @contextlib.contextmanager
 def _store(bucket: Path, megabytes: int | None) -> Iterator[str]:
-    """A store in a process of its own."""
+    """Run a store in a process of its own."""
     option = [] if megabytes is None else ["--megabytes-per-connection", str(megabytes)]
     command = [sys.executable, "-m", "benchmarks.loopback_s3", str(bucket), *option]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -274,7 +274,7 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
 
 @contextlib.contextmanager
 def _server(work: Path, repository: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A Triton with empty folders of its own."""
+    """Run a Triton with empty folders of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

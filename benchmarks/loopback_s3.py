@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: a line for each part would be measured too."""
+        """Write nothing: a line for each part would be measured too."""
 
 
 def main(

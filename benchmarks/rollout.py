@@ -186,7 +186,7 @@ def _measure(way: Way, number: int, rate: float, seed: int, directory: Path, cac
 async def _under_load(
     way: Way, servers: Servers, rate: float, seed: int, order: Callable[[], None]
 ) -> tuple[float, float, Result]:
-    """When the change was ordered, when the load began (monotonic clock), and what became of the requests.
+    """Return when the change was ordered, when the load began (monotonic clock), and what became of the requests.
 
     Clients of a rollout ask for the version that they are told, at each request; the others leave it to the server.
     """
@@ -246,7 +246,7 @@ def _roll(store: Store, servers: Servers, manifest: Manifest) -> None:
 
 
 def _write(store: Store, manifest: Manifest) -> None:
-    """The new version and the config that names it, for servers that look for changes by themselves."""
+    """Write the new version and the config that names it, for servers that look for changes by themselves."""
     live = LiveRepository(store)
     for key, entry in manifest.objects.items():
         if key.startswith(f"{MODEL}/2/"):
@@ -255,7 +255,7 @@ def _write(store: Store, manifest: Manifest) -> None:
 
 
 def _load_at_once(store: Store, servers: Servers, manifest: Manifest) -> None:
-    """The load API of every server, all at the same time."""
+    """Call the load API of every server, all at the same time."""
     _write(store, manifest)
     config = configs.to_json(_config(2))
 
@@ -293,7 +293,7 @@ def _publish(store: Store, directory: Path, version: int) -> Manifest:
 
 @contextlib.contextmanager
 def _bucket(directory: Path) -> Iterator[str]:
-    """A moto of its own process with the bucket in it; its URL."""
+    """Run moto in a process of its own, with the bucket in it; yield its URL."""
     directory.mkdir(parents=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -240,7 +240,7 @@ def _address(host: int) -> str:
 
 
 def _free_host(first: int) -> int:
-    """The first host of this process's network, from `first` on, on which nothing listens."""
+    """Return the first host of this process's network, from `first` on, on which nothing listens."""
     for host in range(first, 255):
         with contextlib.ExitStack() as stack:
             try:

@@ -58,6 +58,10 @@ class Resource:
         return self.key.rpartition(" (")[2].removesuffix(")")
 
     @property
+    def parent_type(self) -> str:
+        return self.parent.rpartition(" (")[2].removesuffix(")")
+
+    @property
     def kind(self) -> str:
         return self.type.rpartition(":")[2]
 
@@ -149,15 +153,21 @@ def reduced(arrows: Arrows) -> Arrows:
 
 
 @cache
+def sources() -> dict[str, str]:
+    """Return the text of each module of infra/."""
+    tracked = subprocess.run(["git", "ls-files", "infra/*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {path: (ROOT / path).read_text(encoding="utf-8") for path in tracked.stdout.split()}
+
+
+@cache
 def modules() -> dict[str, str]:
     """Return of each component type (`triton:platform:Keda`) the file that defines it.
 
     Raises ValueError where two files name one type.
     """
     found: dict[str, str] = {}
-    tracked = subprocess.run(["git", "ls-files", "infra/*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for path in tracked.stdout.split():
-        for token in set(re.findall(rf'"({_COMPONENT.pattern})"', (ROOT / path).read_text(encoding="utf-8"))):
+    for path, text in sources().items():
+        for token in set(re.findall(rf'"({_COMPONENT.pattern})"', text)):
             if token in found:
                 raise ValueError(f"{token} is named in {found[token]} and in {path}")
             found[token] = path
@@ -184,17 +194,39 @@ def _components() -> str:
 
 
 def _index() -> str:
-    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for snapshot in sorted(SNAPSHOTS.glob("*.json")):
-        for resource in registered(snapshot.stem).values():
-            if _COMPONENT.fullmatch(resource.type):
-                rows[modules()[resource.type], resource.type].add(resource.name)
-    unused = {(path, token): set[str]() for token, path in modules().items()}
+    stacks = [registered(snapshot.stem) for snapshot in sorted(SNAPSHOTS.glob("*.json"))]
+    found = {(one.type, one.name): one.parent_type for resources in stacks for one in resources.values()}
+    parents: dict[str, set[str]] = defaultdict(set)
+    for (token, _), parent in found.items():
+        parents[token].add(parent)
+    # Of a type that several components have, like a role, the code is where it is made.
+    shared = {token for token in modules() if len(parents[token]) > 1}
+    names: dict[tuple[str, str], set[str]] = {
+        (token, path): set() for token, path in modules().items() if token not in shared
+    }
+    for (token, name), parent in found.items():
+        if token in shared:
+            names.setdefault((token, modules().get(parent) or _made_in(token, name)), set()).add(name)
+        elif token in modules():
+            names[token, modules()[token]].add(name)
     table = ["| names in a preview | type | code |", "|---|---|---|"]
-    for (path, token), names in sorted({**unused, **rows}.items()):
-        listed = ", ".join(f"`{name}`" for name in sorted(names)) or "in no stack of this repository"
-        table.append(f"| {listed} | `{token}` | [{path}](../{path}) |")
+    for (token, path), here in sorted(names.items(), key=lambda row: (modules()[row[0][0]], row[0])):
+        listed = ", ".join(f"`{name}`" for name in sorted(here)) or "in no stack of this repository"
+        places = dict.fromkeys((path, modules()[token]))
+        table.append(f"| {listed} | `{token}` | {'; class: '.join(f'[{place}](../{place})' for place in places)} |")
     return "\n".join(table)
+
+
+def _made_in(token: str, name: str) -> str:
+    """Return the module that makes the component of this name: it has the name, and calls the class.
+
+    Raises ValueError where that is not one module.
+    """
+    called = re.compile(rf"\b{token.rpartition(':')[2]}\(\n")
+    found = [path for path, text in sources().items() if called.search(text) and f'"{name}"' in text]
+    if len(found) != 1:
+        raise ValueError(f"{name}, a {token}, is made in {', '.join(found) or 'no module'}; it should be one")
+    return found[0]
 
 
 # Where charts come from.

@@ -18,6 +18,7 @@ from spec.settings.section import Section
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("infra", "spec", "modelctl", "stackctl", "twin")
 _SETTINGS = "spec/settings/"
+RELATIONS = "spec/settings/relations/"
 _SEQUENCES = {"tuple", "list", "set", "frozenset", "Sequence", "Iterable", "Iterator", "Collection"}
 _MAPPINGS = {"dict", "Mapping", "defaultdict"}
 # Functions of Python that return, or iterate over, elements of their first argument.
@@ -58,7 +59,7 @@ _Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
-    """Return of each key the modules that read it, those of infra/ first; spec/settings/ itself is left out."""
+    """Return of each key the modules that read it, infra/ first; of spec/settings/ the rules between sections alone."""
     patterns = [f"{package}/*.py" for package in PACKAGES]
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     return uses_in({path: (ROOT / path).read_text(encoding="utf-8") for path in listed.stdout.split()})
@@ -66,24 +67,42 @@ def uses() -> dict[Key, list[str]]:
 
 def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
     """Return of each key the modules that read it, of these modules by their paths."""
-    code = _Code({path: _with_own_names(path, ast.parse(text)) for path, text in texts.items()})
+    modules = {path: ast.parse(text) for path, text in texts.items()}
+    homes = _homes(modules)
+    code = _Code({path: _with_own_names(path, module, homes) for path, module in modules.items()})
     found: dict[Key, set[str]] = defaultdict(set)
     for path in code.modules:
-        if not path.startswith(_SETTINGS):
+        if path.startswith(RELATIONS) or not path.startswith(_SETTINGS):
             for key in code.read_by(path):
                 found[key].add(path)
     order = {package: place for place, package in enumerate(PACKAGES)}
     return {key: sorted(paths, key=lambda path: (order[path.partition("/")[0]], path)) for key, paths in found.items()}
 
 
-def _with_own_names(path: str, module: ast.Module) -> ast.Module:
-    """Return the module, in which an imported class has its own name, and a private one a name that no other module has."""
+def _homes(modules: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """Return of each class that is no section the modules that define it."""
+    of_sections = {section.__name__ for section in sections()}
+    homes: dict[str, set[str]] = defaultdict(set)
+    for path, module in modules.items():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and node.name not in of_sections:
+                homes[node.name].add(path)
+    return homes
+
+
+def _with_own_names(path: str, module: ast.Module, homes: dict[str, set[str]]) -> ast.Module:
+    """Return the module, in which an imported class has its own name, and one of several by a name its module's too."""
     nodes = list(ast.walk(module))
-    names = {
-        name.asname: name.name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names if name.asname
-    }
+    names: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            home = f"{(node.module or '').replace('.', '/')}.py"
+            for name in node.names:
+                shared = len(homes.get(name.name, ())) > 1 and home in homes[name.name]
+                if shared or name.asname:
+                    names[name.asname or name.name] = f"{home}:{name.name}" if shared else name.name
     for node in module.body:
-        if isinstance(node, ast.ClassDef) and node.name.startswith("_"):
+        if isinstance(node, ast.ClassDef) and (node.name.startswith("_") or len(homes.get(node.name, ())) > 1):
             names[node.name] = node.name = f"{path}:{node.name}"
     for name_node in nodes:
         if isinstance(name_node, ast.Name) and name_node.id in names:
@@ -157,7 +176,7 @@ class _Code:
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
                 either = (self.of_node(left), self.of_node(right))
                 return _Either(either) if all(either) else either[0] or either[1]
-            case ast.Subscript(value=ast.Name(id="Fleet"), slice=inner):
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name.endswith("Fleet"):
                 return _Class({"stack": self.of_node(inner)})
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]

@@ -15,7 +15,7 @@ from markdown.extensions.toc import slugify
 from pydantic.fields import FieldInfo
 
 from docs import key_uses
-from docs.key_uses import Key
+from docs.key_uses import RELATIONS, Key
 from spec.settings import relations
 from spec.settings.fleets import FleetKeys
 from spec.settings.instance_types import InstanceFacts
@@ -42,18 +42,14 @@ Every key of `stacks/Pulumi.<stack>.yaml`, below `config`. This page is written 
   first line of each stack file names. It knows each key under its full name and each value as YAML; Pulumi takes `network`
   for `triton-eks:network` too, and JSON in quotes for a mapping, as `pulumi config set` writes it.
 - Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials. Those of one
-  section stand below its keys and in its module of `spec/settings/`, those between sections at the end and in
-  `spec/settings/relations/`.
-- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key.
+  section stand below its keys, [those between sections](#rules-between-sections) at the end.
+- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key; then the rules between
+  sections that read it.
 """
 # Keys that nothing of Python's reads as an attribute: who does.
 _AS_DATA: dict[tuple[str, str], str] = {
     ("Document", "default_tags"): "the AWS provider",
     ("DefaultTags", "tags"): "the AWS provider",
-    ("ModelServing", "gpu_memory_mib"): "spec/settings/relations/gpu_memory.py",
-    ("Release", "serving"): "spec/settings/relations/serving.py",
-    ("Release", "tensorrt"): "spec/settings/relations/tensorrt.py",
-    ("Triton", "tensorrt"): "spec/settings/relations/tensorrt.py",
     ("Models", "slot"): "spec/settings/blue_green.py",
     ("Models", "candidate"): "spec/settings/blue_green.py",
     **{("Candidate", key): "spec/settings/blue_green.py" for key in Candidate.model_fields},
@@ -76,15 +72,17 @@ _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", boo
 def page() -> str:
     """Return the page."""
     uses = key_uses.uses()
-    blocks = [_HEAD, "## All of it\n\n" + _table(Document, uses), _rules(vars(Document)) + "\n"]
+    all_of_it = f"## All of it\n\n{_where(Document, Document.guide)}\n\n{_table(Document, uses)}"
+    blocks = [_HEAD, all_of_it, _rules(vars(Document)) + "\n"]
     described: dict[type[Section], str] = {}
     for name, field in Document.model_fields.items():
         for section in _sections_in(field.annotation):
-            blocks.extend(_section(section, full_name(field.alias or name), "##", uses, described))
+            blocks.extend(_section(section, full_name(field.alias or name), "##", Document.guide, uses, described))
     blocks.append("## Rules between sections\n")
     for module in relations.modules():
         if sentences := _rules(vars(module)):
-            blocks.append(f"{(module.__doc__ or '').strip()}\n\n{sentences}\n")
+            about = f"{(module.__doc__ or '').strip()}\n\nIn {_link(_path(module.__name__))}:"
+            blocks.append(f"### {_relation(_path(module.__name__))}\n\n{about}\n\n{sentences}\n")
     return "\n".join(blocks)
 
 
@@ -100,22 +98,32 @@ def first_paragraph(check: Callable[..., Any]) -> str:
 
 
 def _section(
-    section: type[Section], path: str, level: str, uses: dict[Key, list[str]], described: dict[type[Section], str]
+    section: type[Section],
+    path: str,
+    level: str,
+    guide: str,
+    uses: dict[Key, list[str]],
+    described: dict[type[Section], str],
 ) -> Iterator[str]:
-    """Yield a section and those in it; of one that stands on the page already, where."""
+    """Yield a section and those in it; of one that stands on the page already, where. `guide`: of the section around it."""
     there = described.setdefault(section, path)
     if there != path:
         yield f"{level} {path}\n\nThe keys of [{there}](#{slugify(there, '-')}).\n"
         return
-    paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split())]
-    if section.guide:
-        paragraphs.append(f"How to: [{_title(section.guide)}]({section.guide.removeprefix('docs/')})")
+    guide = section.guide or guide
+    paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split()), _where(section, guide)]
     yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
     if sentences := _rules(vars(section)):
         yield sentences + "\n"
     for name, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
-            yield from _section(inner, f"{path}.{field.alias or name}{_step(field.annotation)}", "###", uses, described)
+            step = f"{path}.{field.alias or name}{_step(field.annotation)}"
+            yield from _section(inner, step, "###", guide, uses, described)
+
+
+def _where(section: type[Section], guide: str) -> str:
+    """Return the links to the page that says how a section is used, and to the module of its keys."""
+    return f"How to: [{_title(guide)}]({guide.removeprefix('docs/')}). Keys and rules: {_link(_path(section.__module__))}"
 
 
 def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
@@ -127,19 +135,39 @@ def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
             _value(field),
             _default(section, name, field),
             str(field.description),
-            _users(section, name, uses),
+            _users(section, name, field, uses),
         ]
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 
-def _users(section: type[Section], name: str, uses: dict[Key, list[str]]) -> str:
-    found = uses.get((section, name), [])
+def _users(section: type[Section], name: str, field: FieldInfo, uses: dict[Key, list[str]]) -> str:
+    everywhere = uses.get((section, name), [])
+    found = [path for path in everywhere if not path.startswith(RELATIONS)]
     if own := [path for path in found if path.startswith(("infra/", "spec/"))]:
         found = own
-    if not found:
-        found = [_AS_DATA.get((section.__name__, name), NOTHING)]
-    return ", ".join(f"[{path}](../{path})" if path.endswith(".py") else path for path in found)
+    with_rules = {_path(module.__name__) for module in relations.modules() if _rules(vars(module))}
+    # That a section is there is a condition of most rules.
+    related = [] if _sections_in(field.annotation) else [path for path in everywhere if path in with_rules]
+    if not found and (read := _AS_DATA.get((section.__name__, name), "" if related else NOTHING)):
+        found = [read]
+    parts = [", ".join(map(_link, found))] if found else []
+    if related:
+        parts.append("rules: " + ", ".join(f"[{Path(path).stem}](#{slugify(_relation(path), '-')})" for path in related))
+    return "; ".join(parts)
+
+
+def _relation(path: str) -> str:
+    """Return the heading above the rules of a module of relations."""
+    return f"Rules: {Path(path).stem}"
+
+
+def _path(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
+
+
+def _link(path: str) -> str:
+    return f"[{path}](../{path})" if path.endswith(".py") else path
 
 
 def _default(section: type[Section], name: str, field: FieldInfo) -> str:

@@ -53,7 +53,7 @@ def sentence(failure: CallFailed, place: str) -> str:
 
 @contextmanager
 def sentences(place: str) -> Iterator[None]:
-    """A failed call ends the program with its sentence on standard error and exit code 1."""
+    """End the program with a sentence on standard error and exit code 1 when a call in the context fails."""
     try:
         yield
     except CallFailed as failure:
@@ -61,6 +61,6 @@ def sentences(place: str) -> Iterator[None]:
 
 
 def stop(message: str) -> NoReturn:
-    """Ends the program with a sentence and exit code 1."""
+    """End the program with a sentence and exit code 1."""
     typer.echo(message, err=True)
     raise typer.Exit(1) from None

@@ -30,7 +30,7 @@ class CannotFollow(RuntimeError):
 
 @asynccontextmanager
 async def followed_versions(wait_seconds: float = 10.0) -> AsyncIterator[ServedVersions]:
-    """Versions that are as the cluster says while the context lasts; the pod's service account asks, or a kubeconfig.
+    """Yield versions that are as the cluster says while the context lasts; the pod's service account asks, or a kubeconfig.
 
     Raises CannotFollow when the first answer does not come within `wait_seconds`: to begin without it would be to guess.
     """

@@ -25,11 +25,11 @@ ApiKey = Annotated[
 
 
 def headers(model: str, sequence: int | None = None, api_key: str = "") -> dict[str, str]:
-    """Those of a request to a model, or of one of a sequence, over gRPC."""
+    """Return those of a request to a model, or of one of a sequence, over gRPC."""
     named = {MODEL_HEADER: model, **identity(api_key)}
     return named if sequence is None else {**named, SEQUENCE_HEADER: str(sequence)}
 
 
 def identity(api_key: str) -> dict[str, str]:
-    """The header that says who asks; none without a key or token (docs/access.md#for-clients)."""
+    """Return the header that says who asks; none without a key or token (docs/access.md#for-clients)."""
     return {"authorization": f"Bearer {api_key}"} if api_key else {}

@@ -69,7 +69,7 @@ class BalancedClient:
         await self._client.close()
 
     async def infer(self, model: str, arrays: Arrays, key: str | None = None) -> Answer:
-        """The model's answer; `key` decides who is in a canary (ServedVersions). Raises CallFailed.
+        """Return the model's answer; `key` decides who is in a canary (ServedVersions). Raises CallFailed.
 
         The version is chosen once: a retry must not become an answer of another version.
         """

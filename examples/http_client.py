@@ -58,7 +58,7 @@ class HttpClient:
         await self._http.aclose()
 
     async def infer(self, model: str, arrays: Arrays, version: str = "") -> Answer:
-        """The model's answer. Raises CallFailed.
+        """Return the model's answer. Raises CallFailed.
 
         Tried again after 503, and when the connection could not be made or broke, which gRPC calls UNAVAILABLE too.
         """

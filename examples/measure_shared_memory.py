@@ -41,7 +41,7 @@ def main(
 
 
 def _medians(client: InferenceServerClient, region: Region, rgb: np.ndarray, rounds: int) -> tuple[float, float]:
-    """Milliseconds over gRPC and over shared memory; alternating, so that a busy machine slows both."""
+    """Return milliseconds over gRPC and over shared memory; alternating, so that a busy machine slows both."""
 
     def over_grpc() -> None:
         client.infer("to_gray", to_inputs({"RGB": rgb}), client_timeout=30).as_numpy("GRAY")

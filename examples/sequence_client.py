@@ -37,12 +37,12 @@ class SequenceLost(Exception):
 
 
 def pod_of(sequence: int, addresses: Collection[str]) -> str:
-    """The address that serves this sequence. Raises ValueError without addresses."""
+    """Return the address that serves this sequence. Raises ValueError without addresses."""
     return max(addresses, key=lambda address: hashlib.sha256(f"{sequence} {address}".encode()).digest())
 
 
 async def ready_addresses(name: str, port: int) -> list[str]:
-    """The addresses behind a headless Service: its ready pods. Raises CallFailed when the name has none."""
+    """Return the addresses behind a headless Service: its ready pods. Raises CallFailed when the name has none."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
@@ -63,7 +63,7 @@ class Sequence:
         self._begun = self._over = False
 
     async def send(self, arrays: Arrays, end: bool = False) -> Answer:
-        """The answer to the next request.
+        """Return the answer to the next request.
 
         Raises SequenceLost; CallFailed for a first request that failed, and for one that was refused unread, after which the
         sequence goes on.
@@ -114,7 +114,7 @@ class SequenceClient:
         self._addresses = list(addresses)
 
     def begin(self, model: str, number: int | None = None) -> Sequence:
-        """A new sequence; its id is `number`, or a random one of 63 bits (0 means none to the server)."""
+        """Return a new sequence; its id is `number`, or a random one of 63 bits (0 means none to the server)."""
         chosen = number if number is not None else secrets.randbelow(2**63 - 1) + 1
         address = pod_of(chosen, self._addresses)
         if address not in self._clients:

@@ -61,7 +61,7 @@ class ServedVersions:
         self._served = served
 
     def version_of(self, model: str, key: str | None = None) -> str:
-        """The version to name in the next request; "" leaves it to the server.
+        """Return the version to name in the next request; "" leaves it to the server.
 
         With a `key` (a user, a session) the same key gets the same version as long as the percentage stays, and once in
         the canary it stays in it when the percentage grows. Without one each request is drawn by itself.
@@ -76,5 +76,5 @@ class ServedVersions:
 
 
 def _share(text: str) -> float:
-    """A number in [0, 1) that is always the same for the same text."""
+    """Return a number in [0, 1) that is always the same for the same text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48

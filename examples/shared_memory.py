@@ -57,7 +57,7 @@ class SharedMemory:
         self._headers = {ADMIN_HEADER: admin_key} if admin_key else None
 
     def registered(self) -> list[str]:
-        """The names of the regions that the server has mapped, whoever made them. Raises CallFailed."""
+        """Return the names of the regions that the server has mapped, whoever made them. Raises CallFailed."""
         with _call_failures():
             return sorted(self._client.get_system_shared_memory_status(headers=self._headers).regions)
 
@@ -68,7 +68,7 @@ class SharedMemory:
 
     @contextmanager
     def region(self, byte_size: int) -> Iterator[Region]:
-        """A registered region of this many bytes, gone from server and /dev/shm when the context ends. Raises CallFailed."""
+        """Yield a registered region of so many bytes, gone from server and /dev/shm after the context. Raises CallFailed."""
         name = f"{PREFIX}{secrets.token_hex(8)}"
         # Sweeping and making exclude each other: a file is locked by its owner before anyone can find it unlocked.
         with _lock(DIRECTORY / f"{PREFIX}lock"):

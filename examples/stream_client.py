@@ -49,7 +49,7 @@ class Word:
 async def generate(
     target: str, prompts: Mapping[str, Prompt], model: str = "generate", deadline_seconds: float = 30.0
 ) -> AsyncIterator[Word]:
-    """The words of all prompts (by request id) as they come, over one stream. Raises CallFailed.
+    """Yield the words of all prompts (by request id) as they come, over one stream. Raises CallFailed.
 
     Whoever stops reading early ends the stream, and the server stops generating.
     """

@@ -22,7 +22,7 @@ class Answer:
 
 
 def to_inputs(arrays: Arrays) -> list[InferInput]:
-    """The arrays as request inputs. Strings are arrays of dtype object that hold bytes; shapes include the batch."""
+    """Return the arrays as request inputs. Strings are arrays of dtype object that hold bytes; shapes include the batch."""
     inputs = []
     for name, array in arrays.items():
         tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
@@ -32,7 +32,7 @@ def to_inputs(arrays: Arrays) -> list[InferInput]:
 
 
 def to_answer(result: InferResult, attempts: int) -> Answer:
-    """The answer in a result."""
+    """Return the answer in a result."""
     response = result.get_response()
     outputs = {output.name: result.as_numpy(output.name) for output in response.outputs}
     return Answer(response.model_version, outputs, attempts)

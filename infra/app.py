@@ -12,12 +12,15 @@ from infra.aws.account import Account
 from infra.aws.addons import install_addons
 from infra.aws.budget import CostGuard
 from infra.aws.cluster import Cluster, ClusterArgs, creators_second_entry
-from infra.aws.existing import look_up
+from infra.aws.cluster_access import ClusterAccess
+from infra.aws.existing import Existing, look_up
 from infra.aws.existing_cluster import ExistingCluster
-from infra.aws.keys import logs_key
+from infra.aws.identity import WorkloadRole
+from infra.aws.keys import EncryptionKey, logs_key
 from infra.aws.lustre import model_cache
 from infra.aws.network import Network, NetworkArgs
 from infra.aws.nodes import Nodes
+from infra.aws.queue import RequestQueue
 from infra.aws.runner import GithubRunner
 from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
@@ -79,22 +82,7 @@ def deploy(settings: Settings) -> None:
     # AWS: network, cluster with its nodes and add-ons, models
     if settings.cost is not None:
         CostGuard("cost", stack, settings.cost)
-    if existing.cluster is not None and existing.network is not None:
-        cluster = ExistingCluster("cluster", stack, existing.cluster, existing.network).access
-        logs = logs_key("logs", stack) if settings.logs is not None else None
-    else:
-        logs = logs_key("logs", stack)
-        network = existing.network
-        if network is None:
-            args = NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn)
-            network = Network("network", args).access
-        destroyable = settings.allow_destroy
-        new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
-        cluster = Cluster("cluster", new).access
-        inside = settings.cluster.api_access
-        if inside is not None and inside.runner is not None:
-            days = settings.cluster.log_retention_days
-            GithubRunner("runner", cluster, inside.runner, kms_key_arn=logs.arn, retention_days=days)
+    cluster, logs = _cluster(settings, stack, existing, zones, control_plane_zones)
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
     nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
@@ -134,8 +122,44 @@ def deploy(settings: Settings) -> None:
     )
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
 
-    # What people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks.
-    release = settings.models.release
+    _export(settings, cluster, zones, models, reader, requests)
+
+
+def _cluster(
+    settings: Settings,
+    stack: Stack,
+    existing: Existing,
+    zones: tuple[str, ...],
+    control_plane_zones: tuple[str, ...],
+) -> tuple[ClusterAccess, EncryptionKey | None]:
+    """Register the network and the cluster, unless they are there, and the key of the log groups, if there are any."""
+    if existing.cluster is not None and existing.network is not None:
+        cluster = ExistingCluster("cluster", stack, existing.cluster, existing.network).access
+        return cluster, logs_key("logs", stack) if settings.logs is not None else None
+    logs = logs_key("logs", stack)
+    network = existing.network
+    if network is None:
+        network = Network("network", NetworkArgs(stack, settings.network, zones, control_plane_zones, logs.arn)).access
+    destroyable = settings.allow_destroy
+    new = ClusterArgs(stack, settings.cluster, network, logs.arn, allow_destroy=destroyable, today=settings.today)
+    cluster = Cluster("cluster", new).access
+    inside = settings.cluster.api_access
+    if inside is not None and inside.runner is not None:
+        days = settings.cluster.log_retention_days
+        GithubRunner("runner", cluster, inside.runner, kms_key_arn=logs.arn, retention_days=days)
+    return cluster, logs
+
+
+def _export(
+    settings: Settings,
+    cluster: ClusterAccess,
+    zones: Sequence[str],
+    models: ModelBucket,
+    reader: WorkloadRole,
+    requests: RequestQueue | None,
+) -> None:
+    """Export what people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks."""
+    release, stack = settings.models.release, cluster.stack
     pulumi.export("clusterName", cluster.name)
     pulumi.export("apiReachedBy", list(settings.cluster.reached_by))
     pulumi.export("region", stack.region)

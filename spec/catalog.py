@@ -60,12 +60,12 @@ class InstanceType:
 
     @property
     def family(self) -> str:
-        """The part before the dot: `g5` of `g5.xlarge`."""
+        """Return the part before the dot: `g5` of `g5.xlarge`."""
         return self.name.partition(".")[0]
 
     @property
     def mig_profiles(self) -> Mapping[str, MigProfile]:
-        """How MIG can cut each GPU, by profile; empty where it cannot."""
+        """Return how MIG can cut each GPU, by profile; empty where it cannot."""
         return _MIG_PROFILES.get((self.gpu_name, self.gpu_memory_gib), {})
 
     @property
@@ -101,7 +101,7 @@ class InstanceType:
 def _gpu(
     family: str, gpu: str, memory: int, capability: float, sizes: Mapping[str, tuple[int, int, int, int]]
 ) -> dict[str, InstanceType]:
-    """The sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB)."""
+    """Return the sizes of one GPU family: size -> (GPUs, vCPUs, GiB, NVMe GB)."""
     types = {}
     for size, (gpus, vcpus, gib, nvme_gb) in sizes.items():
         name = f"{family}.{size}"
@@ -117,7 +117,7 @@ _CPU_SIZES: Mapping[str, int] = {
 
 
 def _cpu(family: str, gib_per_vcpu: int) -> dict[str, InstanceType]:
-    """The sizes of one CPU family, all of which have so many GiB for each vCPU."""
+    """Return the sizes of one CPU family, all of which have so many GiB for each vCPU."""
     return {
         f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, vcpus * gib_per_vcpu, 0)
         for size, vcpus in _CPU_SIZES.items()

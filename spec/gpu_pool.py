@@ -34,7 +34,7 @@ class Taint:
 
     @property
     def eks_effect(self) -> str:
-        """The effect as the EKS API spells it."""
+        """Return the effect as the EKS API spells it."""
         return {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}[
             self.effect
         ]

@@ -19,7 +19,7 @@ def allow(
     sid: str | None = None,
     condition: Mapping[str, Any] | None = None,
 ) -> Statement:
-    """An Allow statement of an identity policy."""
+    """Return an Allow statement of an identity policy."""
     statement: Statement = {"Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
     if sid is not None:
         statement["Sid"] = sid
@@ -29,7 +29,7 @@ def allow(
 
 
 def document(*statements: Statement) -> str:
-    """The policy document of `statements`, as the JSON text that AWS takes."""
+    """Return the policy document of `statements`, as the JSON text that AWS takes."""
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
 
 

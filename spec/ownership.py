@@ -37,7 +37,7 @@ class Ownership:
         return cls(settings.stack, settings.cluster_name)
 
     def reason(self, tags: Tags) -> str | None:
-        """The tag that makes a thing this stack's; None for somebody else's."""
+        """Return the tag that makes a thing this stack's; None for somebody else's."""
         if tags.get("project") == PROJECT and tags.get("environment") == self.stack:
             return f"project={PROJECT}, environment={self.stack}"
         cluster = f"kubernetes.io/cluster/{self.cluster_name}"
@@ -47,7 +47,7 @@ class Ownership:
         return next((f"{key}={self.cluster_name}" for key in _CLUSTER_NAME_TAGS if tags.get(key) == self.cluster_name), None)
 
     def stranger(self, tags: Tags) -> str | None:
-        """The tag that makes a thing somebody else's; None where it is this stack's, or nobody says whose it is."""
+        """Return the tag that makes a thing somebody else's; None where it is this stack's, or nobody says whose it is."""
         if self.reason(tags) is not None:
             return None
         for key in ("project", "environment", *_CLUSTER_NAME_TAGS):
@@ -59,7 +59,7 @@ class Ownership:
 
 
 def own_tags(settings: Settings) -> dict[str, str]:
-    """The tags of everything that a stack makes: those of its file, and those that say whose it is, which always win."""
+    """Return the tags of all that a stack makes: those of its file, and those that say whose it is, which always win."""
     own = {"project": PROJECT, "environment": settings.stack}
     return {**own, **{key: value for key, value in settings.tags.items() if key.casefold() not in own}}
 

@@ -75,7 +75,7 @@ class Unreadable(Failure):
         return ", ".join(f"{name} {number}" for name, number in numbers if number is not None)
 
     def within(self, source: object) -> str:
-        """The sentence as editors follow it: `file:3:7: problem`."""
+        """Return the sentence as editors follow it: `file:3:7: problem`."""
         numbers = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
         return f"{source}{numbers}: {self.problem}"
 

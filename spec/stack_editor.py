@@ -51,11 +51,11 @@ class StackEditor:
         self.config = config
 
     def key(self, name: str) -> str:
-        """How the file writes the key of this full name (`triton-eks:models`), or would, where it has none."""
+        """Return how the file writes the key of this full name (`triton-eks:models`), or would, where it has none."""
         return self._found.spelling.get(name, name)
 
     def section(self, name: str) -> CommentedMap | None:
-        """The mapping below `config` of this full name; None where there is none. Raises NotEditable for another value."""
+        """Return the mapping of this full name; None where there is none. Raises NotEditable for another value."""
         section = self.config.get(self.key(name))
         if section is not None and not isinstance(section, CommentedMap):
             raise NotEditable(f"{self._file}: config.{name} is not a mapping")
@@ -107,7 +107,7 @@ class StackEditor:
 
 
 def _with_line_ends_of(before: str, after: str) -> str:
-    """The text `after`, each line of which ends as it did in `before`, and a new one as most lines there do."""
+    """Return the text `after`, each line of which ends as it did in `before`, and a new one as most lines there do."""
     old, new = _lines(before), _lines(after)
     usual = "\r\n" if 2 * sum(line.endswith("\r\n") for line in old) > len(old) else "\n"
     kept = {}
@@ -120,5 +120,5 @@ def _with_line_ends_of(before: str, after: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends: LF or CR LF, and nothing else that Unicode counts as one."""
+    """Return lines with their ends: LF or CR LF, and nothing else that Unicode counts as one."""
     return io.StringIO(text, newline="\n").readlines()

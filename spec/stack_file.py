@@ -78,7 +78,7 @@ def full_name(key: str) -> str:
 
 
 def decoded(value: Any) -> Any:
-    """A value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
+    """Return a value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
 
     Raises Unreadable for JSON with a key that is there twice (the last one would silently win), with half of a character,
     and with what lies too deep.

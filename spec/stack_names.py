@@ -30,18 +30,18 @@ class NoSuchStack(Failure):
 
 
 def stack_file(stack: str) -> str:
-    """How messages call the file of a stack: its path in the checkout."""
+    """Return how messages call the file of a stack: its path in the checkout."""
     return f"{_FOLDER}/{_PREFIX}{stack}{_SUFFIX}"
 
 
 def names(checkout: Path) -> list[str]:
-    """The stacks that have a file, sorted."""
+    """Return the stacks that have a file, sorted."""
     found = (checkout / _FOLDER).glob(f"{_PREFIX}*{_SUFFIX}")
     return sorted(file.name.removeprefix(_PREFIX).removesuffix(_SUFFIX) for file in found)
 
 
 def file_of(stack: str, checkout: Path) -> Path:
-    """The file of a stack. Raises NoSuchStack."""
+    """Return the file of a stack. Raises NoSuchStack."""
     known = names(checkout)
     if stack in known:
         return checkout / stack_file(stack)

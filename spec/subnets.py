@@ -98,7 +98,7 @@ def _cut(zone: str, part: IPv4Network) -> ZoneSubnets:
 
 
 def addresses_per_node(max_pods: int) -> int:
-    """Addresses that one node takes from its subnet with prefix delegation.
+    """Return how many addresses one node takes from its subnet with prefix delegation.
 
     Whole /28 blocks for `max_pods` pods, one block in advance, and the primary address of each network interface.
     """
@@ -106,10 +106,10 @@ def addresses_per_node(max_pods: int) -> int:
 
 
 def fewest_addresses_per_node() -> int:
-    """Addresses without which a node has no pods: one block, none in advance, and those of the network interfaces."""
+    """Return how many addresses a node with pods needs at least: one block, and those of the network interfaces."""
     return _PREFIX_ADDRESSES + _INTERFACES
 
 
 def usable_addresses(subnet: IPv4Network) -> int:
-    """Addresses of a subnet that AWS does not keep for itself."""
+    """Return how many addresses of a subnet AWS does not keep for itself."""
     return subnet.num_addresses - RESERVED_PER_SUBNET

@@ -22,7 +22,7 @@ def listed(source: str, noun: str, lines: Sequence[str]) -> str:
 
 
 def nearest(wrong: object, choices: Iterable[str]) -> str | None:
-    """The choice that was probably meant; None where none is near."""
+    """Return the choice that was probably meant; None where none is near."""
     near = difflib.get_close_matches(str(wrong), list(choices), n=1, cutoff=0.6)
     return near[0] if near else None
 

@@ -10,7 +10,7 @@ import yaml
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, _data: Any) -> bool:
-        """Nothing is written as a reference to another place."""
+        """Return True: nothing is written as a reference to another place."""
         return True
 
 
@@ -22,7 +22,7 @@ _Dumper.add_representer(str, _quoted)
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """A mapping of texts, numbers, truth values, None, lists and mappings, in the order that it has."""
+    """Return a mapping of texts, numbers, truth values, None, lists and mappings, in the order that it has."""
     return yaml.dump(
         dict(document), Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=4096
     ).encode()

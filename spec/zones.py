@@ -35,7 +35,7 @@ class Offering:
     by_type: Mapping[str, frozenset[str]]
 
     def zones_of(self, instance_types: Collection[str]) -> frozenset[str]:
-        """The available zones that offer every one of `instance_types`."""
+        """Return the available zones that offer every one of `instance_types`."""
         zones = self.available
         for instance_type in instance_types:
             zones &= self.by_type.get(instance_type, frozenset())

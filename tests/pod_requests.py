@@ -39,13 +39,14 @@ def counted(chart: str) -> dict[str, tuple[int | None, Request]]:
     values = helm_values.base_values(chart, ROOT)
     found: dict[str, tuple[int | None, Request]] = {}
     for one in CHARTS[chart].pods:
-        count = _at(values, one.count) if isinstance(one.count, str) else one.count
-        asked = requested(_at(values, one.request)) if isinstance(one.request, str) else one.request
+        count = at(values, one.count) if isinstance(one.count, str) else one.count
+        asked = requested(at(values, one.request)) if isinstance(one.request, str) else one.request
         found[one.name] = (count, asked + one.beside)
     return found
 
 
-def _at(values: Mapping[str, Any], path: str) -> Any:
+def at(values: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path. Raises KeyError where there is none."""
     found: Any = values
     for key in path.split("."):
         found = found[key]

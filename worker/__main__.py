@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def _settings() -> WorkerSettings:
-    """The settings of the environment. Raises InvalidSettings, also with what AWS's client would refuse next."""
+    """Return the settings of the environment. Raises InvalidSettings, also with what AWS's client would refuse next."""
     try:
         return from_environment(os.environ)
     except InvalidSettings as error:

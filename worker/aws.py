@@ -83,7 +83,7 @@ class Service:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def call(self, operation: Callable[..., T], **parameters: Any) -> T:
-        """The answer of one operation of the client. Raises AWS_ERRORS."""
+        """Return the answer of one operation of the client. Raises AWS_ERRORS."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(operation, **parameters))
 

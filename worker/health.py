@@ -30,12 +30,12 @@ class Health:
         """The last poll of the queue went well, and the worker is not about to end."""
 
     def beat(self) -> None:
-        """The event loop runs."""
+        """Note that the event loop runs."""
         self._beat = self._clock()
 
     @property
     def alive(self) -> bool:
-        """Whether the event loop has run lately; whatever is away elsewhere, a restart would not bring it back."""
+        """Return whether the event loop has run lately; whatever is away elsewhere, a restart would not bring it back."""
         return self._clock() - self._beat < _LONGEST_SILENCE_SECONDS
 
 
@@ -70,7 +70,7 @@ class HealthServer(AbstractContextManager["HealthServer"]):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return where it listens."""
         return int(self._server.server_port)
 
     def __enter__(self) -> HealthServer:

@@ -31,17 +31,17 @@ class ConcurrencyLimit:
 
     @property
     def value(self) -> int:
-        """The limit now."""
+        """Return the limit now."""
         return int(self._limit)
 
     @property
     def running(self) -> int:
-        """Requests at Triton now."""
+        """Return the number of requests at Triton now."""
         return self._running
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """One request's place. Raises Stopping once the limit is closed."""
+        """Hold one request's place. Raises Stopping once the limit is closed."""
         while not self._closed and self._running >= self.value:
             await self._changed.wait()
         if self._closed:
@@ -66,7 +66,7 @@ class ConcurrencyLimit:
             self._limit = max(1.0, self._limit / 2)
 
     def close(self) -> None:
-        """Nobody gets a place any more; who has one keeps it."""
+        """Give nobody a place any more; who has one keeps it."""
         self._closed = True
         self._wake()
 

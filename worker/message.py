@@ -88,7 +88,7 @@ class InputTensor(_Part):
 
     @property
     def elements(self) -> int:
-        """How many the shape holds."""
+        """Return how many the shape holds."""
         return math.prod(self.shape)
 
     @property
@@ -141,7 +141,7 @@ class InferenceRequest(_Part):
 
 
 def parse(body: str) -> InferenceRequest:
-    """The request in a message's body. Raises Malformed with every mistake in it."""
+    """Return the request in a message's body. Raises Malformed with every mistake in it."""
     try:
         request = InferenceRequest.model_validate_json(body)
         read = json.loads(body, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=_once)

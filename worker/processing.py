@@ -58,7 +58,7 @@ class Processor:
         self._stopping = stopping
 
     async def process(self, message: Message) -> Outcome:
-        """The message's result is in the store when this returns, and whoever it names has been told.
+        """Answer a message: when this returns, its result is in the store, and whoever it names has been told.
 
         Raises AttemptFailed when the message has to come back later or cannot be answered, and Stopping when the worker
         ends before its turn has come. While Triton, S3 or SQS is away, the step that needs it is tried again here: an

@@ -54,7 +54,7 @@ class RequestQueue:
         return [_message(item) for item in answer.get("Messages", [])]
 
     async def delete(self, message: Message) -> None:
-        """The message is done with."""
+        """Delete a message that is done with."""
         for attempt in range(1, _DELETE_ATTEMPTS + 1):
             try:
                 await self._deletes.add({"ReceiptHandle": message.receipt})
@@ -64,11 +64,11 @@ class RequestQueue:
                     raise
 
     async def keep(self, message: Message) -> None:
-        """Nobody else gets it for the visibility timeout from now."""
+        """Keep a message from everybody else for the visibility timeout from now."""
         await self._changes.add({"ReceiptHandle": message.receipt, "VisibilityTimeout": self._visibility})
 
     async def give_back(self, message: Message, seconds: int = 0) -> None:
-        """The next worker gets it after so many seconds, at once for 0."""
+        """Give a message to the next worker after so many seconds, at once for 0."""
         delay = min(seconds, _LONGEST_DELAY_SECONDS)
         await self._changes.add({"ReceiptHandle": message.receipt, "VisibilityTimeout": delay})
 

@@ -17,8 +17,8 @@ import structlog
 from worker.aws import AWS_ERRORS, Aws, code
 from worker.batches import EntryRefused
 from worker.failures import AttemptFailed, Stopping, Unavailable
-from worker.hand import Hand
 from worker.health import Health, HealthServer
+from worker.in_flight import InFlight
 from worker.limit import ConcurrencyLimit
 from worker.metrics import Metrics
 from worker.processing import Processor
@@ -70,7 +70,7 @@ class Worker:
         self._queue = RequestQueue(aws.sqs, settings.queue_url, settings.visibility_seconds, settings.poll_seconds)
         self._store = Store(aws.s3, settings.bucket)
         self._limit = ConcurrencyLimit(settings.concurrency)
-        self._hand = Hand(self._queue, settings.visibility_seconds, metrics)
+        self._in_flight = InFlight(self._queue, settings.visibility_seconds, metrics)
         self._processor = Processor(settings, self._queue, self._store, triton, self._limit, metrics, stopping)
         self._working: set[asyncio.Task[None]] = set()
         self._finished = asyncio.Event()
@@ -78,7 +78,7 @@ class Worker:
     async def run(self) -> None:
         """Polls and works until `stopping` is set, then ends within the grace period."""
         log.info("started", queue=self._settings.queue_url, triton=self._settings.triton_url, limit=self._limit.value)
-        keeping = [asyncio.create_task(self._hand.keep()), asyncio.create_task(self._beat())]
+        keeping = [asyncio.create_task(self._in_flight.keep()), asyncio.create_task(self._beat())]
         polling = asyncio.create_task(self._poll())
         stop = asyncio.create_task(self._stopping.wait())
         try:
@@ -96,7 +96,7 @@ class Worker:
         """Receives while there is room: what the limit allows, and a batch that waits for its turn."""
         pause = 1.0
         while not self._stopping.is_set():
-            if len(self._hand) > self._limit.value:
+            if len(self._in_flight) > self._limit.value:
                 await self._until_something_is_finished()
                 continue
             try:
@@ -115,7 +115,7 @@ class Worker:
             self._health.ready = not self._stopping.is_set()
             for message in messages:
                 self._metrics.received.inc()
-                self._hand.take(message)
+                self._in_flight.take(message)
                 task = asyncio.create_task(self._work(message))
                 self._working.add(task)
                 task.add_done_callback(self._working.discard)
@@ -127,11 +127,11 @@ class Worker:
             await asyncio.wait_for(self._finished.wait(), _BEAT_SECONDS)
 
     async def _work(self, message: Message) -> None:
-        """One message to its end; a message that is cancelled stays in hand, for `_end` to give back."""
+        """Bring one message to its end; a message that is cancelled stays in hand, for `_end` to give back."""
         try:
             outcome = await self._processor.process(message)
             self._metrics.finished.labels(outcome.value).inc()
-            self._hand.finished(message)
+            self._in_flight.finished(message)
             await self._queue.delete(message)
         except AttemptFailed as failure:
             await self._fail(message, failure)
@@ -143,7 +143,7 @@ class Worker:
         except Exception:
             log.exception("the worker's own fault", message=message.id)
             await self._fail(message, AttemptFailed("failed", "a fault of the worker; its log says which"))
-        self._hand.drop(message)
+        self._in_flight.drop(message)
         self._finished.set()
 
     async def _fail(self, message: Message, failure: AttemptFailed) -> None:
@@ -165,12 +165,12 @@ class Worker:
         await self._visible_after(message, 0)
 
     async def _visible_after(self, message: Message, seconds: int) -> None:
-        await self._hand.release(message)
+        await self._in_flight.release(message)
         try:
             await self._queue.give_back(message, seconds)
         except (*AWS_ERRORS, EntryRefused) as error:
             log.warning("not given back; its visibility timeout does it", message=message.id, detail=str(error))
-        self._hand.drop(message)
+        self._in_flight.drop(message)
 
     async def _beat(self) -> None:
         while True:
@@ -180,7 +180,7 @@ class Worker:
 
     async def _end(self, polling: asyncio.Task[None]) -> None:
         deadline = time.monotonic() + self._settings.grace_seconds - min(_CLOSING_SECONDS, self._settings.grace_seconds / 2)
-        log.info("stopping", in_hand=len(self._hand), at_triton=self._limit.running)
+        log.info("stopping", in_hand=len(self._in_flight), at_triton=self._limit.running)
         self._health.ready = False
         self._stopping.set()
         self._limit.close()
@@ -194,4 +194,4 @@ class Worker:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        await asyncio.gather(*(self._give_back(message) for message in self._hand.messages()))
+        await asyncio.gather(*(self._give_back(message) for message in self._in_flight.messages()))

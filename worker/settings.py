@@ -147,7 +147,7 @@ class WorkerSettings(BaseModel):
 
 
 def _checked_address(value: str, *, least: int) -> str:
-    """An address with a port of `least` or more. Raises ValueError."""
+    """Return an address with a port of `least` or more. Raises ValueError."""
     host, _, port = value.rpartition(":")
     named = _SCHEME.match(value) is None or _DNS.fullmatch(value) is not None or not re.fullmatch("[0-9]+", port)
     if not host or not named or host.startswith(("http:", "https:")) or " " in value or not value.isprintable():
@@ -158,7 +158,7 @@ def _checked_address(value: str, *, least: int) -> str:
 
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
-    """The settings in WORKER_* variables. Raises InvalidSettings with everything that is wrong with them."""
+    """Return the settings in WORKER_* variables. Raises InvalidSettings with everything that is wrong with them."""
     names = [name for name in environment if name.startswith(_PREFIX)]
     wrong = [f"{name}: is no setting of the worker; write {name.upper()}" for name in names if name != name.upper()]
     given = {name.removeprefix(_PREFIX).lower(): environment[name] for name in names if name == name.upper()}

@@ -29,12 +29,12 @@ _LONGEST_DETAIL = 500
 
 
 def result_key(request: InferenceRequest, message_id: str) -> str:
-    """Where the result of a message lies: the same for each of its deliveries."""
+    """Return where the result of a message lies: the same for each of its deliveries."""
     return f"{RESULTS}{request.model}/{message_id}.{_EXTENSIONS[request.result]}"
 
 
 def failure_key(message_id: str) -> str:
-    """Where it says why a message failed last."""
+    """Return where it says why a message failed last."""
     return f"{FAILURES}{message_id}.json"
 
 
@@ -46,7 +46,7 @@ class Store:
         self.bucket = bucket
 
     async def exists(self, key: str) -> bool:
-        """Whether there is a result already."""
+        """Return whether there is a result already. Raises Unavailable."""
         try:
             await self._s3.call(self._s3.client.head_object, Bucket=self.bucket, Key=key)
         except ClientError as error:
@@ -95,7 +95,7 @@ class Store:
         return content
 
     async def write_once(self, key: str, document: Document) -> bool:
-        """Writes the result unless there is one; says whether it did."""
+        """Write the result unless there is one; return whether it was written. Raises Unavailable and AttemptFailed."""
         for _ in range(_WRITE_ATTEMPTS):
             try:
                 await self._s3.call(
@@ -122,7 +122,7 @@ class Store:
         raise Unavailable(f"S3: {key} was being written by others {_WRITE_ATTEMPTS} times over")
 
     async def record_failure(self, message: Message, failure: AttemptFailed) -> None:
-        """Writes why a message's last attempt failed, beside what it said."""
+        """Write why a message's last attempt failed, beside what it said. Raises Unavailable."""
         document = {
             "message_id": message.id,
             "reason": failure.reason,
@@ -144,7 +144,7 @@ class Store:
             raise _unavailable(error) from error
 
     async def forget_failure(self, message: Message) -> None:
-        """A later attempt went well: what an earlier one said is no news any more."""
+        """Remove what an earlier attempt said: a later one went well. Raises Unavailable."""
         try:
             await self._s3.call(self._s3.client.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
         except aws.AWS_ERRORS as error:

@@ -40,7 +40,7 @@ class Document(NamedTuple):
 
 
 def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
-    """The input that Triton's client sends; `content` is what lies at the tensor's `source`. Raises Malformed."""
+    """Return the input that Triton's client sends; `content` is what lies at the tensor's `source`. Raises Malformed."""
     try:
         array = _from_data(tensor) if content is None else _from_bytes(tensor, content)
         request = InferInput(tensor.name, list(tensor.shape), tensor.datatype)
@@ -51,7 +51,7 @@ def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
 
 
 def result_document(result: InferResult, message_id: str, form: str) -> Document:
-    """The result in the form that its message wants.
+    """Return the result in the form that its message wants.
 
     `json` is KServe v2's response. A number that JSON does not have is the text "NaN", "Infinity" or "-Infinity", as in
     protobuf's JSON. `binary` is KServe v2's binary extension: the same head without data, then one tensor after the other.
@@ -79,7 +79,7 @@ def result_document(result: InferResult, message_id: str, form: str) -> Document
 
 
 def _from_data(tensor: InputTensor) -> np.ndarray:
-    """The elements as an array. Raises ValueError, with the place of the first that is not one of the tensor's type."""
+    """Return the elements as an array. Raises ValueError, with the place of the first that is not of the tensor's type."""
     flat, nested = _elements(tensor)
     for number, item in enumerate(flat):
         wrong = _mistake(item, tensor.datatype)
@@ -93,7 +93,7 @@ def _from_data(tensor: InputTensor) -> np.ndarray:
 
 
 def _elements(tensor: InputTensor) -> tuple[list[Any], bool]:
-    """The elements row by row, and whether they were nested: all of them, dimension by dimension, as the shape says."""
+    """Return the elements row by row, and whether they were nested: dimension by dimension, all as the shape says."""
     data = tensor.data or []
     if not any(isinstance(item, list) for item in data):
         if len(data) != tensor.elements:
@@ -142,7 +142,7 @@ def _mistake(item: Any, datatype: str) -> str | None:
 
 
 def _shown(item: Any) -> str:
-    """A value as JSON has it, shortened."""
+    """Return a value as JSON has it, shortened."""
     try:
         text = json.dumps(item, ensure_ascii=False)
     except ValueError:  # more digits than Python writes

@@ -42,7 +42,7 @@ class Triton:
         self._clients = {one: InferenceServerClient(one, channel_args=_CHANNEL_OPTIONS) for one in urls}
 
     async def infer(self, request: InferenceRequest, inputs: Sequence[InferInput], message_id: str) -> InferResult:
-        """The answer. Raises Unavailable for a full queue and a server that is away, AttemptFailed for all else."""
+        """Return the answer. Raises Unavailable for a full queue and a server that is away, AttemptFailed for all else."""
         outputs = [InferRequestedOutput(output.name) for output in request.outputs]
         *first, last = self._fleets.get(request.model, (self._url,))
         for url in (*first, last):

@@ -39,7 +39,7 @@ class Stack:
 
     @property
     def disposable(self) -> bool:
-        """Whether `pulumi destroy` empties a bucket that it deletes."""
+        """Return whether `pulumi destroy` empties a bucket that it deletes."""
         return not self.protected
 
     @property

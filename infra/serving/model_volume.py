@@ -17,7 +17,7 @@ import pulumi_kubernetes as k8s
 from infra.aws.lustre import LustreMount
 from spec.names import MODEL_CACHE_PATH, RELEASES_PREFIX, TRITON_USER, ServiceAccount
 from spec.settings.gpu import GpuPool
-from spec.settings.models import Release
+from spec.settings.release import Release
 
 _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
 _LUSTRE_DRIVER = "fsx.csi.aws.com"

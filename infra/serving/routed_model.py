@@ -46,7 +46,7 @@ class RoutedModel:
 
     @property
     def streams(self) -> bool:
-        """Whether clients ask it over streams."""
+        """Return whether clients ask it over streams."""
         return self.decoupled or (self.serving is not None and self.serving.sequence is not None)
 
 

@@ -31,8 +31,9 @@ from spec.settings import Settings
 from spec.settings.blue_green import SLOTS, helm_release, is_blue_green
 from spec.settings.fleets import Fleet
 from spec.settings.gpu import GpuPool
-from spec.settings.models import Models, Release
+from spec.settings.models import Models
 from spec.settings.nodes import CpuPool
+from spec.settings.release import Release
 from spec.settings.tracing import Tracing
 from spec.settings.triton import Triton
 

@@ -76,7 +76,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
     slowest = max(serving, key=lambda name: serving[name].longest_request_seconds)
     needed = serving[slowest].longest_request_seconds
     for path, values in reversed(helm_values.value_layers(TRITON_CHART, environment).items()):
-        given = _value(values, _LONGEST_REQUEST)
+        given = helm_values.value_at(values, _LONGEST_REQUEST)
         if not isinstance(given, int):
             continue
         if given < needed:
@@ -92,7 +92,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
 def _seconds(environment: str, key: str) -> int:
     layers = helm_values.value_layers(TRITON_CHART, environment)
     for values in (*reversed(layers.values()), helm_values.default_values(TRITON_CHART)):
-        given = _value(values, f"drain.{key}")
+        given = helm_values.value_at(values, f"drain.{key}")
         if isinstance(given, int):
             return given
     raise SettingsError(next(iter(layers)), [Problem(f"drain.{key}", "is missing; give whole seconds")])
@@ -100,13 +100,5 @@ def _seconds(environment: str, key: str) -> int:
 
 def _extra_arguments(values: Mapping[str, Any]) -> list[str] | None:
     """Return `server.extraArgs` of one file; None where it has none. Other types are for the chart's schema to refuse."""
-    arguments = _value(values, _ARGUMENTS)
+    arguments = helm_values.value_at(values, _ARGUMENTS)
     return [str(argument) for argument in arguments] if isinstance(arguments, list) else None
-
-
-def _value(values: Mapping[str, Any], path: str) -> Any:
-    """Return what one file has at a dotted path; None where it has nothing."""
-    found: Any = values
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found

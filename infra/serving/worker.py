@@ -32,7 +32,7 @@ from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
 from spec.scaling.signal import instances_per_pod
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
-from spec.settings.models import ASSUMED_BATCH_SIZE
+from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.settings.worker import Worker
 
 ROLE = "worker"

@@ -12,7 +12,8 @@ from modelctl.importer import mlflow_model, mlflow_server, onnx_config
 from modelctl.importer.mlflow_model import NotImported
 from modelctl.repository import onnx_file
 from modelctl.repository.configure import render
-from modelctl.repository.load import CONFIG_FILE, model_name_problem, validate
+from modelctl.repository.load import model_name_problem, validate
+from modelctl.repository.model import CONFIG_FILE
 from modelctl.repository.onnx_file import NotOnnx, OnnxModel
 from modelctl.repository.problems import printable
 from modelctl.repository.rules import onnx
@@ -45,7 +46,7 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
 
 
 def import_from_server(uri: str, server: str | None, into: Path, name: str | None, max_batch_size: int | None) -> None:
-    """Do as `import_model` with a model of an MLflow server: `uri` is `models:/NAME/VERSION` or the like."""
+    """Do as `import_model` with a model of an MLflow server, like `models:/NAME/VERSION`. Raises NotImported."""
     if server is None:
         raise NotImported(f"{printable(uri)}: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI")
     name = mlflow_server.name_of(uri) if name is None else name

@@ -27,7 +27,7 @@ async def grpc_sender(
     deadline_seconds: float = 10.0,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Send]:
-    """A `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
+    """Yield a `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
 
     `version` is asked for ("" = the server's choice); a function is called for each request. `headers` go with each: a
     gateway wants the model's name in one (docs/traffic.md). The tag of an answer is the version that gave it. A failure's

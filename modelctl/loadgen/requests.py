@@ -13,7 +13,7 @@ from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from spec import reading
 from spec.failure import Failure
 
@@ -26,7 +26,7 @@ _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 
 
 def request_of(model: Model, seed: int) -> list[InferInput]:
-    """The inputs of one request of a batch of one: those of the model's golden.json, else random ones of the right shape.
+    """Return the inputs of a request, a batch of one: those of the model's golden.json, else random ones of the right shape.
 
     A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
     no golden.json and a shape or a type leaves open what to send.

@@ -14,7 +14,7 @@ from modelctl.plan_builds.shapes import arguments
 from modelctl.release import catalog
 from modelctl.release.stack_configs import config_key
 from modelctl.repository.backends import backend_of, model_file_of
-from modelctl.repository.load import CONFIG_FILE
+from modelctl.repository.model import CONFIG_FILE
 from modelctl.repository.plans import built_with
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store, open_store
@@ -39,7 +39,7 @@ class NotBuilt(Failure):
 def build_plans(
     release_id: str, model: str, bucket: str, endpoint_url: str | None, file: Path, trtexec: Sequence[str]
 ) -> None:
-    """Print a Job for each kind of GPU that Triton has in a stack, and for each version of the model in the release."""
+    """Print a Job for each version of a released model and each kind of GPU of a stack. Raises NotBuilt."""
     settings = load_stack_file(file)
     if settings.models.plan_builder is None:
         raise NotBuilt(
@@ -76,7 +76,7 @@ def build_plans(
 
 
 def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> None:
-    """Write a plan that was built beside the releases of a bucket; one that is there stays as it is."""
+    """Write a plan that was built beside the releases of a bucket; one that is there stays as it is. Raises NotBuilt."""
     if not key.startswith(PLANS_PREFIX) or ".." in key.split("/"):
         raise NotBuilt(f"{key} is no place of a plan; it begins with {PLANS_PREFIX}")
     try:

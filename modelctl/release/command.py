@@ -42,7 +42,7 @@ _MOST_LEFT_OUT = 20
 
 
 def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: Path | None, pin_in: Path | None) -> None:
-    """Make a release of a model repository, with configs for these stacks or for those beside it, and pin it."""
+    """Make a release of a repository, with configs for these stacks or those beside it, and pin it. Raises PinError."""
     store = open_store(bucket, endpoint_url)
     beside = _stacks_beside(models_dir)
     if stacks is not None:
@@ -140,7 +140,7 @@ def promote(
     endpoint_url: str | None,
     stacks: Path,
 ) -> None:
-    """Copy the release that each of the stacks pins from the bucket of the stack `before` into its own.
+    """Copy the release that each of the stacks pins from the bucket of `before` into its own. Raises PromotionError.
 
     `from_bucket`: that of `before`; None for the one that its stack file says.
 

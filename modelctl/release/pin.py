@@ -20,7 +20,7 @@ from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
 from spec.reading import Unreadable
-from spec.settings.models import ASSUMED_BATCH_SIZE
+from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
 
@@ -168,7 +168,7 @@ def section(editor: StackEditor) -> CommentedMap | None:
 
 
 def serving_of(file: Path, manifest: Manifest) -> str | None:
-    """Return the digest of the wants that the release was made from for the stack of this file."""
+    """Return the digest of the wants that the release was made from for the stack of this file. Raises PinError."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
         raise PinError(

@@ -14,13 +14,13 @@ class Observer(Protocol):
     """Told by a command what it does; may be called from several threads."""
 
     def begin(self, phase: str, total_bytes: int) -> None:
-        """A phase starts (`hashing`, `uploading`, `reading`)."""
+        """Tell that a phase starts (`hashing`, `uploading`, `reading`)."""
 
     def advance(self, size: int) -> None:
         """`size` more bytes of the phase are done."""
 
     def finished(self, key: str, size: int, how: str) -> None:
-        """One object is done; `how` is a past participle such as `uploaded`."""
+        """Tell that one object is done; `how` is a past participle such as `uploaded`."""
 
 
 class Silent:

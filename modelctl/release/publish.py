@@ -14,7 +14,8 @@ from modelctl.release.progress import Observer, Silent
 from modelctl.release.retire import is_retired, refuse_retired
 from modelctl.release.stack_configs import StackConfigs, stack_configs
 from modelctl.release.stacks import read_stacks
-from modelctl.repository.load import CONFIG_FILE, Model, left_out_beside, load
+from modelctl.repository.load import left_out_beside, load
+from modelctl.repository.model import CONFIG_FILE, Model
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.digest import Digest, digest

@@ -14,8 +14,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from modelctl.release.stacks import Stack
 from modelctl.repository import backends
 from modelctl.repository.configure import ConfigureError, Facts, configure, render
-from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
+from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model
 from modelctl.repository.problems import Problem
+from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines, ensembles, environments, golden, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
 from spec.onnx_runtimes import ONNX_RUNTIMES
@@ -121,7 +122,7 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
     """Yield what the rules for written configs say of those that were made, alone and together."""
     for name, config in configs.items():
         model = models[name]
-        for message in config_messages(config, model.directory, model.versions, model.own_backends):
+        for message in config_rules.check(config, model.directory, model.versions, model.own_backends):
             yield _problem(stack, model, message)
         if stack.openai:
             for edit in _edits(config, model.config):

@@ -1,42 +1,26 @@
-"""A model repository on disk: its models, the versions of each that a release serves, and everything wrong
-with it.
-"""
+"""Reads a model repository from disk, with the versions of each model that a release serves and everything wrong with it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository import backends, engines, plans, textproto, tree
+from modelctl.repository import backends, engines, textproto, tree
 from modelctl.repository.configure import render
 from modelctl.repository.configure.capability_files import files_by_capability
+from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model, common_names
 from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import (
-    asks,
-    contents,
-    ensembles,
-    files,
-    golden,
-    instances,
-    onnx,
-    responses,
-    scheduling,
-    tensors,
-    warmup,
-)
+from modelctl.repository.rules import asks, contents, ensembles, files, golden, onnx
+from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 from spec import reading
-
-CONFIG_FILE = "config.pbtxt"
-CONFIGS_DIRECTORY = "configs"
-"""Where Triton looks for the config of `--model-config-name=<name>`; here the name is that of a stack."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_NAME = 128
@@ -44,75 +28,6 @@ _VERSION = re.compile(r"[1-9][0-9]*")
 _LOOKS_LIKE_VERSION = re.compile(r"(?:v|ver|version)?[._ -]?\d+(?:[._]\d+)*", re.IGNORECASE)
 _LARGEST_VERSION = 2**63 - 1
 _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
-
-
-@dataclass(frozen=True)
-class Model:
-    """One model of a release, its config completed by what only the release decides.
-
-    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
-    is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
-    the files of the onnxruntime backend say, by their paths.
-    """
-
-    name: str
-    directory: Path
-    versions: tuple[int, ...]
-    config: ModelConfig
-    config_text: str
-    files: tuple[Path, ...]
-    left_out: tuple[Path, ...] = ()
-    own_backends: frozenset[str] = frozenset()
-    onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
-
-    @property
-    def version(self) -> int:
-        """Return the version that answers requests which name none."""
-        return self.versions[-1]
-
-    @property
-    def others(self) -> tuple[int, ...]:
-        """Return the versions that are served beside it."""
-        return self.versions[:-1]
-
-    @property
-    def files_of_every_version(self) -> frozenset[str]:
-        """Return the names that lie in the directory of each served version: what its one config may name."""
-        return _common_names(self.versions, self.files)
-
-    @property
-    def tensorrt(self) -> tuple[str, ...]:
-        """Return the versions of TensorRT that built its plans, as far as they say so."""
-        if self.backend != "tensorrt":
-            return ()
-        found = (plans.built_with(self.directory / file) for file in self.files if len(file.parts) == 2)
-        return tuple(sorted({version for version in found if version is not None}))
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Return the models of an ensemble, each once."""
-        return tuple(dict.fromkeys(step.model_name for step in self.config.ensemble_scheduling.step))
-
-    @property
-    def asks(self) -> tuple[str, ...]:
-        """Return the models that it asks by itself, each once."""
-        return asks.asked(self.config)
-
-    @property
-    def decoupled(self) -> bool:
-        """Return whether its config says that a request has any number of responses."""
-        return self.config.model_transaction_policy.decoupled
-
-    @property
-    def self_placed(self) -> bool:
-        """Return whether it takes its GPUs by itself, or its backend does."""
-        kinds = {group.kind for group in self.config.instance_group}
-        return ModelInstanceGroup.KIND_MODEL in kinds or self.backend in backends.ENGINES
-
-    @property
-    def backend(self) -> str:
-        """Return what loads it: the backend's name, or `ensemble`."""
-        return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
 
 
 @dataclass
@@ -259,7 +174,7 @@ def _check_model(draft: _Draft, *, queues: bool) -> None:
     """Note what is wrong with the config and the files of a model. `queues`: whether a queue has to be bounded."""
     directory = draft.directory
     if draft.config is not None:
-        messages = config_messages(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
+        messages = config_rules.check(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
         draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
@@ -316,52 +231,6 @@ def _read_config(draft: _Draft) -> None:
     draft.problems += problems
 
 
-def config_messages(
-    config: ModelConfig,
-    directory: Path,
-    versions: Sequence[int],
-    own_backends: Collection[str] = (),
-    *,
-    queues: bool = True,
-) -> Iterator[str]:
-    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released.
-
-    `own_backends`: those that it may name beside NVIDIA's. `queues`: whether a queue has to be bounded.
-    """
-    name = directory.name
-    if config.name and config.name != name:
-        yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
-    yield from backends.check(config, own_backends)
-    yield from engine_rules.check(config)
-    yield from tensors.check(config)
-    yield from _version_policy(config, versions)
-    if backends.is_ensemble(config):
-        return
-    yield from tensors.check_compute_capabilities(config)
-    yield from scheduling.check(config, queues=queues)
-    yield from instances.check(config)
-    yield from warmup.check(config)
-    yield from responses.check(config)
-
-
-def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:
-    if not config.HasField("version_policy") or not versions:
-        return
-    policy = config.version_policy
-    wanted = f"specific {{ versions: [ {', '.join(map(str, versions))} ] }}"
-    choice = policy.WhichOneof("policy_choice")
-    if choice != "specific":
-        yield (
-            f"version_policy: {choice or 'empty'}, but a release serves exactly the versions that {RELEASE_FILE} says; "
-            f"leave it out (the release adds {wanted})"
-        )
-    elif sorted(policy.specific.versions) != sorted(versions):
-        yield (
-            f"version_policy: specific {list(policy.specific.versions)}, but the release serves "
-            f"version {' and '.join(map(str, versions))}; leave it out (the release adds {wanted})"
-        )
-
-
 def _golden_problems(draft: _Draft) -> list[Problem]:
     if draft.config is None:
         return []
@@ -376,7 +245,7 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
     added = draft.additions
     if not config.HasField("version_policy"):
         added.version_policy.specific.versions.extend(draft.versions)
-    names = _common_names(draft.versions, draft.files)
+    names = common_names(draft.versions, draft.files)
     added.MergeFrom(engines.additions(config))
     if not config.cc_model_filenames and backends.model_file_of(config) not in names:
         added.cc_model_filenames.update(files_by_capability(config, names))
@@ -388,11 +257,6 @@ def _completed(text: str, added: ModelConfig) -> str:
     if not added.ListFields():
         return text
     return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"
-
-
-def _common_names(versions: Sequence[int], files: Sequence[Path]) -> frozenset[str]:
-    names = [frozenset(path.name for path in files if path.parent == Path(str(version))) for version in versions]
-    return frozenset.intersection(*names)
 
 
 def _entry_points(draft: _Draft) -> set[Path]:

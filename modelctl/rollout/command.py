@@ -106,7 +106,7 @@ class Asked:
 
 
 def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str, translation: str | None) -> None:
-    """Change the models of running pods, or go on with the rollout that was interrupted."""
+    """Change the models of running pods, or go on with the rollout that was interrupted. Raises Misused and Unfinished."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
     file = asked.stacks / f"Pulumi.{asked.stack}.yaml"
@@ -151,7 +151,10 @@ def watch(
     *,
     take_back: bool,
 ) -> None:
-    """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to."""
+    """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to.
+
+    Raises Bad and Unjudged by what was seen, and Misused.
+    """
     settings = load_stack_file(file)
     release = pinned(file)
     name = stack_name(file)
@@ -185,7 +188,7 @@ def watch(
 
 
 def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:
-    """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ."""
+    """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ. Raises NoPods."""
     address = metrics_server.address("--serve", serve) if serve is not None else None
     first = _fleet(namespace, translation)
     if address is not None:

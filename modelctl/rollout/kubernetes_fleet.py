@@ -103,7 +103,7 @@ class KubernetesFleet:
         return label
 
     def restart(self, pod: Pod) -> None:
-        """Delete the pod and wait until it is no longer an endpoint; its end is its own affair."""
+        """Delete the pod and wait until it is no longer an endpoint; its end is its own affair. Raises FleetError."""
         body = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=pod.uid))
         with self._sentences():
             try:

@@ -151,7 +151,7 @@ class PodClient:
         return answer
 
     def followed(self) -> Followed:
-        """Return what of `live/` is on the disk of a pod that has a follower."""
+        """Return what of `live/` is on the disk of a pod that has a follower. Raises PodRefuses."""
         with self._named():
             answer = self._http.get(f"{self.pod.follower}{followed.PATH}")
         try:
@@ -160,7 +160,7 @@ class PodClient:
             raise PodRefuses(f"{self.pod.name}: {followed.PATH} answers with what is no list of models ({error})") from None
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
-        """Return what it has counted so far."""
+        """Return what it has counted so far. Raises PodRefuses."""
         with self._named():
             answer = self._http.get(f"{self.pod.metrics}/metrics")
         if answer.status_code != httpx.codes.OK:

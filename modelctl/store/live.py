@@ -158,7 +158,7 @@ class LiveRepository:
                     raise StoreError(f"{self._store.place}: {error['Key']} cannot be deleted: {error['Message']}")
 
     def _sha256(self, key: str) -> str | None:
-        """The content's sha-256 by S3's own checksum; None without one. Of an object in parts it is that of its parts."""
+        """Return the content's sha-256 by S3's own checksum; None without one. In parts, an object has that of its parts."""
         with sentences(self._store.place):
             try:
                 head = self._s3.head_object(Bucket=self._bucket, Key=LIVE_PREFIX + key, ChecksumMode="ENABLED")

@@ -15,7 +15,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from console.program import Interrupted
 from console.terminal import output, progress
 from modelctl.loadgen.requests import request_of
-from modelctl.repository.load import Model, load
+from modelctl.repository.load import load
+from modelctl.repository.model import Model
 from modelctl.repository.problems import ValidationFailed
 from modelctl.tune import evidence as record
 from modelctl.tune import stack_file

@@ -113,7 +113,7 @@ class TuningServer:
 
 @contextmanager
 def connect(address: str, model: str, admin_key: str | None) -> Iterator[TuningServer]:
-    """The server at `address` (host:port of its gRPC), checked; `model` is unloaded at the end.
+    """Yield the server at `address` (host:port of its gRPC), checked; `model` is unloaded at the end.
 
     Raises TuneError when it does not answer, is not in explicit mode, or serves models that are not ours.
     """
@@ -128,7 +128,7 @@ def connect(address: str, model: str, admin_key: str | None) -> Iterator[TuningS
 
 
 def differences(wanted: Message, served: Message, path: str = "") -> Iterator[str]:
-    """Every field set in `wanted` that `served` has not or has otherwise; what the server fills in is no difference."""
+    """Yield each field set in `wanted` that `served` has not or has otherwise; what the server fills in is no difference."""
     for field, value in wanted.ListFields():
         name = f"{path}.{field.name}" if path else field.name
         other = getattr(served, field.name)

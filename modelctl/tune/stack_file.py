@@ -12,7 +12,7 @@ from modelctl.release.commented_yaml import set_key
 from modelctl.release.pin import KEY, edit, save, section
 from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.configure import ConfigureError, Facts, configure
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from spec.settings import ModelServing
@@ -61,7 +61,7 @@ def wanted(
 
 
 def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
-    """The wants with the candidate's values, and without what would not be measured or a server of its own may not have.
+    """Return the wants with the candidate's values, without what would not be measured or a server of its own may not have.
 
     All requests of a load are alike, so a response cache would answer them; resources of the rate limiter are shared with
     models that are not there; the tuned server may be older than the metric of the histogram.

@@ -80,7 +80,7 @@ def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _is_of_its_group(stack: Stack, rule: Resource, cluster: Resource) -> bool:
-    """Whether a rule is one of the group that EKS makes for the cluster; the id may come from a component around both."""
+    """Return whether a rule is of the group that EKS makes for the cluster; the id may come from a component around both."""
     around = {source for source in rule.sources.get("securityGroupId", ()) if _is_around(source, cluster.urn)}
     own = cluster["vpcConfig.clusterSecurityGroupId"]
     known = own.known and own.given and rule["securityGroupId"].value == own.value
@@ -88,7 +88,7 @@ def _is_of_its_group(stack: Stack, rule: Resource, cluster: Resource) -> bool:
 
 
 def _is_around(component_urn: str, urn: str) -> bool:
-    """Whether the URN's types begin with the component's: its URN ends with the name, behind the types of all parents."""
+    """Return whether the URN's types begin with the component's: its URN has the types of all parents before its name."""
     return urn.startswith(component_urn.rpartition("::")[0] + "$")
 
 

@@ -1,17 +1,15 @@
-"""The tables of docs/policies.md, made from the policies.
-
-PYTHONPATH=policies .venv/bin/python -m triton_policies.document docs/policies.md
-"""
+"""The tables of docs/policies.md, made from the policies: `make reference` writes them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from triton_policies.policy import LENIENT_ENVIRONMENTS, Policy
-from triton_policies.registry import AREAS
+from triton_policies.registry import AREAS, POLICIES
 
 BEGIN, END = "<!-- policies: begin -->", "<!-- policies: end -->"
 """Between these two lines of the page are the tables, and nothing else."""
@@ -19,8 +17,8 @@ BEGIN, END = "<!-- policies: begin -->", "<!-- policies: end -->"
 
 def tables() -> str:
     """Return all tables: the policies of each area, then what can be set."""
-    lines = [line for area, policies in AREAS.items() for line in _area(area, policies)]
-    settings = [line for policies in AREAS.values() for policy in policies for line in _settings(policy)]
+    lines = [line for area, module in AREAS.items() for line in _area(area, module)]
+    settings = [line for policy in POLICIES for line in _settings(policy)]
     environments = " | ".join(LENIENT_ENVIRONMENTS)
     head = [
         "### What can be set",
@@ -40,9 +38,11 @@ def written(page: str) -> str:
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"
 
 
-def _area(area: str, policies: tuple[Policy, ...]) -> Iterator[str]:
-    yield from (f"### {area}", "", "| policy | what holds | severity | level | controls |", "|---|---|---|---|---|")
-    for policy in policies:
+def _area(area: str, module: ModuleType) -> Iterator[str]:
+    path = f"policies/{module.__name__.replace('.', '/')}.py"
+    yield from (f"### {area}", "", f"In [{path}](../{path}):", "")
+    yield from ("| policy | what holds | severity | level | controls |", "|---|---|---|---|---|")
+    for policy in module.POLICIES:
         controls = ", ".join(policy.controls)
         yield f"| `{policy.id}` | {policy.says} | {policy.severity} | {policy.level} | {controls} |"
     yield ""

@@ -57,12 +57,12 @@ class Statement:
 
     @property
     def everybody(self) -> bool:
-        """Whether anyone at all is meant."""
+        """Return whether anyone at all is meant."""
         return "*" in self.principals.get("AWS", ())
 
     @property
     def public(self) -> bool:
-        """Whether it allows anyone at all, with no condition on who that is: TLS or a date keeps nobody out.
+        """Return whether it allows anyone at all, with no condition on who that is: TLS or a date keeps nobody out.
 
         All but a few (NotPrincipal) are anyone too.
         """
@@ -87,7 +87,7 @@ class Statement:
         return "leaves out a few" if self.at["NotPrincipal"].given else "is *"
 
     def bounded_by(self, key: str) -> bool:
-        """Whether the condition key has to be there and to be like something that is not everything."""
+        """Return whether the condition key has to be there and to be like something that is not everything."""
         values = self.values(key, *_BOUNDING)
         return bool(values) and not any(value.strip("*?:/") in _EVERYTHING for value in values)
 
@@ -126,7 +126,7 @@ def statements(text: Property) -> Iterator[Statement]:
 
 
 def refuses_plain_http(statement: Statement, service: str) -> bool:
-    """Whether the statement denies everybody everything of the service unless it comes through TLS."""
+    """Return whether the statement denies everybody everything of the service unless it comes through TLS."""
     return (
         not statement.allows
         and statement.everybody

@@ -71,5 +71,5 @@ def shown(value: object) -> str:
 
 
 def is_true(value: object) -> bool:
-    """Whether a switch is on, as a boolean or as the text that launch templates have."""
+    """Return whether a switch is on, as a boolean or as the text that launch templates have."""
     return value is True or value == "true"

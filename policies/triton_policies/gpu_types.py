@@ -33,7 +33,7 @@ def family_of(instance_type: str) -> str:
 
 
 def has_gpu(instance_type: str) -> bool:
-    """Whether the type has a GPU."""
+    """Return whether the type has a GPU."""
     return _is_gpu_family(family_of(instance_type))
 
 

@@ -13,7 +13,7 @@ _WIDEST_PRIVATE = {4: 8, 6: 7}
 
 
 def is_world(cidr: object) -> bool:
-    """Whether a range is the internet or a large part of it: 0.0.0.0/0 can be written as two halves."""
+    """Return whether a range is the internet or a large part of it: 0.0.0.0/0 can be written as two halves."""
     try:
         network = ip_network(str(cidr), strict=False)
     except ValueError:
@@ -22,7 +22,7 @@ def is_world(cidr: object) -> bool:
 
 
 def is_private(cidr: object) -> bool:
-    """Whether nothing of the internet has an address in a range."""
+    """Return whether nothing of the internet has an address in a range."""
     try:
         network = ip_network(str(cidr), strict=False)
     except ValueError:

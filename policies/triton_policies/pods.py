@@ -50,7 +50,7 @@ def object_name(resource: Resource) -> str:
 
 
 def selects(selector: Property, labels: Property) -> bool:
-    """Whether a selector (an empty one: everything) fits the labels. Raises NotKnownYet."""
+    """Return whether a selector (an empty one: everything) fits the labels. Raises NotKnownYet."""
     wanted = selector["matchLabels"].value or {}
     have = labels.value or {}
     expressions = selector["matchExpressions"].value or []

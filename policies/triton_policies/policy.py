@@ -69,7 +69,7 @@ class Policy:
 
     @property
     def tells_unknown(self) -> bool:
-        """Whether a preview says what it could not judge.
+        """Return whether a preview says what it could not judge.
 
         It does where the rule matters most. All rules are judged again at `up`, where everything is known and before the
         resource is made: rules that matter less wait for that in silence.
@@ -90,7 +90,7 @@ class ResourcePolicy(Policy):
     judge: Callable[[Resource, Settings], Iterator[Finding]]
 
     def is_about(self, type: str) -> bool:
-        """Whether it judges resources of the type."""
+        """Return whether it judges resources of the type."""
         return any(type == one or (one.endswith("*") and type.startswith(one[:-1])) for one in self.types)
 
     def findings(self, resource: Resource, environment: str, configured: Mapping[str, Any]) -> Iterator[Finding]:

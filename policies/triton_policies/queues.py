@@ -50,7 +50,7 @@ def _has_policy(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _says(queue: Resource, key: str) -> bool:
-    """Whether the program gives the queue a document of its own.
+    """Return whether the program gives the queue a document of its own.
 
     AWS fills in the property where it does not: unknown in a preview, and from no other resource; "" afterwards.
     """

@@ -69,12 +69,12 @@ class Property:
 
     @property
     def given(self) -> bool:
-        """Whether there is a value. A value that is not known yet is one: it comes from another resource."""
+        """Return whether there is a value. A value that is not known yet is one: it comes from another resource."""
         return self._raw is not None
 
     @property
     def known(self) -> bool:
-        """Whether the value itself is known; what is inside of it may not be."""
+        """Return whether the value itself is known; what is inside of it may not be."""
         return not isinstance(self._raw, _Unknown)
 
     @property

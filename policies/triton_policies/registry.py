@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from triton_policies import (
     cluster,
     encryption,
     governance,
+    gpu_nodes,
     identity,
     network,
     nodes,
@@ -17,19 +20,20 @@ from triton_policies import (
 )
 from triton_policies.policy import Policy
 
-AREAS: dict[str, tuple[Policy, ...]] = {
-    "Cluster": cluster.POLICIES,
-    "Nodes": nodes.POLICIES,
-    "Network": network.POLICIES,
-    "Identity": identity.POLICIES,
-    "Encryption and logs": encryption.POLICIES,
-    "Buckets and images": storage.POLICIES,
-    "Queues and alarms": queues.POLICIES,
-    "Pods": workloads.POLICIES,
-    "Serving": serving.POLICIES,
-    "Platform": platform.POLICIES,
-    "Ownership and cost": governance.POLICIES,
+AREAS: dict[str, ModuleType] = {
+    "Cluster": cluster,
+    "Nodes": nodes,
+    "GPU nodes": gpu_nodes,
+    "Network": network,
+    "Identity": identity,
+    "Encryption and logs": encryption,
+    "Buckets and images": storage,
+    "Queues and alarms": queues,
+    "Pods": workloads,
+    "Serving": serving,
+    "Platform": platform,
+    "Ownership and cost": governance,
 }
-"""Area -> its policies, in the order of docs/policies.md."""
+"""Area -> the module with its `POLICIES`, in the order of docs/policies.md."""
 
-POLICIES: tuple[Policy, ...] = tuple(policy for policies in AREAS.values() for policy in policies)
+POLICIES: tuple[Policy, ...] = tuple(policy for area in AREAS.values() for policy in area.POLICIES)

@@ -56,7 +56,7 @@ class Stack:
         return (resource for resource in self.resources if resource.type in types)
 
     def names(self, user: Resource, key: str, used: Resource) -> bool:
-        """Whether the property `key` of `user` names `used`.
+        """Return whether the property `key` of `user` names `used`.
 
         By where the value comes from, which a preview knows too, else by the ids that are known. Raises NotKnownYet where
         neither says anything.

@@ -204,7 +204,7 @@ def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _asks_for_replicas(deployment: Resource) -> bool:
-    """Whether the program sets them. A live object always has some: its default, or what a scaler made of it.
+    """Return whether the program sets them. A live object always has some: its default, or what a scaler made of it.
 
     A stack that has just got a scaler has its old number in the inputs, and leaves it to the scaler.
     """

@@ -33,7 +33,7 @@ def rolling(deployments: Sequence[str]) -> str:
 
 
 def alert_group(settings: Settings) -> Group:
-    """The alerts about Triton in a stack."""
+    """Return the alerts about Triton in a stack."""
     return group(
         "triton.alerts",
         [*_pods(settings), *_models(settings), *_queue_times(settings), *_load(settings), *_resources(settings)],
@@ -96,12 +96,12 @@ def _deployments(settings: Settings) -> list[str]:
 
 
 def _own_pods(settings: Settings) -> str:
-    """The matcher of the pods of all fleets."""
+    """Return the matcher of the pods of all fleets."""
     return pods_of(_deployments(settings))
 
 
 def _of(fleet: Fleet[Settings]) -> tuple[list[str], dict[str, str]]:
-    """The matchers of a fleet's pods and the label of its alerts: neither where there is no other fleet."""
+    """Return the matchers of a fleet's pods and the label of its alerts: neither where there is no other fleet."""
     return ([], {}) if fleet.name is None else ([pods_of([fleet.release])], {"fleet": fleet.name})
 
 
@@ -189,7 +189,7 @@ def _serving(pending: str) -> str:
 
 
 def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
-    """One rule for models that some pods of a fleet lack, and one for each model that none of them has."""
+    """Return one rule for models that some pods of a fleet lack, and one for each model that none of them has."""
     own, label = _of(fleet)
     of, its, failing = "", "the release of this stack", "Every request for it fails."
     if fleet.name is not None:
@@ -228,7 +228,7 @@ def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
 
 
 def _queue_times(settings: Settings) -> list[Rule]:
-    """One rule for each model with an SLO, and one for all the others."""
+    """Return one rule for each model with an SLO, and one for all the others."""
     wants = dict(sorted(settings.models.serving.items()))
     others = [f'model!~"{"|".join(wants).replace(".", "[.]")}"'] if wants else []
     return [

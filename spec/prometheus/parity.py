@@ -15,7 +15,7 @@ _FLEET_UP = series("triton_model_config_fleet_up")
 
 
 def parity_group(settings: Settings) -> Group:
-    """The alerts about pods that differ, and about a pod that could not be compared."""
+    """Return the alerts about pods that differ, and about a pod that could not be compared."""
     return group(
         "triton.parity",
         [

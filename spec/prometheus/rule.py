@@ -25,7 +25,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def series(name: str, *matchers: str, **labels: str | Sequence[str]) -> str:
-    """The series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`).
+    """Return the series of a metric in Triton's namespace that have these labels and fit these matchers (`le=~"50"`).
 
     A label with several values is any of them: `deployment=["triton-a", "triton-b"]`.
     """
@@ -34,8 +34,8 @@ def series(name: str, *matchers: str, **labels: str | Sequence[str]) -> str:
 
 
 def answering(settings: Settings, *matchers: str) -> str:
-    """The targets of Triton's pods that fit the matchers and answer: not of those that fetch their release, which answer on
-    the same port.
+    """Return the targets of Triton's pods that fit the matchers and answer: not of those that fetch their release, which
+    answer on the same port.
     """
     up = f"{series('up', *matchers, job=JOB)} == 1"
     if settings.models.access != "local":
@@ -44,7 +44,7 @@ def answering(settings: Settings, *matchers: str) -> str:
 
 
 def pods_of(deployments: Sequence[str]) -> str:
-    """The matcher of the pods of Deployments in Triton's namespace, by the names that Kubernetes gives them."""
+    """Return the matcher of the pods of Deployments in Triton's namespace, by the names that Kubernetes gives them."""
     return f'pod=~"{_any_of(deployments)}-[0-9a-z]+-[0-9a-z]{{5}}"'
 
 
@@ -58,7 +58,7 @@ def _any_of(names: Sequence[str]) -> str:
 
 
 def record(name: str, expression: str, labels: dict[str, str] | None = None) -> Rule:
-    """A rule that keeps the value of an expression under a name (`level:metric:operation`)."""
+    """Return a rule that keeps the value of an expression under a name (`level:metric:operation`)."""
     return {"record": name, "expr": expression, **({"labels": labels} if labels else {})}
 
 
@@ -72,7 +72,7 @@ def alert(
     description: str,
     labels: dict[str, str] | None = None,
 ) -> Rule:
-    """A rule that tells somebody. `lasting`: how long the expression has to hold. Each alert has a page in docs/runbooks."""
+    """Return a rule that tells somebody once its expression has held for `lasting`. Each has a page in docs/runbooks."""
     return {
         "alert": name,
         "expr": expression,

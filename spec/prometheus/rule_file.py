@@ -27,7 +27,7 @@ https://github.com/prometheus-operator/prometheus-operator/blob/v0.93.1/pkg/oper
 
 
 def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
-    """The rule groups of a stack, as the `groups` of a Prometheus rule file.
+    """Return the rule groups of a stack, as the `groups` of a Prometheus rule file.
 
     Each alert's `runbook_url` is `<runbooks>/<alert>.md`; give the URL at which people on call read docs/runbooks. What
     follows a `?` or `#` there follows the page too.
@@ -48,7 +48,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
 
 
 def prometheus_rules(settings: Settings, runbooks: str = RUNBOOKS) -> list[dict[str, Any]]:
-    """The same as what prometheus-operator reads: one object, and more where the rules of many models do not fit into it.
+    """Return the same as prometheus-operator reads it: one object, or several where many models' rules do not fit into it.
     Their labels are those of the platform: a Prometheus whose `ruleSelector` is not empty has to select them.
     """
     return [
@@ -67,8 +67,8 @@ def prometheus_rules(settings: Settings, runbooks: str = RUNBOOKS) -> list[dict[
 
 
 def _portions(whole: list[Group]) -> list[list[Group]]:
-    """The groups in portions of LARGEST_BYTES at most. A group that does not fit goes on in the next one, named as before:
-    what is recorded there from what is recorded before may be one evaluation late.
+    """Return the groups in portions of LARGEST_BYTES at most. A group that does not fit goes on in the next one, named as
+    before: what is recorded there from what is recorded before may be one evaluation late.
     """
     portions: list[list[Group]] = [[]]
     size = 0

@@ -79,7 +79,7 @@ def slo_recording_group(settings: Settings) -> Group:
 
 
 def slo_alert_group(settings: Settings) -> Group:
-    """The alerts about the SLO of each model that the stack gives one."""
+    """Return the alerts about the SLO of each model that the stack gives one."""
     rules: list[Rule] = []
     for model, want in sorted(settings.models.serving.items()):
         rules += _availability(model)
@@ -172,7 +172,7 @@ def _traffic_stopped(model: str, want: ModelServing) -> Rule:
 
 
 def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summary: str, description: str) -> list[Rule]:
-    """One alert that wakes somebody and one that does not; a budget that burns fast raises both."""
+    """Return one alert that wakes somebody and one that does not; a budget that burns fast raises both."""
     levels: tuple[tuple[Severity, tuple[BurnRate, ...], str, str], ...] = (
         ("critical", FAST, "2m", "At this pace the error budget of a month is gone within five days."),
         ("warning", SLOW, "15m", "At this pace the error budget of a month does not last."),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spec.helm_values import rendered_values
+from spec.names import TRITON_CHART
 from spec.settings.model import Settings
 
 NODE_START_SECONDS = 240
@@ -26,11 +27,11 @@ class Timing:
 
 
 def timing(settings: Settings) -> Timing:
-    """The times of a stack. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
+    """Return a stack's times. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
 
     A test compares the two.
     """
-    values = rendered_values("triton", settings.environment, _ROOT)
+    values = rendered_values(TRITON_CHART, settings.environment, _ROOT)
     startup, release = values["startup"], settings.models.release
     start, fetch = startup["minimumSeconds"], 0
     if release is not None:

@@ -23,7 +23,7 @@ _LONGEST_PERIOD_SECONDS = 1800
 
 
 def assumptions(settings: Settings) -> list[Problem]:
-    """A warning where pods are scaled at a pace that nobody has measured."""
+    """Return a warning where pods are scaled at a pace that nobody has measured."""
     return [fleet.problem(found) for fleet in settings.each_fleet for found in _assumed(fleet.stack)]
 
 

@@ -5,9 +5,10 @@ from spec.settings.cluster import Cluster
 from spec.settings.digest import serving_digest
 from spec.settings.gpu import Gpu, GpuPool, Sharing
 from spec.settings.model import Settings
-from spec.settings.models import Models, Release
+from spec.settings.models import Models
 from spec.settings.network import Network
 from spec.settings.nodes import Nodes, SystemGroup
+from spec.settings.release import Release
 from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
 from spec.settings.source import load, load_content, load_stack_file, read_config
 from spec.settings.triton import Triton

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spec.helm_values import local_chart, rendered_values, value_at
+from spec.names import TRITON_CHART
 from spec.settings.fields import cpu_millis
 from spec.settings.model import Document
 
@@ -53,9 +54,9 @@ def pod_values(environment: str) -> PodValues:
 
     A value of the wrong type counts as its default: the chart's schema refuses it, with a sentence.
     """
-    if not environment or not (_ROOT / local_chart("triton")).is_dir():
+    if not environment or not (_ROOT / local_chart(TRITON_CHART)).is_dir():
         return CHART_DEFAULTS
-    values, default = rendered_values("triton", environment, _ROOT), CHART_DEFAULTS
+    values, default = rendered_values(TRITON_CHART, environment, _ROOT), CHART_DEFAULTS
     copies, arguments = value_at(values, "modelCache.headroom"), value_at(values, "server.extraArgs")
     longest = value_at(values, "drain.longestRequestSeconds")
     # An init container without a restartPolicy has ended before the server starts.

@@ -28,7 +28,7 @@ def serving_digest(settings: Document) -> str:
 
 
 def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
-    """The digest of these wants on GPUs of these compute capabilities."""
+    """Return the digest of these wants on GPUs of these compute capabilities."""
     wants = {name: _plain(model, without=_left_out(model)) for name, model in serving.items()}
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
@@ -39,7 +39,7 @@ def _left_out(model: ModelServing) -> frozenset[str]:
 
 
 def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
-    """A value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
+    """Return a value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
     if isinstance(value, Section):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
     return value

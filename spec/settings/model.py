@@ -7,7 +7,7 @@ reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -69,6 +69,8 @@ def _alike(at: Place, tags: Mapping[str, str]) -> Iterator[Problem]:
 
 class Document(Section):
     """A whole stack file, as far as this program reads it."""
+
+    guide: ClassVar[str] = "docs/aws.md#a-stack-file-of-your-own"
 
     region: Region = Field(alias="aws:region", description="the AWS region, like us-west-2")
     allowed_account_ids: Annotated[tuple[AccountId, ...], Field(min_length=1)] | None = Field(

@@ -1,7 +1,6 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -9,152 +8,19 @@ from pydantic import Field
 from spec.problem import Problem
 from spec.settings import images
 from spec.settings.addresses import Endpoint
-from spec.settings.fields import AccountId, ModelName, Name, ReleaseId, ServingDigest, TensorrtVersion
+from spec.settings.fields import AccountId, ModelName, Name
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between
+from spec.settings.release import ASSUMED_BATCH_SIZE, Release, names_alike
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
-from spec.wording import did_you_mean, one_of
 
-ASSUMED_BATCH_SIZE = 8
-"""Of a model of which neither the stack nor the release says it; as the samples have it."""
-
-_Version = Annotated[int, between(1, 999_999_999, "for a version")]
 _GIB = 1024**3
 # While pods of one release replace those of another, both are read, and nothing else makes room in the file system.
 _RELEASES_AT_ONCE = 2
 ModelAccess = Literal["s3", "local", "mountpoint", "fsx-lustre"]
 _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
-
-
-class Release(Section):
-    """The model release that Triton serves: an immutable prefix of the bucket. `modelctl pin` writes it."""
-
-    guide: ClassVar[str] = "docs/serving.md#releases"
-
-    id: ReleaseId = Field(description="the id that `modelctl release` printed")
-    bytes: Annotated[int, between(1, 10**15, "bytes")] = Field(description="the sum of the object sizes")
-    models: Annotated[dict[ModelName, _Version], Field(min_length=1)] = Field(
-        description="the models and the version of each, like {resnet50: 1}"
-    )
-    others: dict[ModelName, Annotated[tuple[_Version, ...], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="by model, lower versions that are served beside the one in `models`, which answers requests that name "
-        "none; without it: one version of each",
-    )
-    ensembles: dict[ModelName, Annotated[tuple[ModelName, ...], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="by ensemble, the models of its steps; without it: the release says of none that it is an ensemble",
-    )
-    asks: dict[ModelName, Annotated[tuple[ModelName, ...], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="by model, the models that it asks by itself inside of its server, as its config.pbtxt names them; "
-        "without it: the release says of none that it asks others",
-    )
-    decoupled: tuple[ModelName, ...] = Field(
-        default=(),
-        description="the models whose config.pbtxt says that a request has any number of responses; without it: those of "
-        "models.serving that say so",
-    )
-    self_placed: tuple[ModelName, ...] = Field(
-        default=(),
-        description="the models that take the GPUs of a pod by themselves (KIND_MODEL, vLLM, TensorRT-LLM), whose instances "
-        "are not per GPU; without it: none",
-    )
-    tensorrt: dict[ModelName, Annotated[tuple[TensorrtVersion, ...], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="by model, the versions of TensorRT that built its plans; without it: none says one",
-    )
-    batches: dict[ModelName, Annotated[int, between(0, 2**31 - 1, "requests in a batch, 0 for none")]] = Field(
-        default_factory=dict,
-        description="by model, max_batch_size of its config.pbtxt, 0 where each request is a batch; counts where "
-        f"models.serving has no maxBatchSize; without it: {ASSUMED_BATCH_SIZE}",
-    )
-    serving: ServingDigest | None = Field(
-        default=None,
-        description="the digest of the models.serving that its configs were made from; without it: the release was made "
-        "without models.serving",
-    )
-    previous: ReleaseId | None = Field(
-        default=None,
-        description="the release that this one replaced, to which `modelctl rollback` returns; without it: there is none",
-    )
-
-    @rule
-    def _names_differ(self, at: Place) -> Iterator[Problem]:
-        """Refuse two models whose names differ in case only."""
-        yield from _alike(at, "models", self.models)
-
-    @rule
-    def _others_are_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require other versions that are lower, and of models of the release."""
-        for model, others in self.others.items():
-            if model not in self.models:
-                near = did_you_mean(model, self.models)
-                yield at.problem(
-                    f"others.{model}", f"release {self.id} has no such model; {near}it has {one_of(self.models)}"
-                )
-            elif len(set(others)) < len(others):
-                yield at.problem(f"others.{model}", "a version is listed twice; list each once")
-            elif max(others) >= self.models[model]:
-                yield at.problem(
-                    f"others.{model}",
-                    f"{max(others)} is not lower than {self.models[model]}, which answers requests that name no version; "
-                    f"run `python -m modelctl release … --pin stacks/Pulumi.{at.stack}.yaml`, which writes both",
-                )
-
-    @rule
-    def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
-        lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
-        lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
-        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
-        by_model: dict[str, Mapping[str, object]] = {
-            "ensembles": self.ensembles,
-            "asks": self.asks,
-            "tensorrt": self.tensorrt,
-            "batches": self.batches,
-        }
-        named = [(f"{key}.{name}", name) for key, by in by_model.items() for name in by]
-        named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]
-        for path, name in named:
-            if name not in self.models:
-                near = did_you_mean(name, self.models)
-                yield at.problem(path, f"release {self.id} has no model '{name}'; {near}it has {one_of(self.models)}")
-        for path, names in lists.items():
-            for index, name in enumerate(names):
-                if name in names[:index]:
-                    yield at.problem(f"{path}[{index}]", f"{name} is listed twice; list each model once")
-        for name, steps in self.ensembles.items():
-            if name in steps:
-                yield at.problem(f"ensembles.{name}", "is a step of itself; name the models of its steps")
-        yield from self._cycle_of_ensembles(at)
-        for name, asked in self.asks.items():
-            if name in asked:
-                yield at.problem(f"asks.{name}", "is the model itself; name the others that it asks")
-
-    def _cycle_of_ensembles(self, at: Place) -> Iterator[Problem]:
-        """Name the first cycle of two or more ensembles: Triton loads an ensemble after its steps, and so none of them."""
-        steps = {name: [step for step in steps if step != name] for name, steps in self.ensembles.items()}
-        try:
-            TopologicalSorter(steps).prepare()
-        except CycleError as error:
-            # Each of the cycle is a step of the next one, and the last is the first.
-            last, *others = reversed(error.args[1])
-            by_way_of = " and ".join(others[:-1])
-            yield at.problem(f"ensembles.{last}", f"is a step of itself by way of {by_way_of}; leave one of them out")
-
-    @rule
-    def _previous_is_another(self, at: Place) -> Iterator[Problem]:
-        """Require another release as the previous one."""
-        if self.previous == self.id:
-            yield at.problem(
-                "previous",
-                f"{self.id} is the release itself, to which nothing would be rolled back; remove it, or name another",
-            )
-
-
 Slot = Literal["blue", "green"]
 
 
@@ -316,7 +182,7 @@ class Models(Section):
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:
         """Refuse two models whose names differ in case only: no release has both."""
-        yield from _alike(at, "serving", self.serving)
+        yield from names_alike(at, "serving", self.serving)
 
     @rule
     def _reader_accounts_are_distinct(self, at: Place) -> Iterator[Problem]:
@@ -392,17 +258,6 @@ class Models(Section):
             yield at.problem(
                 "release",
                 "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
-            )
-
-
-def _alike(at: Place, key: str, models: Iterable[str]) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
-    for model in models:
-        first = seen.setdefault(model.casefold(), model)
-        if first != model:
-            yield at.problem(
-                f"{key}.{model}",
-                f"differs from '{first}' in upper and lower case only, and no release has both; keep the one that is meant",
             )
 
 

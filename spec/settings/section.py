@@ -35,7 +35,7 @@ class Section(BaseModel):
     """
 
     guide: ClassVar[str] = ""
-    """The page, with its heading, that says how the section is used; its reference links to it."""
+    """The page, with its heading, that says how the section is used, for the reference; else that of the one around it."""
 
     gone: ClassVar[Mapping[str, str]] = {}
     """Keys that the section had once, each with the sentence that says what to do about it."""

@@ -52,7 +52,7 @@ def load_content(content: bytes, path: str | Path, *, today: date | None = None)
 
 
 def read_config(content: bytes | str, source: str) -> dict[str, Any]:
-    """The `config` mapping of a stack file, by the full names of its keys. Raises SettingsError; `source` names the file."""
+    """Return the `config` of a stack file, by the full names of its keys. Raises SettingsError; `source` names the file."""
     try:
         found = spec_stack_file.read(content)
     except StackFileError as error:
@@ -90,7 +90,7 @@ def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _in_file_order(problems: list[Problem]) -> list[Problem]:
-    """The problems in the order of the sections, without repetitions."""
+    """Return the problems in the order of the sections, without repetitions."""
     sections = [field.alias or name for name, field in Document.model_fields.items()]
 
     def order(problem: Problem) -> int:

@@ -26,7 +26,7 @@ _KEY = "[key]"
 
 
 def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
-    """The stack file as sections and everything that is wrong with single keys and values.
+    """Return the stack file as sections and everything that is wrong with single keys and values.
 
     With problems, the document lacks the values that they are about (see `Section`).
     """
@@ -113,7 +113,7 @@ def _unknown_section(key: str) -> str:
 
 
 def _in_file(key: str) -> str:
-    """A key below `config` with its namespace; the engine takes a key without one for the project's."""
+    """Return a key below `config` with its namespace; the engine takes a key without one for the project's."""
     return key if ":" in key else f"{PROJECT}:{key}"
 
 
@@ -126,7 +126,7 @@ def _alias(name: str, field: FieldInfo) -> str:
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation without `Annotated` and without `| None`."""
+    """Return the annotation without `Annotated` and without `| None`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -151,7 +151,7 @@ def _entry_section_type(annotation: Any) -> type[Section] | None:
 
 
 def _section(location: Sequence[str | int]) -> type[Section]:
-    """The section at a location."""
+    """Return the section at a location."""
     section: type[Section] = Document
     parts = iter(location)
     for part in parts:
@@ -164,7 +164,7 @@ def _section(location: Sequence[str | int]) -> type[Section]:
 
 
 def _field(location: Sequence[str | int]) -> FieldInfo:
-    """The key at a location."""
+    """Return the key at a location."""
     return _by_alias(_section(location[:-1]), location[-1])
 
 
@@ -173,7 +173,7 @@ def _by_alias(section: type[Section], alias: str | int) -> FieldInfo:
 
 
 def _salvage(section: type[S], raw: Any, at: Location, invalid: set[Location]) -> S:
-    """The section with the values that are valid, without those that are not."""
+    """Return the section with the values that are valid, without those that are not."""
     values: dict[str, Any] = {}
     absent: set[str] = set()
     for name, field in section.model_fields.items():

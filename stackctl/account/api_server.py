@@ -27,7 +27,7 @@ class ApiServer:
 
     @property
     def host(self) -> str:
-        """The name that its certificate has, and that DNS knows."""
+        """Return the name that its certificate has, and that DNS knows."""
         return urlsplit(self.endpoint).hostname or ""
 
 

@@ -122,7 +122,7 @@ class Cluster:
         return str(said).splitlines()
 
     def gateway_address(self) -> str | None:
-        """Return the name or address that the gateway's load balancer has; None while it has none."""
+        """Return the name or address of the gateway's load balancer, None while it has none. Raises ClusterUnusable."""
         place = ("gateway.networking.k8s.io", "v1", GATEWAY_NAMESPACE, "gateways", GATEWAY)
         with self._sentences():
             found: Any = self._custom.get_namespaced_custom_object(*place, _request_timeout=_TIMEOUT)
@@ -138,7 +138,7 @@ class Cluster:
     def objects(self, path: str) -> list[dict[str, Any]]:
         """Return the objects of a list of the API, like `/api/v1/nodes`; none of a kind that the cluster does not know.
 
-        Each has a name, a spec and a status, which may be empty, and nothing that is null.
+        Each has a name, a spec and a status, which may be empty, and nothing that is null. Raises ClusterUnusable.
         """
         asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
         with self._sentences():
@@ -157,7 +157,7 @@ class Cluster:
         return [{"spec": {}, "status": {}, **_without_nulls(item)} for item in found["items"]]
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Send a document to a pod's HTTP port through the API server; return the status and the content of the answer."""
+        """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""
         with self._sentences():
             forward = portforward(
                 self._core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT)

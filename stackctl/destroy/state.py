@@ -28,7 +28,7 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """Its logical name."""
+        """Return its logical name."""
         return self.urn.rpartition("::")[2]
 
 

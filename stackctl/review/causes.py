@@ -69,7 +69,7 @@ def _cause(one: Replacement, owners: Mapping[str, str]) -> str | None:
 
 
 def _root(urn: str, causes: Mapping[str, str]) -> str:
-    """Where the chain of causes begins; a circle, which the engine could not make, begins at its first member by name."""
+    """Return where the chain of causes begins; a circle, which the engine cannot make, begins at its first by name."""
     seen = [urn]
     while (cause := causes.get(seen[-1])) is not None:
         if cause in seen:

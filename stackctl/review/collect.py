@@ -169,7 +169,7 @@ def _measured(after: Estimate, before: Estimate | None) -> tuple[MeasuredCost, .
 
 
 def _notes(after: Estimate, before: Estimate | None) -> tuple[str, ...]:
-    """Those of now, and what held before alone: a throughput that was not measured may be now."""
+    """Return those of now, and what held before alone: a throughput that was not measured may be now."""
     gone = [note for note in before.notes if note not in after.notes] if before is not None else []
     return (*after.notes, *(f"before: {note}" for note in gone))
 

@@ -44,7 +44,7 @@ class _Stack:
 
     @property
     def importance(self) -> int:
-        """The smaller, the more a reviewer has to see it."""
+        """Return its rank: the smaller, the more a reviewer has to see it."""
         return self.sections[0].rank
 
     @property
@@ -56,7 +56,7 @@ class _Stack:
 
     @property
     def fixed(self) -> int:
-        """Characters that it takes before the first of its sections."""
+        """Return how many characters it takes before the first of its sections."""
         return len(self.heading) + len(_without(self.sections))
 
 
@@ -118,12 +118,12 @@ def _heading(section: Section) -> str:
 
 
 def _fixed(section: Section) -> int:
-    """Characters that it takes whatever of its items is cut."""
+    """Return how many characters it takes whatever of its items is cut."""
     return len(_heading(section)) + _LONGEST_NOTE
 
 
 def _wanted(section: Section) -> int:
-    """Characters of all of its items."""
+    """Return the number of characters of all of its items."""
     return sum(len(item) + 1 for item in section.items)
 
 

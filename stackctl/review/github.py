@@ -122,7 +122,7 @@ class Repository:
         return self._address("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
 
     def pull_request(self, head: str, sha: str) -> int | None:
-        """The open pull request of the branch `head` (`owner:branch`) at its last commit `sha`; None: there is none."""
+        """Return the open pull request of the branch `head` (`owner:branch`) at its last commit `sha`, or None."""
         query = urllib.parse.urlencode({"state": "open", "head": head})
         numbers = [_number(found, "number") for found in self._pages(f"pulls?{query}") if _last_commit(found) == sha]
         return numbers[0] if len(numbers) == 1 else None
@@ -133,13 +133,13 @@ class Repository:
         return self._first_of_ours(issues, marker)
 
     def _first_of_ours(self, found: Iterable[dict[str, Any]], marker: str) -> dict[str, Any] | None:
-        """The first that begins with the marker and that we have written: a text that only quotes it is somebody's own."""
+        """Return the first that begins with the marker and is ours: a text that only quotes it is somebody else's."""
         marked = [one for one in found if _first_line(one.get("body")) == marker]
         us = self._login() if marked else ""
         return next((one for one in marked if _author(one) == us), None)
 
     def _login(self) -> str:
-        """Who the token is. `GET /user` refuses the tokens of apps, a workflow's among them; `viewer` tells all of them.
+        """Return who the token is. `GET /user` refuses tokens of apps, a workflow's among them; `viewer` tells all of them.
 
         Where neither does, it is taken for a workflow's: what another one has written is not found, and not edited.
         """

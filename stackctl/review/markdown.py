@@ -48,7 +48,7 @@ def prose(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Lines as they are, in a fence that the text cannot end; a long text loses its middle."""
+    """Return lines as they are, in a fence that the text cannot end; a long text loses its middle."""
     body = _visible(text).strip()
     if len(body) > LONGEST_MESSAGE:  # what ends a traceback is what matters of it
         beginning, end = body[: LONGEST_MESSAGE // 4], body[-LONGEST_MESSAGE // 2 :]
@@ -71,7 +71,7 @@ def _line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text without what cannot be seen or written: control characters, and those that turn the direction of a line.
+    """Return the text without what cannot be seen or written: control characters, and those that turn a line's direction.
 
     Nor does it begin a comment of HTML, which nobody would see: as such the comment's own marker is written.
     """

@@ -77,5 +77,5 @@ class Plan:
 
     @property
     def ended_before_resources(self) -> bool:
-        """Whether the preview failed when there was nothing but the stack itself: policies have then judged nothing."""
+        """Return whether the preview failed with nothing there but the stack itself: policies have then judged nothing."""
         return bool(self.errors) and not self.steps and sum(self.counts.values()) <= 1

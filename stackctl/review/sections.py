@@ -105,7 +105,7 @@ def _resource(step: Step) -> str:
 
 
 def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator[str]:
-    """Each replacement that has a cause of its own, and below it those that it brings about, by type; the widest first."""
+    """Yield each replacement with a cause of its own, below it those that it brings about, by type; the widest first."""
     own = {step.key for step in replaced if step.caused_by is None}
     brought = {key: [step for step in replaced if step.caused_by == key] for key in own}
     causes = [step for step in replaced if step.caused_by not in own]

@@ -94,7 +94,7 @@ class Proxy(socketserver.ThreadingTCPServer):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """Return the port that it listens on."""
         return int(self.server_address[1])
 
     def close(self) -> None:

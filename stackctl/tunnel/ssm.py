@@ -95,12 +95,12 @@ class Session:
 
     @property
     def pid(self) -> int:
-        """The process of `aws`, and of its group."""
+        """Return the process of `aws`, and of its group."""
         return self._process.pid
 
     @property
     def ended(self) -> bool:
-        """Whether `aws` has ended: a session ends when nothing has used it for 20 minutes, or whatever the account says."""
+        """Return whether `aws` has ended: a session ends after 20 minutes without use, or whatever the account says."""
         return self._process.poll() is not None
 
     def end(self) -> None:

@@ -38,12 +38,12 @@ def allowed() -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def named(statement: dict[str, Any]) -> bool:
-    """Whether each of its resources has a name that begins as ours do."""
+    """Return whether each of its resources has a name that begins as ours do."""
     return all(not re.split("[:/]", arn)[-1].startswith("*") for arn in statement["Resource"])
 
 
 def bound(statement: dict[str, Any]) -> bool:
-    """Whether it is about what is ours already or is being made: by tag, name, or a key that only a new thing fits."""
+    """Return whether it is about what is ours or is being made: by tag, name, or a key that only a new thing fits."""
     condition = statement.get("Condition", {})
     equal = condition.get("StringEquals", {})
     new = "ec2:CreateAction" in equal or condition.get("Null", {}).get("kms:ResourceAliases") == "true"

@@ -191,7 +191,7 @@ def policies(made: Made, role: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def characters(policy: Any) -> int:
-    """How many IAM counts."""
+    """Return how many IAM counts."""
     return len(re.sub(r"\s", "", json.dumps(policy)))
 
 

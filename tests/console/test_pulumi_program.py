@@ -31,7 +31,7 @@ _RUN = "from console import pulumi_program; pulumi_program.run(['up'])"
 
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a `pulumi` notes that it has begun, and that it has ended what it began."""
+    """Return where a `pulumi` notes that it has begun, and that it has ended what it began."""
     program = tmp_path / "bin" / "pulumi"
     program.parent.mkdir()
     program.write_text(_PULUMI.format(python=sys.executable, book=str(tmp_path)))

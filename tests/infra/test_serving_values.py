@@ -12,7 +12,8 @@ from infra.app import deploy
 from infra.serving.triton import FleetArgs, model_prefixes, values
 from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_answer, longest_stream, read_drain
 from spec.settings import ModelServing, SettingsError, load_stack_file
-from spec.settings.models import Models, Release
+from spec.settings.models import Models
+from spec.settings.release import Release
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.paths import ROOT

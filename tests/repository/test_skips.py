@@ -19,7 +19,7 @@ REASONS = {
 
 
 def skips(source: str) -> bool:
-    """Whether the code calls `pytest.skip` or `importorskip`, or marks with `skip`, `skipif` or `xfail`."""
+    """Return whether the code calls `pytest.skip` or `importorskip`, or marks with `skip`, `skipif` or `xfail`."""
     skipping = {"skip", "skipif", "importorskip", "xfail"}
     if "skip" not in source and "xfail" not in source:
         return False  # parsing takes longer than looking

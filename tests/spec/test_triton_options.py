@@ -160,7 +160,7 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> TritonServer:
 
 
 def refuses(server: TritonServer, argument: str) -> bool:
-    """Whether the real server stops at this argument, and not only at the repository that is not there."""
+    """Return whether the real server stops at this argument, and not only at the repository that is not there."""
     argv = [str(server.binary), "--model-repository=/nonexistent", "--http-address=127.0.0.1", argument]
     argv += ["--allow-grpc=false", "--allow-metrics=false"]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=server.environment({}), check=False)

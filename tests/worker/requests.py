@@ -10,5 +10,5 @@ def echo(number: float, **changes: Any) -> dict[str, Any]:
 
 
 def key(message_id: str) -> str:
-    """Where its result lies."""
+    """Return where its result lies."""
     return f"results/echo/{message_id}.json"

@@ -86,7 +86,7 @@ class Site:
         return found
 
     def versions(self, prefix: str) -> dict[str, int]:
-        """How often each key below a prefix was written, deletions too."""
+        """Return how often each key below a prefix was written, deletions too."""
         counts: dict[str, int] = {}
         for page in self.s3.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix=prefix):
             for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

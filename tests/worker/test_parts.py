@@ -21,8 +21,8 @@ from worker.__main__ import main
 from worker.aws import Aws
 from worker.batches import Batcher, EntryRefused
 from worker.failures import Stopping
-from worker.hand import Hand
 from worker.health import Health, HealthServer
+from worker.in_flight import InFlight
 from worker.limit import ConcurrencyLimit
 from worker.metrics import Metrics
 from worker.queue import Message
@@ -128,12 +128,12 @@ class Queue:
 def test_a_message_in_hand_is_extended_before_its_timeout_and_a_lost_one_is_let_go() -> None:
     async def work() -> list[str]:
         queue = Queue()
-        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
-        hand.take(message("long"))
-        hand.take(message("gone"))
-        hand.take(message("short"))
-        hand.drop(message("short"))
-        keeping = asyncio.create_task(hand.keep())
+        in_flight = InFlight(queue, 1, Metrics())  # type: ignore[arg-type]
+        in_flight.take(message("long"))
+        in_flight.take(message("gone"))
+        in_flight.take(message("short"))
+        in_flight.drop(message("short"))
+        keeping = asyncio.create_task(in_flight.keep())
         while queue.kept.count("long") < 2:
             await asyncio.sleep(0.01)
         keeping.cancel()
@@ -167,16 +167,16 @@ def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_e
 
     async def work() -> tuple[bool, list[str]]:
         queue = SlowQueue()
-        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
-        hand.take(message("slow"))
-        keeping = asyncio.create_task(hand.keep())
+        in_flight = InFlight(queue, 1, Metrics())  # type: ignore[arg-type]
+        in_flight.take(message("slow"))
+        keeping = asyncio.create_task(in_flight.keep())
         await _until(lambda: queue.asked == ["slow"])
-        releasing = asyncio.create_task(hand.release(message("slow")))
+        releasing = asyncio.create_task(in_flight.release(message("slow")))
         await asyncio.sleep(0)
         early = releasing.done()
         queue.through.set()
         await releasing
-        hand.take(message("other"))
+        in_flight.take(message("other"))
         await _until(lambda: queue.asked.count("other") == 2)
         keeping.cancel()
         return early, [name for name in queue.asked if name == "slow"]
@@ -187,10 +187,10 @@ def test_a_message_is_released_after_the_extension_that_is_under_way_and_never_e
 def test_no_message_waits_for_the_extension_of_another_one() -> None:
     async def work() -> list[str]:
         queue = SlowQueue()
-        hand = Hand(queue, 1, Metrics())  # type: ignore[arg-type]
-        hand.take(message("slow"))
-        hand.take(message("quick"))
-        keeping = asyncio.create_task(hand.keep())
+        in_flight = InFlight(queue, 1, Metrics())  # type: ignore[arg-type]
+        in_flight.take(message("slow"))
+        in_flight.take(message("quick"))
+        keeping = asyncio.create_task(in_flight.keep())
         await _until(lambda: queue.done.count("quick") == 3)
         keeping.cancel()
         return queue.asked

@@ -114,7 +114,7 @@ class MetricAlarm(Handler):
 
 
 def _check_action(clients: Clients, arn: str, where: str) -> None:
-    """An SNS topic of this account has to exist; other actions are not looked at."""
+    """Refuse an SNS topic of this account that there is not; other actions are not looked at."""
     parts = arn.split(":")
     if parts[0] != "arn" or len(parts) < 6:
         raise HandlerError(f"{where}: action {arn!r} is not an ARN")

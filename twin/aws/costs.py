@@ -262,6 +262,6 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _require_topic(clients: Clients, arn: str, where: str) -> None:
-    """A topic of this account has to exist; another account's is not looked at."""
+    """Refuse a topic of this account that there is not; another account's is not looked at."""
     if f":{clients.account_id}:" in arn and or_none(clients("sns").get_topic_attributes, TopicArn=arn) is None:
         raise HandlerError(f"{where}: the SNS topic {arn} does not exist")

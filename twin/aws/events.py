@@ -128,7 +128,7 @@ class EventTarget(Handler):
 
 
 def _check_queue(clients: Clients, rule: str, arn: str) -> None:
-    """The target has to be a queue of this account that lets the rule write: AWS takes any, and delivers to none."""
+    """Require a queue of this account as the target, which lets the rule write: AWS takes any, and delivers to none."""
     url = url_of(clients, arn) if arn.split(":")[2:3] == ["sqs"] else None
     if url is None:
         raise HandlerError(

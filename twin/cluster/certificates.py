@@ -84,27 +84,27 @@ class Pki:
 
     @property
     def ca(self) -> Path:
-        """The certificate of the authority that the API server and its clients trust."""
+        """Return the certificate of the authority that the API server and its clients trust."""
         return self.directory / "ca.crt"
 
     @property
     def front_proxy_ca(self) -> Path:
-        """The certificate of the authority that aggregated API servers trust."""
+        """Return the certificate of the authority that aggregated API servers trust."""
         return self.directory / "front-proxy-ca.crt"
 
     @property
     def serving(self) -> Pair:
-        """The API server's own certificate; the agent's kubelet endpoint shares it."""
+        """Return the API server's own certificate; the agent's kubelet endpoint shares it."""
         return self._pair("apiserver")
 
     @property
     def service_account_key(self) -> Path:
-        """The private key that signs service account tokens."""
+        """Return the private key that signs service account tokens."""
         return self.directory / "service-account.key"
 
     @property
     def service_account_public_key(self) -> Path:
-        """The public half, for whoever checks those tokens."""
+        """Return the public half, for whoever checks those tokens."""
         return self.directory / "service-account.pub"
 
     def client(self, client: Client) -> Pair:

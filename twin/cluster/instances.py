@@ -14,13 +14,12 @@ from twin.cluster import node_objects
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import ApiError
 from twin.cluster.launched import InstanceReader
-from twin.cluster.nodes import plugin_values, status_changes
+from twin.cluster.nodes import plugin_values, repeat, status_changes
 
 log = logging.getLogger("twin.instances")
 START_SECONDS = 5.0
 """From the launch to the Node. In EC2 it is one to three minutes, and several with a large image."""
 _POOL_LABEL = "karpenter.sh/nodepool"
-_PERIOD_SECONDS = 1.0
 
 
 class InstanceSimulator:
@@ -33,15 +32,7 @@ class InstanceSimulator:
 
     async def run(self) -> None:
         """Reconcile for ever; a failed round is logged and tried again."""
-        said = ""
-        while True:
-            try:
-                await self.reconcile()
-                said = ""
-            except Exception as error:
-                if said != (said := f"{type(error).__name__}: {error}"):
-                    log.warning("launched nodes are not up to date: %s", said)
-            await asyncio.sleep(_PERIOD_SECONDS)
+        await repeat(self.reconcile, log, "launched nodes")
 
     async def reconcile(self) -> None:
         """Do one round: instances and nodes in, the difference out."""

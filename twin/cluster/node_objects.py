@@ -54,7 +54,7 @@ class NodeGroup:
 
     @property
     def node_taints(self) -> list[dict[str, str]]:
-        """The taints as Kubernetes spells them."""
+        """Return the taints as Kubernetes spells them."""
         return [
             {"key": t["key"], "effect": _EFFECTS[t["effect"]], **({"value": t["value"]} if t.get("value") else {})}
             for t in self.taints
@@ -87,7 +87,7 @@ class LaunchedInstance:
 
     @property
     def provider_id(self) -> str:
-        """How its Node names it."""
+        """Return how its Node names it."""
         return f"aws:///{self.zone}/{self.id}"
 
 

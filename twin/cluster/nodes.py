@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import yaml
@@ -22,6 +22,19 @@ _DRAINING_ANNOTATION = "twin.triton-eks/draining"
 _PERIOD_SECONDS = 1.0
 _DRAIN_SECONDS = 60.0
 """EKS waits 15 minutes for evictions before it ends a machine; nothing here takes that long."""
+
+
+async def repeat(round: Callable[[], Awaitable[None]], log: logging.Logger, kept: str) -> None:
+    """Do a round each second, for ever; log a failure once, however often it comes. `kept`: what is then not up to date."""
+    said = ""
+    while True:
+        try:
+            await round()
+            said = ""
+        except Exception as error:
+            if said != (said := f"{type(error).__name__}: {error}"):
+                log.warning("%s are not up to date: %s", kept, said)
+        await asyncio.sleep(_PERIOD_SECONDS)
 
 
 class NodeSimulator:
@@ -40,16 +53,12 @@ class NodeSimulator:
 
     async def run(self) -> None:
         """Reconcile for ever; a failed round is logged and tried again."""
-        said = ""
-        while True:
-            try:
-                await self.reconcile()
-                self.synced.set()
-                said = ""
-            except Exception as error:
-                if said != (said := f"{type(error).__name__}: {error}"):
-                    log.warning("nodes are not up to date: %s", said)
-            await asyncio.sleep(_PERIOD_SECONDS)
+
+        async def round() -> None:
+            await self.reconcile()
+            self.synced.set()
+
+        await repeat(round, log, "nodes")
 
     async def reconcile(self) -> None:
         """Do one round: node groups, device plugin values and present nodes in, the difference out."""

@@ -34,7 +34,7 @@ class Pod:
 
     @property
     def ending(self) -> bool:
-        """Whether it was deleted; it may still be ready for a while."""
+        """Return whether it was deleted; it may still be ready for a while."""
         return self.phase == _ENDING
 
 

@@ -31,7 +31,7 @@ def creations_in_doubt(engine: Engine, stack: str) -> list[str]:
 
 
 def _remove_cut_off_attributes(state: Path) -> None:
-    """The engine writes each file of its state in one step, but not the attributes beside it, without which it does well.
+    """Remove what the engine does not write in one step, unlike its state: attributes, without which it does well.
 
     A kill in between leaves them empty, and every later command ends with "failed to load checkpoint: EOF".
     """

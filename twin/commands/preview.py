@@ -73,7 +73,7 @@ class Preview:
 
     @property
     def refused(self) -> bool:
-        """Whether a mandatory policy is violated."""
+        """Return whether a mandatory policy is violated."""
         return any(one.level == "mandatory" for one in self.policies)
 
 

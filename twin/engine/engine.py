@@ -14,7 +14,7 @@ from console import loopback
 from spec import reading
 from spec.failure import Failure
 from twin.cluster import pod_addresses
-from twin.engine import administrators, alert_topics, layout, stack_files
+from twin.engine import account, layout, stack_files
 from twin.host import processes
 from twin.host.environment import foreign
 from twin.host.home import REPOSITORY, TwinHome
@@ -119,8 +119,7 @@ class Engine:
         `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
         """
         merged = stack_files.write_merged(self.home, stack, self.program)
-        administrators.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
-        alert_topics.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        account.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
         backend = self.home.path / "state"
         if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
             backend.mkdir(parents=True, exist_ok=True)

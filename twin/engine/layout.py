@@ -45,7 +45,7 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _hard_link(program: Path, link: Path) -> None:
-    """The engine looks for language hosts beside the file that it was started as, links followed: so no symbolic link."""
+    """Make a hard link: the engine looks for language hosts beside the file that a symbolic one leads to."""
     program = program.resolve()
     if link.exists() and link.stat().st_size == program.stat().st_size and link.stat().st_mtime == program.stat().st_mtime:
         return

@@ -173,7 +173,7 @@ def _foreign(path: Path) -> list[str]:
 
 
 def _refuse_unless_empty(path: Path) -> None:
-    """A twin that was killed at once leaves its marker, cut off, or its lock. Raises NotATwin."""
+    """Refuse more than a twin leaves that is killed at once: its marker, cut off, or its lock. Raises NotATwin."""
     names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(_PARTIAL))
     if set(names) <= {MARKER, LOCK}:
         return

@@ -108,7 +108,7 @@ class Progress:
 
     @property
     def compiled(self) -> int:
-        """How many of the packages have been compiled, now or earlier."""
+        """Return how many of the packages have been compiled, now or earlier."""
         return len(self._compiled)
 
     def share(self) -> float:

@@ -79,22 +79,22 @@ class TwinHome:
 
     @property
     def pods(self) -> Path:
-        """One directory for each pod that runs as a process, named by its UID."""
+        """Return the folder of a directory for each pod that runs as a process, named by its UID."""
         return self.path / "pods"
 
     @property
     def nodes(self) -> Path:
-        """One directory for each node with a folder that its pods share, named after the node."""
+        """Return the folder of a directory for each node whose pods share one, named after the node."""
         return self.path / "nodes"
 
     @property
     def cache(self) -> Path:
-        """The directory of what can be made again at any time."""
+        """Return the directory of what can be made again at any time."""
         return self.path / "cache"
 
     @property
     def kubectl_cache(self) -> Path:
-        """The directory where kubectl and helm keep the API's discovery (KUBECACHEDIR); theirs would be ~/.kube/cache."""
+        """Return where kubectl and helm keep the API's discovery (KUBECACHEDIR); by themselves they take ~/.kube/cache."""
         return self.cache / "kubectl"
 
     @property
@@ -106,12 +106,12 @@ class TwinHome:
 
     @property
     def shared_memory_prefix(self) -> str:
-        """How the names begin of everything that this twin's servers have in SHARED_MEMORY."""
+        """Return how the names begin of everything that this twin's servers have in SHARED_MEMORY."""
         return f"twin-{hashlib.sha256(str(self.path).encode()).hexdigest()[:8]}-"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
+        """Return the administrator's kubeconfig."""
         return self.path / "kubeconfig"
 
     def load_endpoints(self) -> Endpoints:

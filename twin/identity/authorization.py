@@ -49,7 +49,7 @@ def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator
 
 
 def _misses(statement: Statement, call: Call) -> list[str]:
-    """The reason why the statement is not about the call; empty where it is."""
+    """Return the reason why the statement is not about the call; empty where it is."""
     unknown = statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}
     if unknown:
         raise ValueError(f"{statement['Sid']}: {', '.join(sorted(unknown))} is not evaluated here")

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from modelctl.loadgen import Schedule
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from spec.files import write_whole
 from spec.names import TRITON_NAMESPACE
 from twin.cluster import certificates

@@ -15,7 +15,7 @@ from modelctl.loadgen import Outcome, RequestFailed, Schedule, run
 from modelctl.loadgen.result import OK
 from modelctl.repository.golden import FILE as GOLDEN_FILE
 from modelctl.repository.golden import Golden, GoldenError, flat
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from spec import reading
 from spec.reading import Unreadable
 from twin.aws.base.clients import session

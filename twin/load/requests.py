@@ -10,7 +10,8 @@ from tritonclient.grpc import InferInput
 
 from modelctl.loadgen import Outcome, Schedule, run
 from modelctl.loadgen.requests import NoRequest, request_of
-from modelctl.repository.load import Model, load
+from modelctl.repository.load import load
+from modelctl.repository.model import Model
 from modelctl.repository.problems import ValidationFailed
 from spec.names import TRITON_GRPC_PORT, TRITON_NAMESPACE
 from twin.cluster.kube_api import KubeApi

@@ -137,7 +137,7 @@ def _capabilities(client: KubeClient, log: EngineLog, default: str) -> tuple[str
 
 @contextmanager
 def _value_files(inputs: Mapping[str, Any]) -> Iterator[list[Path]]:
-    """The value files; text assets as files that live as long as the context."""
+    """Yield the value files; text assets as files that live as long as the context."""
     with tempfile.TemporaryDirectory(prefix="twin-chart-") as folder:
         paths = []
         for index, asset in enumerate(inputs.get("valueYamlFiles") or ()):

@@ -65,12 +65,12 @@ class Component:
 
     @property
     def name(self) -> str:
-        """The component's logical name."""
+        """Return the component's logical name."""
         return self.request.name
 
     @property
     def preview(self) -> bool:
-        """Whether this is a preview."""
+        """Return whether this is a preview."""
         return self.request.dryRun
 
     def register_self(self) -> None:

@@ -68,7 +68,7 @@ class ContainerProcess:
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is an init container that goes on beside the others."""
+        """Return whether it is an init container that goes on beside the others."""
         return is_sidecar(self._container)
 
     async def run(self) -> None:
@@ -167,7 +167,7 @@ class ContainerProcess:
         return 137 if code is None else code
 
     async def _watch(self, record: Record, *, adopted: bool) -> None:
-        """The probes of one process: the startup probe gates the others; without one the container counts as started."""
+        """Run the probes of one process: the startup probe gates the others; without one the container counts as started."""
         startup, readiness, liveness = (
             Probe.parse(kind, self._container.get(f"{kind}Probe")) for kind in ("startup", "readiness", "liveness")
         )

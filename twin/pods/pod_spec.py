@@ -180,7 +180,7 @@ def _missing(kind: str, name: str) -> SpecError:
 
 
 def _collect(node: Any, names: dict[str, set[str]]) -> None:
-    """Every reference to a ConfigMap or Secret anywhere in a pod's specification."""
+    """Collect every reference to a ConfigMap or Secret anywhere in a pod's specification."""
     if isinstance(node, list):
         for item in node:
             _collect(item, names)

@@ -42,7 +42,7 @@ class ContainerStatus:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ran to its end and said that all is well."""
+        """Return whether it ran to its end and said that all is well."""
         return "terminated" in self.state and self.state["terminated"]["exitCode"] == 0
 
     @classmethod

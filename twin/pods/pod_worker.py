@@ -89,7 +89,7 @@ class PodWorker:
 
     @property
     def pod(self) -> Object:
-        """The pod as last seen."""
+        """Return the pod as last seen."""
         return self._pod
 
     def update(self, pod: Object) -> None:

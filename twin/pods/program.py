@@ -70,7 +70,7 @@ class PodPrograms:
 
     @property
     def images(self) -> str:
-        """The regular expression that the image of a container matches whose pod runs as processes."""
+        """Return the regular expression that the image of a container matches whose pod runs as processes."""
         return _ends_with([program.image for program in self._programs if not program.sidecar]).pattern
 
     def of(self, container: Mapping[str, Any]) -> PodProgram | None:

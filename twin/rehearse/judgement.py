@@ -114,12 +114,12 @@ class Rehearsal:
 
     @property
     def moves_zones(self) -> bool:
-        """Whether subnets are replaced because they would be in other zones."""
+        """Return whether subnets are replaced because they would be in other zones."""
         return any(one.type == _SUBNET and "availabilityZone" in one.because for one in self.findings)
 
     @property
     def bad(self) -> bool:
-        """Whether the change should not be merged as it is."""
+        """Return whether the change should not be merged as it is."""
         return bool(self.errors) or any(finding.effect in BAD for finding in self.findings)
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from modelctl.loadgen import Outcome, Schedule
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.cluster.kube_api import KubeApi
@@ -34,7 +34,7 @@ class Sent:
 
     @property
     def answered(self) -> int:
-        """The number of good answers so far."""
+        """Return the number of good answers so far."""
         return len(self.load.tally.answered) if self.load is not None else 0
 
 

@@ -47,7 +47,7 @@ class State:
 
     @property
     def retained(self) -> frozenset[str]:
-        """The URNs of what stays in AWS when Pulumi deletes it."""
+        """Return the URNs of what stays in AWS when Pulumi deletes it."""
         return frozenset(one["urn"] for one in self.resources if one.get("retainOnDelete"))
 
 

@@ -113,5 +113,5 @@ class Chart:
 
     @property
     def name(self) -> str:
-        """The chart's own name."""
+        """Return the chart's own name."""
         return self.pin.name

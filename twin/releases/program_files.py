@@ -40,7 +40,7 @@ class ProgramFiles:
 
     @property
     def authority(self) -> Path:
-        """The certificate of the authority that signed theirs, and that they trust."""
+        """Return the certificate of the authority that signed theirs, and that they trust."""
         return self._pki.ca
 
     @contextlib.asynccontextmanager

@@ -83,7 +83,7 @@ class ChartRunner:
             self._begin(chart, lambda: self._keep(config_map, release))
 
     def _gone(self, chart: str) -> None:
-        """The ConfigMap is not there, or not any more."""
+        """Note that the ConfigMap is not there, or not any more."""
         if chart in self._programs and not self._current.get(chart, "").startswith("remove"):
             self._current[chart] = "remove"
             self._begin(chart, lambda: self._remove(chart, None))

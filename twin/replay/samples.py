@@ -21,14 +21,14 @@ def _steps() -> Rates:
 
 
 def _ramp() -> Rates:
-    """Half an hour up to the peak, half an hour there, half an hour down, half an hour of little."""
+    """Return half an hour up to the peak, half an hour there, half an hour down, half an hour of little."""
     half = _HOUR // 2
     up = np.linspace(0.1, 1.0, half)
     return np.concatenate([up, np.full(half, 1.0), up[::-1], np.full(half, 0.1)])
 
 
 def _diurnal() -> Rates:
-    """A day with the least at 4 in the morning and the most at 4 in the afternoon, and bursts of minutes at any time."""
+    """Return a day with the least at 4 in the morning, the most at 4 in the afternoon, and bursts of minutes at any time."""
     seconds = np.arange(24 * _HOUR)
     rates = 0.45 - 0.3 * np.cos(2 * math.pi * (seconds / _HOUR - 4) / 24)
     source = np.random.default_rng(_SEED)
@@ -39,7 +39,7 @@ def _diurnal() -> Rates:
 
 
 def _flash_crowd() -> Rates:
-    """A third of the peak, then twice the peak within half a minute, for a quarter of an hour."""
+    """Return a third of the peak, then twice the peak within half a minute, for a quarter of an hour."""
     rates = np.full(_HOUR, 1 / 3)
     rates[600:630] = np.linspace(1 / 3, 2.0, 30)
     rates[630:1500] = 2.0
@@ -48,7 +48,7 @@ def _flash_crowd() -> Rates:
 
 
 def _slow_pod() -> Rates:
-    """Half of the peak all the time, while one pod is four times as slow for twenty minutes."""
+    """Return half of the peak all the time, while one pod is four times as slow for twenty minutes."""
     return np.full(_HOUR, 0.5)
 
 

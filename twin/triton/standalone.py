@@ -82,7 +82,7 @@ def _prefix() -> str:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The signals that asked this command to end, as they come: an empty list while there was none."""
+    """Yield the signals that asked this command to end, as they come: an empty list while there was none."""
     received: list[int] = []
     before = {n: signal.signal(n, lambda number, _: received.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -94,7 +94,7 @@ def _signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _own_address() -> Iterator[str]:
-    """A loopback address that no other command of this kind has, with Triton's three ports free."""
+    """Hold a loopback address that no other command of this kind has, with Triton's three ports free."""
     for _ in range(200):
         address = f"{_RANGE}.{random.randrange(256)}.{random.randrange(2, 255)}"  # noqa: S311 - not a secret
         with socket.socket() as guard:
@@ -114,7 +114,7 @@ def _own_address() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _running(command: tritonserver.Command, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The server in a session of its own, so that Ctrl-C reaches it through this command only; gone when the block ends."""
+    """Run the server in a session of its own, so that Ctrl-C reaches it through this command only, until the block ends."""
     server = subprocess.Popen(
         command.argv,
         env=command.env,

@@ -198,7 +198,7 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
 
 
 def most_pods(subject: Subject) -> tuple[str, int]:
-    """The most pods that there may be and where the stack says so; Absent where it does not."""
+    """Return the most pods that there may be and where the stack says so; Absent where it does not."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     if subject.document.pod_autoscaler != "none" and autoscaling is not None:
         return "autoscaling.maxReplicas", autoscaling.max_replicas

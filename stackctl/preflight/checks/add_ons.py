@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _offered(subject: Subject, addon: str, kubernetes: str) -> list[str]:
-    """Versions of the add-on, as EKS orders them: the newest first."""
+    """Return versions of the add-on, as EKS orders them: the newest first."""
     pages = (
         subject.readers("eks")
         .get_paginator("describe_addon_versions")

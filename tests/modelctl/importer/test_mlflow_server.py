@@ -84,7 +84,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MlflowServer, str]
 
 
 def refusal(uri: str, url: str | None, models: Path) -> str:
-    """Why a model is not imported; nothing of it is left."""
+    """Return why a model is not imported; nothing of it is left."""
     with pytest.raises(NotImported) as refused:
         import_from_server(uri, url, models, None, None)
     assert [*models.parent.rglob("*")] == []

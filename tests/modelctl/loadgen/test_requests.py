@@ -11,7 +11,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.utils import deserialize_bytes_tensor
 
 from modelctl.loadgen.requests import NoRequest, request_of
-from modelctl.repository.load import Model
+from modelctl.repository.model import Model
 
 
 def model(directory: Path, config: str) -> Model:

@@ -53,7 +53,7 @@ PLAN = "plans/abc/model.plan"
 
 
 def _written_once(tmp_path: Path, *answers: tuple[str, int] | None) -> bool:
-    """Whether the store wrote a file, with S3's answers to one request each; None is that it is written."""
+    """Return whether the store wrote a file, with S3's answers to one request each; None is that it is written."""
     client, file = boto3.client("s3", region_name="us-west-2"), tmp_path / "model.plan"
     file.write_bytes(b"plan")
     with Stubber(client) as stubber:

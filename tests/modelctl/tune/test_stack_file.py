@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelctl.repository.load import Model, load
+from modelctl.repository.load import load
+from modelctl.repository.model import Model
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from modelctl.tune.stack_file import wanted, write

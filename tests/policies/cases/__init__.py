@@ -5,6 +5,7 @@ from tests.policies.cases import (
     cluster,
     encryption,
     governance,
+    gpu_nodes,
     identity,
     network,
     nodes,
@@ -18,6 +19,7 @@ from tests.policies.cases import (
 CASES: tuple[Case, ...] = (
     *cluster.CASES,
     *nodes.CASES,
+    *gpu_nodes.CASES,
     *network.CASES,
     *identity.CASES,
     *encryption.CASES,

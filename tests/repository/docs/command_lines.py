@@ -35,14 +35,14 @@ def source(module: str) -> Path | None:
 
 
 def is_of_others(module: str) -> bool:
-    """Whether it is a module of Python or of an installed package (`venv`, `pip`)."""
+    """Return whether it is a module of Python or of an installed package (`venv`, `pip`)."""
     top = module.partition(".")[0]
     ours = any((root / top).exists() and not (root / top / "pyvenv.cfg").exists() for root in _ROOTS)
     return not ours and importlib.util.find_spec(top) is not None
 
 
 def has_a_command_line(program: Path) -> bool:
-    """Whether a program knows `--help`: those that read their arguments by hand do not, and would begin to work."""
+    """Return whether a program knows `--help`: those that read their arguments by hand do not, and would begin to work."""
     return _is_a_command(program) or bool(
         re.search(r"^(?:import|from) (?:argparse|typer)\b", program.read_text(encoding="utf-8"), re.MULTILINE)
     )

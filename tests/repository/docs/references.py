@@ -67,7 +67,7 @@ class Files:
         return (self.root / path).read_text(encoding="utf-8")
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file or folder; `<name>`, `{name}`, NAME, `…` and `*` stand for whatever is there."""
+        """Return whether there is this file or folder; `<name>`, `{name}`, NAME, `…` and `*` stand for anything."""
         if path.rstrip("/") in self._known:
             return True
         wanted = _PLACEHOLDER.sub("*", path).rstrip("/")

@@ -49,6 +49,26 @@ def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(sna
     assert lost == ["cluster-secrets-policy"]
 
 
+def test_a_role_leads_to_the_module_that_makes_it_and_to_that_of_its_class() -> None:
+    rows = {line.split(" | ")[0]: line for line in generate.BLOCKS["index"]().splitlines()}
+    role = "`triton:identity:WorkloadRole`"
+    shape = "class: [infra/aws/identity.py](../infra/aws/identity.py) |"
+    made_by_its_parent, made_by_the_program = "infra/platform/keda.py", "infra/serving/triton.py"
+    assert (
+        rows["| `keda-operator`"] == f"| `keda-operator` | {role} | [{made_by_its_parent}](../{made_by_its_parent}); {shape}"
+    )
+    assert (
+        rows["| `model-reader`"] == f"| `model-reader` | {role} | [{made_by_the_program}](../{made_by_the_program}); {shape}"
+    )
+
+
+def test_a_role_that_no_module_makes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {path: text.replace('"model-reader"', '"reader"') for path, text in generate.sources().items()}
+    monkeypatch.setattr(generate, "sources", lambda: texts)
+    with pytest.raises(ValueError, match="model-reader, a triton:identity:WorkloadRole, is made in no module"):
+        generate.BLOCKS["index"]()
+
+
 def test_an_arrow_that_follows_from_others_is_left_out() -> None:
     arrows = {"a": {"b", "c", "d"}, "b": {"c"}, "c": {"d"}, "d": set[str]()}
     assert generate.reduced(arrows) == {"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": set()}

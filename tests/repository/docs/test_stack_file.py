@@ -7,6 +7,7 @@ import pytest
 from docs import key_uses, stack_file
 from docs.key_uses import sections
 from spec.settings import relations
+from spec.settings.cluster import Cluster
 from spec.settings.gpu import GpuPool
 from spec.settings.model import Document
 from spec.settings.network import Network
@@ -38,6 +39,13 @@ def test_every_key_is_read_by_something(page: str) -> None:
     assert rows == [], "a key that nothing reads; or it is read in a way that docs/key_uses.py does not follow"
 
 
+def test_every_section_leads_to_a_page_that_says_how_it_is_used_and_to_its_module(page: str) -> None:
+    sections = [section for part in page.split("\n## ")[1:] for section in part.split("\n### ") if "| key |" in section]
+    heads = [" ".join(section.partition("| key |")[0].split()) for section in sections]
+    assert [head for head in heads if "How to: [" not in head or "Keys and rules: [" not in head] == []
+    assert len(heads) > 40
+
+
 def test_every_rule_has_its_sentence_on_the_page(page: str) -> None:
     homes = [*(vars(section) for section in sections()), *(vars(module) for module in relations.modules())]
     rules = [check for home in homes for told_as in ("problem", "warning") for check in marked(home, told_as)]
@@ -45,6 +53,17 @@ def test_every_rule_has_its_sentence_on_the_page(page: str) -> None:
     assert [sentence for sentence in sentences if not sentence.startswith(("Require ", "Refuse ", "Warn "))] == []
     assert len(rules) > 100
     assert page.count("\n- Re") + page.count("\n- Warn") == len(rules)
+
+
+def test_a_key_leads_to_the_modules_that_read_it_and_to_the_rules_that_relate_it_to_others(page: str) -> None:
+    section = page.partition("## triton-eks:worker\n")[2].partition("\n## ")[0]
+    assert "Keys and rules: [spec/settings/worker.py](../spec/settings/worker.py)" in " ".join(section.split())
+    row = next(line for line in section.splitlines() if line.startswith("| `longestRequestSeconds` |"))
+    assert "[infra/serving/worker.py](../infra/serving/worker.py)" in row
+    assert row.endswith("; rules: [worker](#rules-worker) |")
+    rules = page.partition("### Rules: worker\n")[2].partition("\n### ")[0]
+    assert "In [spec/settings/relations/worker.py](../spec/settings/relations/worker.py):" in rules
+    assert "- Require a longest request of workers that is no shorter" in rules
 
 
 def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
@@ -75,12 +94,19 @@ def test_a_key_is_read_where_an_attribute_of_its_section_is() -> None:
                 "def of(draft: _Draft) -> bool:\n    return draft.wants.cuda_graphs\n"
             ),
             "modelctl/g.py": "class _Draft:\n    wants: str\n",
+            "spec/settings/relations/subject.py": "class Subject:\n    document: Document\n",
+            "spec/settings/relations/h.py": (
+                "from spec.settings.relations.subject import Subject\n\n"
+                "def rule(subject: Subject) -> bool:\n    return subject.document.cluster.version\n"
+            ),
+            "stackctl/i.py": "class Subject:\n    document: str\n",
             "twin/d.py": "def of(other: Other) -> str:\n    return other.capacity\n",
         }
     )
     assert found[GpuPool, "max"] == found[GpuPool, "name"] == found[GpuPool, "disk_gib"] == ["infra/a.py"]
     assert found[Network, "nat"] == ["infra/b.py"]
     assert found[GpuPool, "zones"] == ["infra/e.py"]
+    assert found[Cluster, "version"] == ["spec/settings/relations/h.py"]
     assert found[ModelServing, "cuda_graphs"] == ["modelctl/f.py"]
     assert found[Document, "triton"] == found[Triton, "pool"] == found[GpuPool, "capacity"] == ["stackctl/c.py"]
     assert (ModelServing, "device") not in found and (GpuPool, "min") not in found

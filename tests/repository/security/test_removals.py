@@ -24,7 +24,7 @@ _ELSEWHERE = ("tests/", "twin/aws/", "models/", "examples/models/", "benchmarks/
 
 
 def removing(file: str) -> bool:
-    """Whether a module calls something that removes or overwrites files, objects or messages, or has that done."""
+    """Return whether a module calls something that removes or overwrites files, objects or messages, or has that done."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     asks = not file.startswith("twin/")  # whose own cluster and engine they are that it asks
     words = _WORDS if asks else frozenset()

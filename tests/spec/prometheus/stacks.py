@@ -6,7 +6,8 @@ from spec.prometheus.rule import Group, Rule
 from spec.prometheus.rule_file import groups
 from spec.settings import Settings, load_stack_file
 from spec.settings.autoscaling import Autoscaling
-from spec.settings.models import Candidate, Release
+from spec.settings.models import Candidate
+from spec.settings.release import Release
 from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 

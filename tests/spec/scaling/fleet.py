@@ -52,7 +52,7 @@ class Run:
     waiting: list[float]
 
     def turns(self, first: int = 0) -> int:
-        """How often the number of pods changed its direction, from a look on."""
+        """Return how often the number of pods changed its direction, from a look on."""
         steps = [b - a for a, b in pairwise(self.pods[first:]) if a != b]
         return sum((a > 0) != (b > 0) for a, b in pairwise(steps))
 

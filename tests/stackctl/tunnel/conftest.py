@@ -77,7 +77,7 @@ class Programs:
         return [call for call in calls if "start-session" in call["arguments"]]
 
     def ended(self) -> int:
-        """How many sessions the plugin has ended as it should."""
+        """Return how many sessions the plugin has ended as it should."""
         return len((self.folder / "ended").read_text().splitlines()) if (self.folder / "ended").exists() else 0
 
     def refuses(self, *nodes: str) -> None:

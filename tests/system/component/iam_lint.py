@@ -112,7 +112,7 @@ def _action_problems(action: str, arns: list[str], document: Document) -> Iterat
 
 
 def _is_anything(arn: str) -> bool:
-    """Whether an ARN has no fixed part after its service, like `arn:aws:s3:::*/*`: `*` in more letters."""
+    """Return whether an ARN has no fixed part after its service, like `arn:aws:s3:::*/*`: `*` in more letters."""
     return not arn.split(":", maxsplit=3)[-1].strip("*?:/")
 
 
@@ -169,7 +169,7 @@ def _account_of(identity: str) -> str:
 
 
 def _fits(arn: str, service: str, kind: str) -> bool:
-    """Whether an ARN, which may have wildcards, can be one of the kind: of its service, and begins as the kind does."""
+    """Return whether an ARN, which may have wildcards, can be one of the kind: of its service, and beginning as it does."""
     formats = _services()[service]["Resources"].get(kind.lower(), {}).get("ARNFormats", [])
     return any(_begins_alike(arn.split(":", maxsplit=5), form.split(":", maxsplit=5)) for form in formats)
 

@@ -55,7 +55,7 @@ class Seeded:
         return self.resource if self.told is None else self.told
 
     def changes(self, type: str, name: str, custom: bool) -> bool:
-        """Whether the defect is one of this resource."""
+        """Return whether the defect is one of this resource."""
         if self.adds or name != self.resource:
             return False
         return type.endswith(f":{self.kind}") if self.kind else custom

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
 from spec.charts import CHARTS
@@ -13,7 +10,7 @@ from spec.settings import Settings
 from spec.settings.scheduling import pods
 from spec.settings.scheduling.add_ons import ADDONS, addons
 from spec.settings.scheduling.requests import requested
-from tests.pod_requests import WORKLOADS, of_objects, paths_of_requests
+from tests.pod_requests import WORKLOADS, at, of_objects, paths_of_requests
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import StackRun
 
@@ -87,10 +84,3 @@ def test_the_proxies_are_counted_as_envoy_gateway_makes_them(stack_run: StackRun
         (envoy,) = pods.envoys(stack_run.settings)
         assert requested(deployment["container"]["resources"]) + envoy.beside == envoy.request
         assert (deployment["replicas"], deployment["strategy"]["rollingUpdate"]["maxSurge"]) == (envoy.count, 1)
-
-
-def at(values: Mapping[str, Any], path: str) -> Any:
-    found: Any = values
-    for key in path.split("."):
-        found = found[key]
-    return found

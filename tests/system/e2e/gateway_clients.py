@@ -135,7 +135,7 @@ def http(address: str, credential: str | None = None, *, model: str = MODEL, **n
 
 
 def grpc(address: str, credential: str | None = None) -> str:
-    """How one request over gRPC ended: ANSWERED, or its status."""
+    """Return how one request over gRPC ended: ANSWERED, or its status."""
     named = {**headers(MODEL), **({"authorization": f"Bearer {credential}"} if credential is not None else {})}
     with triton.InferenceServerClient(address) as client:
         try:

@@ -64,7 +64,7 @@ class Account:
 
     @property
     def answered(self) -> int:
-        """How many were answered, once each request has an end."""
+        """Return how many were answered, once each request has an end."""
         assert self.sent == self.outcomes.total(), f"{self.sent} were sent, and {dict(self.outcomes)} came of them"
         return self.outcomes[ANSWERED]
 
@@ -81,7 +81,7 @@ def infer_path(model: str = MODEL) -> str:
 
 
 def by_version(version: str) -> str:
-    """How a request ended that this version of the model has answered, where that is asked for."""
+    """Return how a request ended that this version of the model has answered, where that is asked for."""
     return f"{ANSWERED} by version {version}"
 
 

@@ -155,7 +155,7 @@ def age(seconds: float) -> None:
 
 
 def served(pods: list[dict[str, Any]]) -> dict[str, int]:
-    """How many inferences of MODEL each pod of Triton has made since it started, by its name."""
+    """Return how many inferences of MODEL each pod of Triton has made since it started, by its name."""
     found = {}
     for pod in pods:
         answer = httpx.get(f"http://{listens(pod)}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/stats", trust_env=False).json()
@@ -164,7 +164,7 @@ def served(pods: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def within_chance(chosen: int, of: int, share: float) -> bool:
-    """Whether so many of so many are what a share gives, but for one run in 10,000 (3.9 standard deviations)."""
+    """Return whether so many of so many are what a share gives, but for one run in 10,000 (3.9 standard deviations)."""
     return abs(chosen - of * share) <= 3.9 * math.sqrt(of * share * (1 - share))
 
 

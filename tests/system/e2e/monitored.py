@@ -18,7 +18,7 @@ class Monitored(Twin):
 
     @property
     def url(self) -> str:
-        """Where its Prometheus answers, once it does."""
+        """Return where its Prometheus answers, once it does."""
         (url,) = self.until(lambda: self.servers().prometheus_urls(), "Prometheus to be ready", 60)
         return str(url)
 

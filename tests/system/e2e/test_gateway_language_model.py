@@ -76,7 +76,7 @@ def generated(gateway: Gateway) -> float:
 
 
 def rests(gateway: Gateway) -> float:
-    """How many tokens were generated, once no more are."""
+    """Return how many tokens were generated, once no more are."""
     last = generated(gateway)
 
     def still() -> bool:

@@ -429,14 +429,14 @@ def per_pod(cluster: Cluster, trigger: str) -> str | None:
 
 
 def falls_back(cluster: Cluster) -> bool:
-    """Whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
+    """Return whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
     asked = (metric["external"] for metric in autoscaler(cluster)["spec"]["metrics"])
     target = next(one["target"]["averageValue"] for one in asked if one["metric"]["name"] == _BUSY)
     return per_pod(cluster, _BUSY) == target
 
 
 def measures(cluster: Cluster) -> bool:
-    """Whether it looks at Prometheus's number: 2 busy instances of 3 pods."""
+    """Return whether it looks at Prometheus's number: 2 busy instances of 3 pods."""
     return per_pod(cluster, _BUSY) == "667m"
 
 

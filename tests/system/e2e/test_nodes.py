@@ -139,7 +139,7 @@ class Nodes(Twin):
             raise AssertionError("\n".join([str(error), *(processes.tail(log) for log in logs)])) from None
 
     def calls(self) -> dict[str, dict[str, int]]:
-        """How often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
+        """Return how often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
         found: dict[str, dict[str, int]] = json.loads((self.home.path / "charts/karpenter/aws-calls.json").read_text())
         return found
 

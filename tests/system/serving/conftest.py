@@ -29,7 +29,7 @@ def _no_aws_configuration_of_the_developer(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture(scope="session")
 def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the twin prepares the server's backend directory, once a run."""
+    """Return where the twin prepares the server's backend directory, once a run."""
     return tmp_path_factory.mktemp("triton-backends")
 
 

@@ -65,7 +65,7 @@ class Timing:
 
 
 def reached(gate: Path) -> bool:
-    """Whether a batch is in execution, or a load under way, that has found the gate closed."""
+    """Return whether a batch is in execution, or a load under way, that has found the gate closed."""
     return gate.with_name(f"{gate.name}.reached").exists()
 
 

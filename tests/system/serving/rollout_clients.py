@@ -33,7 +33,7 @@ class Clients:
         return told.stable
 
     async def load(self, rate: float, seconds: float, done: asyncio.Event | None = None) -> tuple[float, Result]:
-        """When it began (monotonic clock), and what became of the requests; sends no more once `done` is set."""
+        """Return when it began (monotonic clock), and what became of the requests; sends no more once `done` is set."""
         tensor = InferInput("IN", [1, 1], "FP32")
         tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
         clients = [InferenceServerClient(url) for url in self._urls]

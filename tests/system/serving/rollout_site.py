@@ -122,7 +122,7 @@ class Site:
         return [ask(f"{pod.http}/v2/health/ready") == 200 for pod in self.fleet.pods()]
 
     def answers(self, version: int) -> list[bool]:
-        """Whether each pod answers by this version, and rightly."""
+        """Return whether each pod answers by this version, and rightly."""
         return [_answers(pod, version) for pod in self.fleet.pods()]
 
     def assert_serves(self, version: int) -> None:

@@ -40,7 +40,7 @@ def verify(moto: str, released: Manifest) -> Ended:
 
 
 def golden_difference(pod: Pod, samples: Path) -> str | None:
-    """How classify's answer to its golden request differs from the released one; None when it does not."""
+    """Return how classify's answer to its golden request differs from the released one; None when it does not."""
     golden = Golden.parse("golden.json", (samples / "classify" / "1" / "golden.json").read_text())
     url = f"{pod.http}/v2/models/classify/versions/1/infer"
     answer = httpx.post(url, json=golden.request(), headers={"Connection": "close"}, timeout=60, trust_env=False)

@@ -72,7 +72,7 @@ async def burst(pod: Pod, send: Send, number: int, instances: int = 1) -> list[a
 
 
 async def pending(pod: Pod) -> int:
-    """How many requests wait in the server's queue."""
+    """Return how many requests wait in the server's queue."""
     async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
         answer = await client.get(f"http://{pod.address}:{METRICS}/metrics")
     return sum(

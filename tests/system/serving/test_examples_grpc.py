@@ -30,7 +30,7 @@ def target(pods: list[Pod]) -> str:
 
 
 def served(pods: list[Pod], version: str = "1") -> list[int]:
-    """How many requests each server has answered."""
+    """Return how many requests each server has answered."""
     counts = []
     for pod in pods:
         with grpc.InferenceServerClient(pod.grpc) as client:

@@ -29,7 +29,7 @@ class Acceptance:
     reason: str
 
     def covers(self, stack: str, finding: Finding) -> bool:
-        """Whether this is what was looked at."""
+        """Return whether this is what was looked at."""
         return stack in self.stacks and finding.action == self.action and finding.resource in self.resources
 
 

@@ -95,7 +95,7 @@ def _successors(before: Snapshot, now: Snapshot) -> dict[str, str]:
 
 
 def _renamings(before: Snapshot, now: Snapshot, successors: Mapping[str, str]) -> dict[str, str]:
-    """How values of the present snapshot are called in the older one: an aliased resource keeps its physical name."""
+    """Return how values of the present snapshot are called in the older one: an aliased resource keeps its physical name."""
     found = {}
     for old, new in successors.items():
         if old == new:

@@ -60,7 +60,7 @@ class Clients:
 
     @cached_property
     def account_id(self) -> str:
-        """The account that the credentials belong to."""
+        """Return the account that the credentials belong to."""
         account: str = self("sts").get_caller_identity()["Account"]
         return account
 

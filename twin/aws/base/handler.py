@@ -110,7 +110,7 @@ class Handler:
 
     @property
     def taggable(self) -> bool:
-        """Whether default tags apply."""
+        """Return whether default tags apply."""
         return "tags" in self.inputs
 
     def check(self, inputs: Mapping[str, Any], autoname: str | None = None) -> Values:

@@ -124,7 +124,7 @@ def _check_template(inputs: Values, data: dict[str, Any], where: str) -> None:
 
 
 def _check_ami(clients: Clients, ami_type: str, types: list[str], where: str) -> None:
-    """The boot image must be for the processor, and have the NVIDIA driver exactly when there is a GPU."""
+    """Require a boot image for the processor, and with the NVIDIA driver exactly when there is a GPU."""
     for description in clients("ec2").describe_instance_types(InstanceTypes=types)["InstanceTypes"]:
         name = description["InstanceType"]
         makers = {gpu["Manufacturer"] for gpu in description.get("GpuInfo", {}).get("Gpus", [])}

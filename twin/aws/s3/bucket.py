@@ -87,7 +87,7 @@ class Bucket(Handler):
 
     @staticmethod
     def _empty(clients: Clients, name: str) -> None:
-        """All versions and delete markers, a page (at most 1000) at a time."""
+        """Delete all versions and delete markers, a page (at most 1000) at a time."""
         s3 = clients("s3")
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=name):
             entries = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]

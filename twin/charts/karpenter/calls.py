@@ -33,7 +33,7 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The action as a policy spells it."""
+        """Return the action as a policy spells it."""
         return f"{self.service}:{self.action}"
 
 
@@ -102,7 +102,7 @@ _KINDS = {"i": "instance", "lt": "launch-template"}
 
 
 def _fleet(request: Request, account: Account) -> Iterator[Call]:
-    """A fleet of type `instant` launches with the rights of who asks for it."""
+    """Yield the calls of a fleet: of type `instant`, it launches with the rights of who asks for it."""
     tags = _given(request.parameters, "fleet")
     yield from _made(request.name, _arn(account, "fleet", "*"), tags)
     for config in _items(request.parameters, "LaunchTemplateConfigs"):

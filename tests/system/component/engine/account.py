@@ -16,7 +16,7 @@ from moto.iam.models import IAMBackend, ManagedPolicy
 
 from twin.aws.base.clients import Clients
 from twin.aws.iam import trust
-from twin.engine import alert_topics
+from twin.engine.account import topics_in
 
 Description = dict[str, Any]
 
@@ -75,7 +75,7 @@ def seed_roles(clients: Clients, role_arns: Iterable[str]) -> None:
 
 def seed_topics(clients: Clients, config: Description) -> None:
     """Make the SNS topics that a stack's configuration names."""
-    for name in alert_topics.names_in(config):
+    for name in topics_in(config):
         clients("sns").create_topic(Name=name)
 
 

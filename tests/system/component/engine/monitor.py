@@ -115,7 +115,7 @@ class RecordingMonitor(MockMonitor):
         )
 
     def _must_skip(self, registration: Registration, dependencies: Iterable[str]) -> bool:
-        """Whether something that it needs was refused. A component passes that on to its children."""
+        """Return whether something that it needs was refused. A component passes that on to its children."""
         applied = registration.custom or registration.remote
         unknown = applied and not self._preview and has_unknown(registration.inputs)
         return unknown or bool(self._broken & {*dependencies, registration.parent})

@@ -1,4 +1,4 @@
-"""The messages that a worker has in hand, kept from others while it works on them."""
+"""The messages in flight of a worker, as SQS calls what was received and not deleted: kept from others meanwhile."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Held:
     """The one that is under way."""
 
 
-class Hand:
-    """Extends each message's visibility when half of it is over, for as long as it is kept in hand."""
+class InFlight:
+    """Extends each message's visibility when half of it is over, for as long as it is in flight."""
 
     def __init__(self, queue: RequestQueue, visibility_seconds: int, metrics: Metrics) -> None:
         self._queue = queue
@@ -37,33 +37,33 @@ class Hand:
         return len(self._held)
 
     def messages(self) -> list[Message]:
-        """Return the messages that are in hand now."""
+        """Return the messages that are in flight now."""
         return list(self._held)
 
     def take(self, message: Message) -> None:
-        """The message was just received."""
+        """Take a message that was just received."""
         self._held[message] = _Held(time.monotonic() + self._half)
         self._metrics.in_hand.set(len(self))
 
     def finished(self, message: Message) -> None:
-        """Nothing is left to do but to delete it: it is not extended any more."""
+        """Note that only its deletion is left: it is not extended any more."""
         if message in self._held:
             self._held[message].kept = False
 
     async def release(self, message: Message) -> None:
-        """Returns when nothing extends it any more, so that what its visibility is set to from here on stays."""
+        """Wait until nothing extends it any more, so that what its visibility is set to from here on stays."""
         self.finished(message)
         held = self._held.get(message)
         if held is not None and held.extension is not None:
             await asyncio.wait({held.extension})
 
     def drop(self, message: Message) -> None:
-        """It is done with, or given back."""
+        """Drop a message that is done with, or given back."""
         self._held.pop(message, None)
         self._metrics.in_hand.set(len(self))
 
     async def keep(self) -> None:
-        """For ever: extends what is due. No message waits for the extension of another one."""
+        """Extend what is due, for ever. No message waits for the extension of another one."""
         while True:
             await asyncio.sleep(self._half / 4)
             soon = time.monotonic() + self._half / 4

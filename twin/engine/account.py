@@ -1,0 +1,52 @@
+"""Make what is in an AWS account before our program is: roles that a stack lets into its cluster, topics of its alarms.
+
+EKS refuses an access entry for a role that does not exist, and AWS takes an alarm with a topic that does not exist only to
+tell nobody: the twin refuses both. In a real account somebody has made them; in the twin's, this module has.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from twin.engine import stack_files
+
+_ROLE = ":role/"
+_TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
+"""As JSON has it."""
+
+
+def create(aws_url: str, region: str, stack_file: Path) -> None:
+    """Make the roles and topics that `stack_file` names and the account at `aws_url` lacks."""
+    config = stack_files.read(stack_file)
+    roles, topics = _roles_in(config.get("triton-eks:cluster")), topics_in(config)
+    if not roles and not topics:
+        return
+    import boto3  # for half of a second, which no command that only needs the engine's environment should take
+
+    given = {"region_name": region, "endpoint_url": aws_url, "aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    iam, sns = boto3.client("iam", **given), boto3.client("sns", **given)
+    present = {role["Arn"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]} if roles else ()
+    for arn in roles:
+        if arn not in present:
+            path, _, name = f"/{arn.partition(_ROLE)[2]}".rpartition("/")
+            iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
+    for topic in sorted(topics):
+        sns.create_topic(Name=topic)  # gives back the one that is there
+
+
+def topics_in(value: Any) -> set[str]:
+    """Return the names of all topics whose ARNs stand anywhere in the value, as the whole of a text."""
+    return set(_TOPIC.findall(json.dumps(value, default=str)))
+
+
+def _roles_in(cluster: Any) -> list[str]:
+    lists = [cluster.get(key) for key in ("adminRoleArns", "viewRoleArns")] if isinstance(cluster, dict) else []
+    # What else is wrong with an entry, the settings say.
+    return [arn for listed in lists if isinstance(listed, list) for arn in listed if isinstance(arn, str) and _ROLE in arn]
+
+
+def _trust(arn: str) -> str:
+    principal = {"AWS": f"arn:aws:iam::{arn.split(':')[4]}:root"}
+    statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
