@@ -44,6 +44,18 @@ _OPTIONS = {
     "triton.image": "--image",
 }
 """Begin of a path in the stack file -> the option whose value is there."""
+_DRAFT = Found(
+    account="123456789012",
+    caller="arn:aws:iam::123456789012:user/somebody",
+    owner="somebody",
+    region="us-west-2",
+    gpu_types=(),
+    capacity="on-demand",
+    image=f"{TRITON_UPSTREAM_REPOSITORY}@{example_digest(DEFAULT_TRITON_VERSION)}",
+    api_cidrs=("198.51.100.7/32",),
+    cost_center="somebody",
+)
+"""A right stack, in which an answer is tried before the account has been asked."""
 _NO_TAG_VALUE = re.compile(r"[^\w +\-=.:/@]")
 
 
@@ -114,9 +126,16 @@ def owner_of(caller_arn: str) -> str:
 def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None) -> tuple[str, Sequence[str], str]:
     """Return what only a person knows, asked for where there is somebody to ask. Raises NotMade."""
     if sys.stdin.isatty():
-        region = region or str(typer.prompt("AWS region, like us-west-2"))
-        api_from = api_from or [str(typer.prompt("Addresses that may reach the Kubernetes API, like 198.51.100.7/32"))]
-        cost_center = cost_center or str(typer.prompt("Cost center that everything is tagged with"))
+        region = region or _prompted("AWS region, like us-west-2", _not_a_region)
+        api_from = api_from or [
+            _prompted(
+                "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
+                lambda given: _mistake(replace(_DRAFT, api_cidrs=(given,))),
+            )
+        ]
+        cost_center = cost_center or _prompted(
+            "Cost center that everything is tagged with", lambda given: _mistake(replace(_DRAFT, cost_center=given))
+        )
     given = {
         "--region REGION (or AWS_REGION): where the stack will be": region,
         "--api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32": api_from,
@@ -125,10 +144,36 @@ def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None)
     lacking = [flag for flag, value in given.items() if not value]
     if lacking or not region or not cost_center:
         raise NotMade("\n".join(["nobody is there to be asked; give", *(f"  {flag}" for flag in lacking)]))
-    if region not in REGIONS:
-        near = did_you_mean(region, sorted(REGIONS))
-        raise NotMade(f"'{region}' is no region of AWS that has EKS; {near}give one like us-west-2")
+    wrong = _not_a_region(region)
+    if wrong is not None:
+        raise NotMade(wrong)
     return region, api_from, cost_center
+
+
+def _prompted(question: str, mistake: Callable[[str], str | None]) -> str:
+    """Ask until the answer is right: who is told of a mistake after the last question has to answer all of them again."""
+    while True:
+        given = str(typer.prompt(question)).strip()
+        wrong = mistake(given)
+        if wrong is None:
+            return given
+        typer.echo(f"  {wrong}", err=True)
+
+
+def _not_a_region(name: str) -> str | None:
+    if name in REGIONS:
+        return None
+    near = did_you_mean(name, sorted(REGIONS))
+    return f"'{name}' is no region of AWS that has EKS; {near}give one like us-west-2"
+
+
+def _mistake(draft: Found) -> str | None:
+    """Return what is wrong with a stack of which one value was given, without the option that it could be given with."""
+    try:
+        _refuse_mistakes("first", draft)
+    except NotMade as error:
+        return str(error).partition(": ")[2].partition("\n")[0]
+    return None
 
 
 def _configured_region() -> str | None:

@@ -186,8 +186,9 @@ def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
 def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
     account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter(["198.51.100.7/32", "trials"])
+    answers = iter(["us-east-99", "us-west-2", "office", "198.51.100.7", "198.51.100.7/32", "#1", "", "trials"])
     asked: list[str] = []
+    monkeypatch.delenv("AWS_REGION")
     monkeypatch.setattr("stackctl.init.command.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
 
     def prompt(question: str) -> str:
@@ -195,10 +196,19 @@ def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
         return next(answers)
 
     monkeypatch.setattr("stackctl.init.command.typer.prompt", prompt)
-    assert init("--image", IMAGE).exit_code == 0
+    done = init("--image", IMAGE)
+    assert done.exit_code == 0
     assert asked == [
-        "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
-        "Cost center that everything is tagged with",
+        *["AWS region, like us-west-2"] * 2,
+        *["Addresses that may reach the Kubernetes API, like 198.51.100.7/32"] * 3,
+        *["Cost center that everything is tagged with"] * 3,
+    ]
+    assert [line.partition("; ")[0] for line in done.stderr.splitlines()] == [
+        "  'us-east-99' is no region of AWS that has EKS",
+        "  'office' is no range of addresses",
+        "  '198.51.100.7' has no prefix length",
+        "  '#' is no character of a tag's value",
+        "  it has 0 characters",
     ]
     made = load_stack_file(checkout / FILE)
     assert (made.region, made.tags["cost-center"]) == ("us-west-2", "trials")
