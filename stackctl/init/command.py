@@ -20,9 +20,9 @@ from spec.catalog import REGIONS
 from spec.failure import NOT_TRIED, Failure
 from spec.files import create
 from spec.settings import Settings, SettingsError, load, read_config
-from spec.stack_names import mistakes_in_name, stack_file
+from spec.stack_names import environments_in_name, mistake_about_environment, mistakes_in_name, stack_file
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
-from spec.wording import did_you_mean
+from spec.wording import did_you_mean, one_of
 from stackctl.account.guard import Caller, caller
 from stackctl.account.read_only import AwsUnusable, Operations, Readers
 from stackctl.cost.command import hour_and_day, of_settings
@@ -74,6 +74,11 @@ def init(
     """
     if mistakes := mistakes_in_name(name):
         raise NotMade("\n".join(mistakes))
+    if mistake_about_environment(name, profile.ENVIRONMENT) is not None:
+        raise NotMade(
+            f"'{name}' says {one_of(environments_in_name(name))}, and init makes stacks of {profile.ENVIRONMENT}; choose "
+            "another name, or make a stack file of your own (docs/aws.md)"
+        )
     file = Path(stack_file(name))
     if not file.parent.is_dir():
         raise NotMade(f"there is no directory {file.parent} here; run this from the root of the checkout")
@@ -248,7 +253,8 @@ def _tell(name: str, found: Found, quotas: Sequence[Finding], say: Callable[[str
         say(f"  GPU      none: Triton runs on {' or '.join(profile.CPU_TYPES)}")
     say(f"  image    {found.image}")
     say(f"  API      for {', '.join(found.api_cidrs)}")
-    say(f"  price    {hour_and_day(of_settings(_settings(name, found)))}, from `pulumi up` to `stackctl destroy`")
+    cost = of_settings(_settings(name, found))
+    say(f"  price    {hour_and_day(cost)}{'' if cost.total.unknown else ', from `pulumi up` to `stackctl destroy`'}")
     for finding in quotas:
         say(f"  lacking  {finding.message}\n           {finding.remedy}")
     if quotas and found.gpu_types:

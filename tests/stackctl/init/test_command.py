@@ -278,7 +278,20 @@ def test_a_region_without_the_first_family_gets_the_next(account: Account, check
     assert done.exit_code == 0, done.output
     made = load_stack_file(checkout / FILE)
     assert (made.region, made.gpu.pools[0].instance_types) == ("eu-south-1", profile.FAMILIES[2])
-    assert "  price    unknown: there is no price table of eu-south-1: " in done.stdout
+    (price,) = [line for line in done.stdout.splitlines() if line.startswith("  price")]
+    assert price.startswith("  price    unknown: there is no price table of eu-south-1: ")
+    assert price.endswith(" with credentials that may call pricing:GetProducts")
+
+
+@pytest.mark.parametrize("name", ["prod-eu", "staging", "team-a-prod"])
+def test_a_name_of_another_environment_is_refused_before_anybody_is_asked(name: str, checkout: Path, pulumi: Pulumi) -> None:
+    done = run("stackctl", "init", name)
+    said = "staging" if name == "staging" else "prod"
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"error: '{name}' says {said}, and init makes stacks of dev; choose another name, or make a stack file of your own "
+        "(docs/aws.md)\n",
+    )
 
 
 def test_a_region_that_is_none_is_told_with_the_nearest(account: Account, checkout: Path) -> None:
