@@ -94,3 +94,20 @@ def outputs(stack: str) -> dict[str, Any]:
             f"the outputs of {stack} cannot be read: of what `pulumi stack output` prints, {error}; is the pulumi on PATH "
             "Pulumi's?"
         ) from None
+
+
+def ended_well(stack: str) -> bool:
+    """Return whether what a stack was last changed by ended without an error: after one that did not, its outputs may be of
+    what was to come. True before the first. Raises PulumiUnusable.
+    """
+    done = ask(["stack", "history", "--json", "--page-size", "1", "--stack", stack])
+    if done.returncode != 0:
+        raise PulumiUnusable(f"the history of {stack} cannot be read: {done.stderr.strip()}")
+    try:
+        found = reading.json_value(done.stdout, reading.DEEPEST_OF_THE_ENGINE)
+        return all(update.get("result") == "succeeded" for update in reading.checked(found, [{"result": str}], "it"))
+    except Unreadable as error:
+        raise PulumiUnusable(
+            f"the history of {stack} cannot be read: of what `pulumi stack history` prints, {error}; is the pulumi on PATH "
+            "Pulumi's?"
+        ) from None

@@ -254,7 +254,9 @@ def run_pulumi(context: typer.Context) -> int:
     from twin.services.servers import Servers
 
     servers = Servers.running(TwinHome.from_environment())
-    return servers.engine().run(engine.stack_of(context.args, default=STACK), context.args)
+    stack = engine.stack_of(context.args, default=STACK)
+    engine.refuse_writes_of_configuration(context.args, stack)
+    return servers.engine().run(stack, context.args)
 
 
 @app.command("triton")

@@ -65,11 +65,23 @@ def url(
     return Kind(check, valid, {"type": "string", "pattern": f"^{pattern}{'' if path or query else '$'}"})
 
 
+def _is_address(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _cidr(value: Any) -> IPv4Network:
     valid = "give an IPv4 range like 10.40.0.0/16"
     text = text_of(value, valid)
     if "/" not in text:
-        refuse(f"'{text}' has no prefix length; {valid}")
+        refuse(
+            f"'{text}' has no prefix length; {valid}, or that one address as {text}/32"
+            if _is_address(text)
+            else f"'{text}' is no range of addresses; {valid}"
+        )
     try:
         network = IPv4Network(text, strict=False)
     except (AddressValueError, NetmaskValueError, ValueError):

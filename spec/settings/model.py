@@ -288,8 +288,8 @@ class Document(Section):
         if self.allow_destroy and self.environment in PROTECTED_ENVIRONMENTS:
             yield at.problem(
                 "allowDestroy",
-                f"cluster, VPC, KMS keys and model bucket of '{at.stack}' are not protected; "
-                "remove the key as soon as what had to be deleted or replaced is",
+                f"cluster, VPC, KMS keys and model bucket of '{at.stack}' are not protected, as it should be of a stack for "
+                "trying things and before something is deleted or replaced; otherwise remove the key",
             )
 
 

@@ -257,7 +257,9 @@ class Models(Section):
         if at.environment != "local" and self.release is None:
             yield at.problem(
                 "release",
-                "is not pinned, so Triton is not deployed; run `python -m modelctl release` and `pin`, then `pulumi up`",
+                f"is not pinned, so Triton is not deployed yet; `python3 -m stackctl first-inference {at.stack}` deploys it "
+                f"with the models of `make models`; with your own: `python3 -m modelctl release … --pin "
+                f"stacks/Pulumi.{at.stack}.yaml`, then `pulumi up`",
             )
 
 

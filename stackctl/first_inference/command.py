@@ -147,14 +147,16 @@ def _serve(
 
     Raises NotUp, PulumiFailed, Failure.
     """
-    release = settings.models.release
-    if release is None and outputs.get("releaseId") is None:
+    release, served = settings.models.release, outputs.get("releaseId")
+    if served is not None and not pulumi_program.ended_well(stack):
+        served = None  # an `up` that failed while it waited for Triton has changed the outputs, too
+    if release is None and served is None:
         _release(stack, str(outputs["modelBucket"]), say)
         settings = settings_of(stack)
         release = settings.models.release
     _asked_fleet(settings)  # before `up`, which takes long
-    if release is None or release.id == outputs.get("releaseId"):
-        say(f"{stack} serves release {outputs.get('releaseId')}")
+    if release is None or release.id == served:
+        say(f"{stack} serves release {served}")
     else:
         say(f"`pulumi up` brings release {release.id} up ...")
         arguments = ["up", "--stack", stack, *(["--yes", "--skip-preview", "--non-interactive"] if yes else [])]

@@ -20,9 +20,9 @@ from spec.catalog import REGIONS
 from spec.failure import NOT_TRIED, Failure
 from spec.files import create
 from spec.settings import Settings, SettingsError, load, read_config
-from spec.stack_names import mistakes_in_name, stack_file
+from spec.stack_names import environments_in_name, mistake_about_environment, mistakes_in_name, stack_file
 from spec.versions import DEFAULT_TRITON_VERSION, TRITON_UPSTREAM_REPOSITORY, example_digest
-from spec.wording import did_you_mean
+from spec.wording import did_you_mean, one_of
 from stackctl.account.guard import Caller, caller
 from stackctl.account.read_only import AwsUnusable, Operations, Readers
 from stackctl.cost.command import hour_and_day, of_settings
@@ -44,6 +44,18 @@ _OPTIONS = {
     "triton.image": "--image",
 }
 """Begin of a path in the stack file -> the option whose value is there."""
+_DRAFT = Found(
+    account="123456789012",
+    caller="arn:aws:iam::123456789012:user/somebody",
+    owner="somebody",
+    region="us-west-2",
+    gpu_types=(),
+    capacity="on-demand",
+    image=f"{TRITON_UPSTREAM_REPOSITORY}@{example_digest(DEFAULT_TRITON_VERSION)}",
+    api_cidrs=("198.51.100.7/32",),
+    cost_center="somebody",
+)
+"""A right stack, in which an answer is tried before the account has been asked."""
 _NO_TAG_VALUE = re.compile(r"[^\w +\-=.:/@]")
 
 
@@ -62,6 +74,11 @@ def init(
     """
     if mistakes := mistakes_in_name(name):
         raise NotMade("\n".join(mistakes))
+    if mistake_about_environment(name, profile.ENVIRONMENT) is not None:
+        raise NotMade(
+            f"'{name}' says {one_of(environments_in_name(name))}, and init makes stacks of {profile.ENVIRONMENT}; choose "
+            "another name, or make a stack file of your own (docs/aws.md)"
+        )
     file = Path(stack_file(name))
     if not file.parent.is_dir():
         raise NotMade(f"there is no directory {file.parent} here; run this from the root of the checkout")
@@ -114,9 +131,16 @@ def owner_of(caller_arn: str) -> str:
 def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None) -> tuple[str, Sequence[str], str]:
     """Return what only a person knows, asked for where there is somebody to ask. Raises NotMade."""
     if sys.stdin.isatty():
-        region = region or str(typer.prompt("AWS region, like us-west-2"))
-        api_from = api_from or [str(typer.prompt("Addresses that may reach the Kubernetes API, like 198.51.100.7/32"))]
-        cost_center = cost_center or str(typer.prompt("Cost center that everything is tagged with"))
+        region = region or _prompted("AWS region, like us-west-2", _not_a_region)
+        api_from = api_from or [
+            _prompted(
+                "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
+                lambda given: _mistake(replace(_DRAFT, api_cidrs=(given,))),
+            )
+        ]
+        cost_center = cost_center or _prompted(
+            "Cost center that everything is tagged with", lambda given: _mistake(replace(_DRAFT, cost_center=given))
+        )
     given = {
         "--region REGION (or AWS_REGION): where the stack will be": region,
         "--api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32": api_from,
@@ -125,10 +149,36 @@ def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None)
     lacking = [flag for flag, value in given.items() if not value]
     if lacking or not region or not cost_center:
         raise NotMade("\n".join(["nobody is there to be asked; give", *(f"  {flag}" for flag in lacking)]))
-    if region not in REGIONS:
-        near = did_you_mean(region, sorted(REGIONS))
-        raise NotMade(f"'{region}' is no region of AWS that has EKS; {near}give one like us-west-2")
+    wrong = _not_a_region(region)
+    if wrong is not None:
+        raise NotMade(wrong)
     return region, api_from, cost_center
+
+
+def _prompted(question: str, mistake: Callable[[str], str | None]) -> str:
+    """Ask until the answer is right: who is told of a mistake after the last question has to answer all of them again."""
+    while True:
+        given = str(typer.prompt(question)).strip()
+        wrong = mistake(given)
+        if wrong is None:
+            return given
+        typer.echo(f"  {wrong}", err=True)
+
+
+def _not_a_region(name: str) -> str | None:
+    if name in REGIONS:
+        return None
+    near = did_you_mean(name, sorted(REGIONS))
+    return f"'{name}' is no region of AWS that has EKS; {near}give one like us-west-2"
+
+
+def _mistake(draft: Found) -> str | None:
+    """Return what is wrong with a stack of which one value was given, without the option that it could be given with."""
+    try:
+        _refuse_mistakes("first", draft)
+    except NotMade as error:
+        return str(error).partition(": ")[2].partition("\n")[0]
+    return None
 
 
 def _configured_region() -> str | None:
@@ -203,7 +253,8 @@ def _tell(name: str, found: Found, quotas: Sequence[Finding], say: Callable[[str
         say(f"  GPU      none: Triton runs on {' or '.join(profile.CPU_TYPES)}")
     say(f"  image    {found.image}")
     say(f"  API      for {', '.join(found.api_cidrs)}")
-    say(f"  price    {hour_and_day(of_settings(_settings(name, found)))}, from `pulumi up` to `stackctl destroy`")
+    cost = of_settings(_settings(name, found))
+    say(f"  price    {hour_and_day(cost)}{'' if cost.total.unknown else ', from `pulumi up` to `stackctl destroy`'}")
     for finding in quotas:
         say(f"  lacking  {finding.message}\n           {finding.remedy}")
     if quotas and found.gpu_types:

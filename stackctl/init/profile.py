@@ -13,6 +13,7 @@ FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xla
 SYSTEM_TYPE = "m7i.large"
 CPU_TYPES = ("m7i.xlarge", "m6i.xlarge")
 """Of the nodes for Triton where a try has no GPU."""
+ENVIRONMENT = "dev"
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
 """The cheaper first."""
@@ -47,7 +48,7 @@ config:
   aws:allowedAccountIds: ["{found.account}"]
   aws:defaultTags:
     tags: {tags}
-  triton-eks:environment: dev
+  triton-eks:environment: {ENVIRONMENT}
   triton-eks:tags: {tags}
   triton-eks:allowDestroy: true  # everything can be deleted at once; remove it before there is something to lose
   triton-eks:network:

@@ -29,6 +29,7 @@ from stackctl.review.report import (
     Replay,
     Report,
 )
+from stackctl.review.room import waits_for_nodes
 from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
@@ -55,6 +56,8 @@ def report(
             raise
         except StackUnreadable as error:
             warnings.append(f"models, cost and quotas are not compared: {error}")
+    if then is not None:
+        warnings += waits_for_nodes(now, then)
     cost, problem = _cost(now, then, today or date.today())
     if problem is not None:
         warnings.append(problem)

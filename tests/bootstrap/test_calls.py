@@ -18,7 +18,7 @@ from stackctl.orphans import operations as orphans
 from stackctl.tunnel import operations as tunnel
 from tests.bootstrap import aws_calls
 from tests.bootstrap.aws_calls import Made, Stack
-from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.bootstrap.roles import DEPLOY, PREVIEW, deploy
 from tests.paths import ROOT
 from tests.system.component import iam_lint
 from twin.identity.authorization import Call, refusals
@@ -161,6 +161,18 @@ def test_through_a_node_goes_the_deploy_role_alone_and_only_to_forward_a_port() 
     assert len(list(refusals(DEPLOY, aws_calls.tunnel(document="SSM-SessionManagerRunShell")))) == 1
     assert len(list(refusals(DEPLOY, aws_calls.tunnel(node={"project": "another"})))) == 1
     assert len(list(refusals(PREVIEW, aws_calls.tunnel()))) == 4
+
+
+@pytest.mark.parametrize(
+    "action", ["AuthorizeSecurityGroupIngress", "ModifySecurityGroupRules", "RevokeSecurityGroupIngress"]
+)
+def test_who_is_let_into_a_cluster_of_others_can_be_sent_away_whatever_tags_its_owner_gives(action: str) -> None:
+    def told(cluster: str, named: str) -> int:
+        group = {"aws:ResourceTag/aws:eks:cluster-name": cluster, "aws:ResourceTag/project": "the-owners"}
+        call = Call(f"ec2:{action}", "arn:aws:ec2:us-west-2:123456789012:security-group/sg-1", group)
+        return len(list(refusals(deploy(named), [call])))
+
+    assert (told("shared", "shared"), told("triton-prod", "shared"), told("another", "shared")) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("sid", sorted(one["Sid"] for one in DEPLOY if one["Effect"] == "Allow"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,3 +62,44 @@ def test_a_pulumi_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     for run in (pulumi_program.run, pulumi_program.ask):
         with pytest.raises(pulumi_program.PulumiUnusable, match=r"^there is no pulumi on PATH: "):
             run(["up"])
+
+
+@pytest.mark.parametrize(
+    ("printed", "well"),
+    [
+        ("[]", True),
+        ('[{"kind": "update", "result": "succeeded"}]', True),
+        ('[{"result": "failed"}]', False),
+        ('[{"result": "in-progress"}]', False),
+        ("[{}]", False),
+    ],
+)
+def test_the_history_of_a_stack_says_whether_its_last_change_ended_well(
+    printed: str, well: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def ask(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+        asked.append(arguments)
+        return subprocess.CompletedProcess(arguments, 0, printed, "")
+
+    monkeypatch.setattr(pulumi_program, "ask", ask)
+    assert pulumi_program.ended_well("first") is well
+    assert asked == [["stack", "history", "--json", "--page-size", "1", "--stack", "first"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "said"),
+    [
+        (1, "", "the history of first cannot be read: no such stack"),
+        (0, "<html>", "the history of first cannot be read: of what `pulumi stack history` prints, "),
+        (0, '{"result": "failed"}', "of what `pulumi stack history` prints, it is an object, where a list is expected"),
+    ],
+)
+def test_a_history_that_cannot_be_read_is_a_sentence(
+    code: int, printed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = subprocess.CompletedProcess([], code, printed, "no such stack\n")
+    monkeypatch.setattr(pulumi_program, "ask", lambda _arguments: answer)
+    with pytest.raises(pulumi_program.PulumiUnusable, match=re.escape(said)):
+        pulumi_program.ended_well("first")

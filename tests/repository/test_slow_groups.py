@@ -107,7 +107,7 @@ def test_what_is_recorded_names_a_revision_and_a_group() -> None:
     said = subprocess.run(
         ["make", "--no-print-directory", "slow-groups"], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    group = "|".join([*said.stdout.split(), "properties"])
+    group = "|".join([*said.stdout.split(), "properties", "e2e"])
     form = re.compile(rf"\d{{4}}-\d\d-\d\dT[\d:]{{8}}Z [0-9a-f]{{40}}(-dirty)? ({group}) (passed|failed) in \d+ s")
     assert [line for line in lines if not form.fullmatch(line)] == []
 

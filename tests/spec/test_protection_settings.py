@@ -50,8 +50,8 @@ def test_a_stack_of_an_account_is_protected_unless_its_file_says_otherwise(stack
     let_go = settings({"environment": stack, "allowDestroy": True}, stack)
     assert (let_go.protected, let_go.disposable) == (False, True)
     assert [str(warning) for warning in let_go.warnings if warning.path == "allowDestroy"] == [
-        f"allowDestroy: cluster, VPC, KMS keys and model bucket of '{stack}' are not protected; remove the key as soon as "
-        "what had to be deleted or replaced is"
+        f"allowDestroy: cluster, VPC, KMS keys and model bucket of '{stack}' are not protected, as it should be of a stack "
+        "for trying things and before something is deleted or replaced; otherwise remove the key"
     ]
 
 

@@ -103,7 +103,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"network.cidr": "10.30.1.0/16"}, ["network.cidr: '10.30.1.0/16' has host bits set; write 10.30.0.0/16"]),
     (
         {"network.cidr": "10.30.0.0"},
-        ["network.cidr: '10.30.0.0' has no prefix length; give an IPv4 range like 10.40.0.0/16"],
+        [
+            "network.cidr: '10.30.0.0' has no prefix length; give an IPv4 range like 10.40.0.0/16, or that one address as "
+            "10.30.0.0/32"
+        ],
     ),
     (
         {"network.cidr": "10.30.0.300/16"},

@@ -13,6 +13,7 @@ from typing import Any
 from console import loopback
 from spec import reading
 from spec.failure import Failure
+from spec.stack_names import stack_file
 from twin.cluster import pod_addresses
 from twin.engine import account, layout, stack_files
 from twin.host import processes
@@ -195,3 +196,18 @@ def stack_of(arguments: Sequence[str], *, default: str) -> str:
         if argument.startswith("--stack="):
             return argument.removeprefix("--stack=")
     return os.environ.get("PULUMI_STACK") or default
+
+
+_WRITING = frozenset({"set", "set-all", "rm", "rm-all", "cp", "refresh"})
+
+
+def refuse_writes_of_configuration(arguments: Sequence[str], stack: str) -> None:
+    """Refuse `pulumi config set` and its like: they would write the twin's copy of the stack file, which the next command
+    makes anew. Raises EngineError.
+    """
+    writes = next((word for word in arguments if word in _WRITING), None) if "config" in arguments else None
+    if writes is not None:
+        raise EngineError(
+            f"in the shell of a twin `pulumi config {writes}` would change a copy of the stack file that is made anew for "
+            f"each command, and nothing was done; edit {stack_file(stack)} itself"
+        )

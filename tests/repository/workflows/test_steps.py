@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -366,7 +367,6 @@ COMMANDS = [
     ("destroy", "destroy", "Destroy", ".venv/bin/python -m stackctl destroy dev --confirm dev"),
     ("offline", "test", "Lint and the tests of layers 1 to 5", "make test"),
     ("offline", "preview", "Python packages", "make venv"),
-    ("nightly", "e2e", "The twin, end to end and part by part, and the long tests on real servers", "make e2e"),
     ("nightly", "audit", "Known vulnerabilities of the pinned packages, their licences and SBOMs", "make audit"),
 ]
 
@@ -403,16 +403,32 @@ def test_the_steps_behind_an_open_tunnel_go_through_it(checkout: Path, stand_ins
     assert stand_ins.calls == [command] * 2
 
 
-@runs("nightly/slow/One group of the slow tests")
-def test_every_night_each_group_of_slow_tests_is_run_and_ends_as_it_ends(checkout: Path, stand_ins: StandIns) -> None:
+_E2E = "The twin, end to end and part by part, and the long tests on real servers"
+
+
+@runs("nightly/{job}/{name}")
+@pytest.mark.parametrize(
+    ("job", "name", "group", "command"),
+    [
+        ("slow", "One group of the slow tests", "keda", "make e2e-slow GROUP=keda"),
+        ("slow", "One group of the slow tests", "properties", "make test-properties"),
+        ("e2e", _E2E, "e2e", "make e2e"),
+    ],
+)
+def test_every_night_slow_tests_are_run_end_as_they_end_and_leave_a_record(
+    job: str, name: str, group: str, command: str, checkout: Path, stand_ins: StandIns
+) -> None:
     (checkout / ".ci").mkdir()
     shutil.copy(files.ROOT / ".ci" / "slow", checkout / ".ci")
     stand_ins.put("make")
     for code in (0, 2):
-        stand_ins.answer({"make e2e-slow GROUP=keda": ("", code)})
-        step = files.step("nightly", "slow", "One group of the slow tests")
-        assert run(step, checkout, GROUP="keda").returncode == bool(code)
-    assert [call for call in stand_ins.calls if "GROUP" in call] == ["make e2e-slow GROUP=keda"] * 2
+        stand_ins.answer({command: ("", code)})
+        assert run(files.step("nightly", job, name), checkout, GROUP=group).returncode == bool(code)
+    assert [call for call in stand_ins.calls if "slow-groups" not in call] == [command] * 2
+    (kept,) = [step for step in files.load("nightly")["jobs"][job]["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert (kept["if"], kept["with"]["retention-days"]) == ("always()", 90)
+    lines = (checkout / kept["with"]["path"]).read_text().splitlines()
+    assert [re.sub(r"^\S+Z \S+ | in \d+ s$", "", line) for line in lines] == [f"{group} passed", f"{group} failed"]
 
 
 _PACKAGES = "Python packages of the program and of its policies, by hash"

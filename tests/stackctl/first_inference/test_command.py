@@ -35,6 +35,7 @@ from tests.spec.test_stack_mistakes_worker import BY_HAND
 RIGHT = {"outputs": [{"name": "TEXT", "data": ["EKS"]}]}
 ASKED = Question({"inputs": []}, {"TEXT": ["EKS"]})
 OUTPUTS = {"clusterName": "triton-staging", "region": "us-west-2", "modelBucket": "b", "tritonRoleArn": "arn"}
+HISTORY = "stack history --json --page-size 1 --stack staging"
 WITHOUT_A_RELEASE = {"models.release": REMOVED}
 PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id": "3f2a9c1b7d04"}
 
@@ -99,6 +100,8 @@ def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
     def ask(arguments: Sequence[str]) -> SimpleNamespace:
         calls.append(list(arguments))
+        if arguments[:2] == ["stack", "history"]:
+            return SimpleNamespace(returncode=0, stdout='[{"result": "succeeded"}]', stderr="")
         served = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" if ["up"] in [call[:1] for call in calls] else None}
         return SimpleNamespace(returncode=0, stdout=json.dumps(served), stderr="")
 
@@ -163,7 +166,29 @@ def test_a_release_that_is_pinned_and_not_up_is_brought_up_and_not_made_again(
 
 def test_a_release_that_is_up_is_left_alone(pulumi: list[list[str]], releases: list[list[str]]) -> None:
     up = {**OUTPUTS, "releaseId": "3f2a9c1b7d04"}
-    assert (serve(settings(PICTURES), up), pulumi, releases) == (up, [], [])
+    assert (serve(settings(PICTURES), up), releases) == (up, [])
+    assert [" ".join(call) for call in pulumi] == [HISTORY]
+
+
+@pytest.mark.parametrize(("given", "made"), [(PICTURES, 0), (WITHOUT_A_RELEASE, 1)], ids=["pinned", "no longer pinned"])
+@pytest.mark.parametrize("result", ["failed", "in-progress"])
+def test_an_up_that_failed_is_gone_on_with_though_its_outputs_name_the_release(
+    given: dict[str, Any],
+    made: int,
+    result: str,
+    pulumi: list[list[str]],
+    releases: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    as_pulumi = pulumi_program.ask
+    failed = SimpleNamespace(returncode=0, stdout=json.dumps([{"result": result}]), stderr="")
+    monkeypatch.setattr(pulumi_program, "ask", lambda words: failed if "history" in words else as_pulumi(words))
+    serve(settings(given), {**OUTPUTS, "releaseId": "3f2a9c1b7d04"})
+    assert len(releases) == made
+    assert [" ".join(call) for call in pulumi] == [
+        "up --stack staging --yes --skip-preview --non-interactive",
+        "stack output --json --stack staging",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +213,7 @@ def test_a_stack_of_other_models_is_told_with_them_whether_or_not_it_is_up(
         "stacks/Pulumi.staging.yaml serves no text_in_picture, the model that is asked here: ask one of its own instead, "
         f"{served}"
     )
-    assert (pulumi, releases) == ([], [])
+    assert ([" ".join(call) for call in pulumi], releases) == ([HISTORY], [])
 
 
 def test_the_fleet_that_has_the_model_is_asked() -> None:

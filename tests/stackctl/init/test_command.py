@@ -186,8 +186,9 @@ def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
 def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
     account: Account, checkout: Path, pulumi: Pulumi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter(["198.51.100.7/32", "trials"])
+    answers = iter(["us-east-99", "us-west-2", "office", "198.51.100.7", "198.51.100.7/32", "#1", "", "trials"])
     asked: list[str] = []
+    monkeypatch.delenv("AWS_REGION")
     monkeypatch.setattr("stackctl.init.command.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
 
     def prompt(question: str) -> str:
@@ -195,10 +196,19 @@ def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
         return next(answers)
 
     monkeypatch.setattr("stackctl.init.command.typer.prompt", prompt)
-    assert init("--image", IMAGE).exit_code == 0
+    done = init("--image", IMAGE)
+    assert done.exit_code == 0
     assert asked == [
-        "Addresses that may reach the Kubernetes API, like 198.51.100.7/32",
-        "Cost center that everything is tagged with",
+        *["AWS region, like us-west-2"] * 2,
+        *["Addresses that may reach the Kubernetes API, like 198.51.100.7/32"] * 3,
+        *["Cost center that everything is tagged with"] * 3,
+    ]
+    assert [line.partition("; ")[0] for line in done.stderr.splitlines()] == [
+        "  'us-east-99' is no region of AWS that has EKS",
+        "  'office' is no range of addresses",
+        "  '198.51.100.7' has no prefix length",
+        "  '#' is no character of a tag's value",
+        "  it has 0 characters",
     ]
     made = load_stack_file(checkout / FILE)
     assert (made.region, made.tags["cost-center"]) == ("us-west-2", "trials")
@@ -268,7 +278,20 @@ def test_a_region_without_the_first_family_gets_the_next(account: Account, check
     assert done.exit_code == 0, done.output
     made = load_stack_file(checkout / FILE)
     assert (made.region, made.gpu.pools[0].instance_types) == ("eu-south-1", profile.FAMILIES[2])
-    assert "  price    unknown: there is no price table of eu-south-1: " in done.stdout
+    (price,) = [line for line in done.stdout.splitlines() if line.startswith("  price")]
+    assert price.startswith("  price    unknown: there is no price table of eu-south-1: ")
+    assert price.endswith(" with credentials that may call pricing:GetProducts")
+
+
+@pytest.mark.parametrize("name", ["prod-eu", "staging", "team-a-prod"])
+def test_a_name_of_another_environment_is_refused_before_anybody_is_asked(name: str, checkout: Path, pulumi: Pulumi) -> None:
+    done = run("stackctl", "init", name)
+    said = "staging" if name == "staging" else "prod"
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"error: '{name}' says {said}, and init makes stacks of dev; choose another name, or make a stack file of your own "
+        "(docs/aws.md)\n",
+    )
 
 
 def test_a_region_that_is_none_is_told_with_the_nearest(account: Account, checkout: Path) -> None:

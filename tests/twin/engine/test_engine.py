@@ -109,3 +109,28 @@ def test_an_update_that_did_not_begin_changed_nothing(tmp_path: Path, monkeypatc
     assert found.changes_since("local", earlier) == {}
     history.insert(0, {"startTime": "2026-11-23T10:05:00.000Z", "resourceChanges": {"same": 251}})
     assert found.changes_since("local", earlier) == {"same": 251}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ("config rm --path triton-eks:models.release --stack first", "rm"),
+        ("--stack first config set --path k v", "set"),
+        ("config --stack first set-all --plaintext k=v", "set-all"),
+        ("config refresh", "refresh"),
+        ("config get triton-eks:network --stack first", None),
+        ("config --stack first", None),
+        ("stack rm first", None),
+        ("refresh --stack first", None),
+    ],
+)
+def test_what_would_change_the_twins_copy_of_a_stack_file_is_refused(arguments: str, refused: str | None) -> None:
+    if refused is None:
+        engine.refuse_writes_of_configuration(arguments.split(), "first")
+        return
+    with pytest.raises(engine.EngineError) as told:
+        engine.refuse_writes_of_configuration(arguments.split(), "first")
+    assert str(told.value) == (
+        f"in the shell of a twin `pulumi config {refused}` would change a copy of the stack file that is made anew for each "
+        "command, and nothing was done; edit stacks/Pulumi.first.yaml itself"
+    )
