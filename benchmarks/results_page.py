@@ -167,8 +167,9 @@ def _canaries(record: Record) -> list[str]:
 
 
 def _gateway(record: Record) -> Iterator[str]:
-    goal = f"the goal is {record['goal_ms']:g} ms at p99"
-    yield f"{record['rate']:g} requests/s for {record['seconds']:g} s in each load; {goal}."
+    method = record.get("method", "a load for each way, in turns; the interval is Student's over the rounds")
+    load = f"{record['rate']:g} requests/s of a way for {record['seconds']:g} s in each load"
+    yield f"{load}; {method}. The goal is {record['goal_ms']:g} ms at p99."
     yield ""
     yield "| protocol | | straight to the pods, ms by round | through Envoy, ms by round | added, ms (95 % interval) |"
     yield "|---|---|---|---|---|"
