@@ -32,25 +32,40 @@ def page(results: Path) -> str:
         "",
         "From the records in `results/`, by `make bench`. What they mean and how far they go: [benchmarks](README.md).",
     ]
-    for title, kind, rows in (
-        ("Batching", "batching", _batching),
-        ("Batching, by an earlier protocol", "tuned against articles", _earlier_batching),
-        ("Rollouts under load", "rollout", _rollouts),
-        ("Canaries", "canary gate", _canaries),
-        ("From a bucket to a served release", "delivery", _deliveries),
-        ("Previews and updates", "engine", _engine),
-        ("Time that the gateway adds", "gateway", _gateway),
-        ("Faults and rollouts under load", "soak", _soak),
+    for title, kind in (
+        ("Batching", "batching"),
+        ("Batching, by an earlier protocol", "tuned against articles"),
+        ("Rollouts under load", "rollout"),
+        ("Canaries", "canary gate"),
+        ("From a bucket to a served release", "delivery"),
+        ("Previews and updates", "engine"),
+        ("Time that the gateway adds", "gateway"),
+        ("Faults and rollouts under load", "soak"),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
         if not shown:
             lines += ["", _NONE]
         for name in shown:
-            lines += ["", f"`results/{name}`: {_made(records[name])}", "", *rows(records[name])]
+            lines += ["", f"`results/{name}`: {_made(records[name])}", "", *tables(records[name])]
     lines += ["", "## All records", "", "| record | how it was made |", "|---|---|"]
     lines += [f"| `results/{name}` | {_made(record)} |" for name, record in records.items()]
     return "\n".join(lines) + "\n"
+
+
+def tables(record: Record) -> list[str]:
+    """Return what the page says of one record, line by line; nothing of one that is the report of a single tuning."""
+    rows = {
+        "batching": _batching,
+        "tuned against articles": _earlier_batching,
+        "rollout": _rollouts,
+        "canary gate": _canaries,
+        "delivery": _deliveries,
+        "engine": _engine,
+        "gateway": _gateway,
+        "soak": _soak,
+    }.get(record["kind"])
+    return [*rows(record)] if rows is not None else []
 
 
 def _newest(records: dict[str, Record], kind: str) -> list[str]:
@@ -88,12 +103,14 @@ def _batching(record: Record) -> Iterator[str]:
 def _earlier_batching(record: Record) -> Iterator[str]:
     yield 'One run, and so no interval; whole steps of a ladder of 1.3; the 100 ms delay of one article as "articles".'
     yield ""
-    yield "| model | SLO p95 | configuration | holds, requests/s |"
-    yield "|---|---:|---|---:|"
+    yield "| model | SLO p95 | configuration | holds, requests/s | tuned is |"
+    yield "|---|---:|---|---:|---|"
     for comparison in record["comparisons"]:
         slo = f"{comparison['slo_p95_ms']:g}"
-        for variant in comparison["variants"]:
-            yield f"| `{comparison['model']}` | {slo} ms | {variant['name']} | {variant['holds'][slo]:g} |"
+        holds = {variant["name"]: variant["holds"][slo] for variant in comparison["variants"]}
+        for name, rate in holds.items():
+            times = f"{holds['tuned'] / rate:.2f} times that" if rate and name != "tuned" else ""
+            yield f"| `{comparison['model']}` | {slo} ms | {name} | {rate:g} | {times} |"
 
 
 def _rollouts(record: Record) -> Iterator[str]:
@@ -115,19 +132,31 @@ def _deliveries(record: Record) -> Iterator[str]:
     alone = f"{record['plain_megabytes_per_second']} MB/s to {record['connections']} of them"
     yield f"{limit}; the store alone gave {alone}. [How it was measured](delivery.md)."
     yield ""
-    yield "| GiB | way | seconds | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
-    yield "|---:|---|---|---|---|---|"
+    yield "| GiB | way | seconds | MB/s beyond the starts | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
+    yield "|---:|---|---|---|---|---|---|"
+    quick: dict[tuple[float, str], list[float]] = {}
     for gib, way, killed in dict.fromkeys((run["gib"], run["way"], run["killed"]) for run in record["runs"]):
         runs = [run for run in record["runs"] if (run["gib"], run["way"], run["killed"]) == (gib, way, killed)]
         memory = [run["fetch_mib"] or run["mib"] for run in runs]
-        columns = (
+        if gib and not killed:
+            (start,) = (run["seconds"] for run in record["runs"] if run["gib"] == 0 and run["way"] == way)
+            quick[gib, way] = [gib * 1024**3 / 1e6 / (run["seconds"] - start) for run in runs]
+        columns: tuple[list[float], ...] = (
             [run["seconds"] for run in runs],
+            [round(speed) for speed in quick[gib, way]] if gib and not killed else [],
             [run["cpu_seconds"] for run in runs],
             memory,
             [round(run["sent"] / 1024**3, 2) for run in runs],
         )
         values = " | ".join(", ".join(f"{value:g}" for value in column) for column in columns)
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
+    yield ""
+    for gib in dict.fromkeys(gib for gib, _ in quick):
+        triton, fetch = quick[gib, "triton"], quick[gib, "fetch"]
+        least, most = (f"{times:.1f}" for times in (min(fetch) / max(triton), max(fetch) / min(triton)))
+        of_runs = f"{least} to {most} times as quick as `triton`, by the runs that differ least and most"
+        of_run = f"{least} times as quick as `triton`, by one run of each"
+        yield f"Of {gib} GiB `fetch` is {of_run if len(fetch) == len(triton) == 1 else of_runs}."
 
 
 def _engine(record: Record) -> Iterator[str]:
