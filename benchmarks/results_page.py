@@ -14,7 +14,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks import canary_gate  # noqa: E402
+from benchmarks import autoscaling, canary_gate  # noqa: E402
 from benchmarks.measurement import RESULTS  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 
@@ -25,7 +25,10 @@ Record = dict[str, Any]
 
 
 def page(results: Path) -> str:
-    """Return the page: the newest record of each kind (of deliveries: for each pace) as a table, and all records."""
+    """Return the page: the newest record of each kind as a table, and all records.
+
+    Of deliveries it is the newest for each pace, of autoscaling for each comparison.
+    """
     records = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
     lines = [
         "# Results",
@@ -41,6 +44,7 @@ def page(results: Path) -> str:
         ("Previews and updates", "engine"),
         ("Time that the gateway adds", "gateway"),
         ("Faults and rollouts under load", "soak"),
+        ("Autoscaling rules, simulated", "autoscaling"),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
@@ -64,16 +68,17 @@ def tables(record: Record) -> list[str]:
         "engine": _engine,
         "gateway": _gateway,
         "soak": _soak,
+        "autoscaling": _autoscaling,
     }.get(record["kind"])
     return [*rows(record)] if rows is not None else []
 
 
 def _newest(records: dict[str, Record], kind: str) -> list[str]:
-    by_pace: dict[int | None, str] = {}
+    by_series: dict[Any, str] = {}
     for name in sorted(records, key=lambda name: str(records[name]["started"])):
         if records[name]["kind"] == kind:
-            by_pace[records[name].get("megabytes_per_connection")] = name
-    return list(by_pace.values())
+            by_series[records[name].get("megabytes_per_connection"), records[name].get("compared")] = name
+    return list(by_series.values())
 
 
 def _made(record: Record) -> str:
@@ -84,6 +89,8 @@ def _made(record: Record) -> str:
         said.append(f"server {record['versions']['server']}, {machine['cpus']} CPUs, {load}")
     if made := record.get("conditions"):
         said.append(f"`{made['command']}` with {made['scheduling']}{', **on a busy machine**' if made['busy'] else ''}")
+    elif command := record.get("command"):
+        said.append(f"`{command}`")
     elif machine:
         said.append("command and priority not recorded")
     return "; ".join(said)
@@ -231,6 +238,12 @@ def _soak(record: Record) -> Iterator[str]:
     for name in sorted(first.keys() & last.keys()):
         pairs = (f"{first[name][key]:g}, {last[name][key]:g}" for key in ("processes", "rss_mib", "descriptors", "threads"))
         yield f"| {name} | {' | '.join(pairs)} |"
+
+
+def _autoscaling(record: Record) -> Iterator[str]:
+    yield "Requests that miss the SLO, and hours of GPUs. [What is compared](autoscaling.md)."
+    for table in autoscaling.Report.model_validate(record).tables:
+        yield from autoscaling.markdown(table)
 
 
 def main() -> None:
