@@ -91,3 +91,11 @@ def test_a_figure_that_is_not_in_the_record_is_found() -> None:
     record = {"kind": "modelctl tune", "runs": [{"p99_ms": 12.34, "share": 0.03}]}
     said = "| way | p99 |\n|---|---|\n| tuned | 12.3, 12.4 |\nIt took 12.3 ms, of 7 rounds 3.0 %, and 13 s on 2026-11-24."
     assert unknown(said, [record]) == ["12.4", "13"]
+
+
+def test_the_tables_of_autoscaling_are_those_of_the_newest_records() -> None:
+    lines = (ROOT / "benchmarks" / "autoscaling.md").read_text().splitlines()
+    said = [line for line in lines if re.match(r"\| `[a-z -]+` \| [\d.]+.* %, [\d.]+.* h \|", line)]
+    page = results_page.PAGE.read_text().splitlines()
+    assert len(said) > 30
+    assert [line for line in said if line not in page] == []
