@@ -208,6 +208,10 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/delivery.py --pace 90
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/gateway.py
+	$(PY) benchmarks/autoscaling.py --record
+	$(PY) benchmarks/autoscaling.py --paces --start 240 --record
+	$(PY) benchmarks/autoscaling.py --spare --start 240 --record
+	$(PY) benchmarks/autoscaling.py --held-out --start 240 --record
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error

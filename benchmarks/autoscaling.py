@@ -1,6 +1,6 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
-    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces | --spare | --held-out]
+    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces|--spare|--held-out] [--record]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -22,6 +24,8 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks.measurement import RESULTS, Record, write  # noqa: E402
+from modelctl.tune import evidence  # noqa: E402
 from spec.prometheus.timing import NODE_START_SECONDS  # noqa: E402
 from spec.settings import load, read_config  # noqa: E402
 from spec.stack_names import stack_file  # noqa: E402
@@ -266,6 +270,40 @@ def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
     return {name: Trace(name, {NAME: peak * shape}) for name, shape in shapes.items()}
 
 
+class Cell(Record):
+    """What a rule comes to on a trace, with each seed: the share of requests that miss the SLO, and hours of GPUs."""
+
+    rule: str
+    missed_percent: tuple[float, ...]
+    gpu_hours: tuple[float, ...]
+
+
+class Row(Record):
+    """The cells of a trace."""
+
+    trace: str
+    cells: tuple[Cell, ...]
+
+
+class Table(Record):
+    """The rows of a model whose pods start in so many seconds."""
+
+    model: str
+    start_seconds: int
+    rows: tuple[Row, ...]
+
+
+class Report(Record):
+    """One run. `compared`: rules, paces, spare pods, or spare pods on traces that were held out."""
+
+    kind: str = "autoscaling"
+    started: datetime
+    revision: str | None
+    command: str
+    compared: str
+    tables: tuple[Table, ...]
+
+
 def main(
     model: Annotated[str | None, typer.Option(help="batching or single; default: both")] = None,
     trace: Annotated[str | None, typer.Option(help="one of the samples; default: all")] = None,
@@ -275,35 +313,65 @@ def main(
     others: Annotated[
         bool, typer.Option("--held-out", help="the shares on traces and seeds they were not chosen by")
     ] = False,
+    record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results")] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
     for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
         if given is not None and given not in known:
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
+    started, revision, tables = datetime.now(UTC), evidence.revision(), []
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
         traces = {one: samples.sample(one, everybody) for one in ((trace,) if trace is not None else samples.NAMES)}
         for seconds in (start,) if start is not None else STARTS:
-            print(f"\n`{name}`, start of a pod in {seconds} s:\n", flush=True)
-            for number, (sample, sent) in enumerate((held_out(everybody) if others else traces).items()):
+            rows = []
+            for sample, sent in (held_out(everybody) if others else traces).items():
                 if compare_paces:
                     found = paces(of, seconds)
                 else:
                     found = spares(of, seconds) if compare_spares or others else rules(of, seconds, sent)
-                if number == 0:
-                    print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
                 every = HELD_OUT_SEEDS if others else SEEDS
                 seeds = every[:1] if sent.seconds >= _DAY else every  # of millions of requests two differ by nothing
-                cells = [
-                    _cell([simulate(plan, sent, everybody=everybody, seed=seed) for seed in seeds])
-                    for plan in found.values()
-                ]
-                print(f"| `{sample}` | {' | '.join(cells)} |", flush=True)
+                cells = (
+                    _cell(rule, [simulate(plan, sent, everybody=everybody, seed=seed) for seed in seeds])
+                    for rule, plan in found.items()
+                )
+                rows.append(Row(trace=sample, cells=tuple(cells)))
+                shown = markdown(Table(model=name, start_seconds=seconds, rows=tuple(rows)))
+                print("\n".join(shown if len(rows) == 1 else shown[-1:]), flush=True)
+            tables.append(Table(model=name, start_seconds=seconds, rows=tuple(rows)))
+    if record:
+        compared = "held out" if others else "paces" if compare_paces else "spare pods" if compare_spares else "rules"
+        command = shlex.join(["python", *sys.argv])
+        report = Report(started=started, revision=revision, command=command, compared=compared, tables=tuple(tables))
+        print(f"\nwritten: {write(report, 'autoscaling', started, RESULTS)}")
 
 
-def _cell(outcomes: list[Outcome]) -> str:
-    missed = _between([f"{100 * outcome.missed_share:.2f}" for outcome in outcomes])
-    return f"{missed} %, {_between([f'{outcome.gpu_hours:.1f}' for outcome in outcomes])} h"
+def markdown(table: Table) -> list[str]:
+    """Return the lines of a table."""
+    names = [cell.rule for cell in table.rows[0].cells]
+    return [
+        "",
+        f"`{table.model}`, start of a pod in {table.start_seconds} s:",
+        "",
+        f"| | {' | '.join(names)} |",
+        f"|---|{'---:|' * len(names)}",
+        *(f"| `{row.trace}` | {' | '.join(map(_said, row.cells))} |" for row in table.rows),
+    ]
+
+
+def _cell(rule: str, outcomes: Iterable[Outcome]) -> Cell:
+    found = list(outcomes)
+    return Cell(
+        rule=rule,
+        missed_percent=tuple(100 * outcome.missed_share for outcome in found),
+        gpu_hours=tuple(outcome.gpu_hours for outcome in found),
+    )
+
+
+def _said(cell: Cell) -> str:
+    missed = _between([f"{percent:.2f}" for percent in cell.missed_percent])
+    return f"{missed} %, {_between([f'{hours:.1f}' for hours in cell.gpu_hours])} h"
 
 
 def _between(texts: list[str]) -> str:

@@ -14,7 +14,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks import canary_gate  # noqa: E402
+from benchmarks import autoscaling, canary_gate  # noqa: E402
 from benchmarks.measurement import RESULTS  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 
@@ -25,41 +25,62 @@ Record = dict[str, Any]
 
 
 def page(results: Path) -> str:
-    """Return the page: the newest record of each kind (of deliveries: for each pace) as a table, and all records."""
+    """Return the page: the newest record of each kind as a table, and all records.
+
+    Of deliveries it is the newest for each pace, of autoscaling for each comparison.
+    """
     records = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
     lines = [
         "# Results",
         "",
         "From the records in `results/`, by `make bench`. What they mean and how far they go: [benchmarks](README.md).",
     ]
-    for title, kind, rows in (
-        ("Batching", "batching", _batching),
-        ("Batching, by an earlier protocol", "tuned against articles", _earlier_batching),
-        ("Rollouts under load", "rollout", _rollouts),
-        ("Canaries", "canary gate", _canaries),
-        ("From a bucket to a served release", "delivery", _deliveries),
-        ("Previews and updates", "engine", _engine),
-        ("Time that the gateway adds", "gateway", _gateway),
-        ("Faults and rollouts under load", "soak", _soak),
-        ("Models on a GPU", "gpu", _gpu),
+    for title, kind in (
+        ("Batching", "batching"),
+        ("Batching, by an earlier protocol", "tuned against articles"),
+        ("Rollouts under load", "rollout"),
+        ("Canaries", "canary gate"),
+        ("From a bucket to a served release", "delivery"),
+        ("Previews and updates", "engine"),
+        ("Time that the gateway adds", "gateway"),
+        ("Faults and rollouts under load", "soak"),
+        ("Models on a GPU", "gpu"),
+        ("Autoscaling rules, simulated", "autoscaling"),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
         if not shown:
             lines += ["", _NONE]
         for name in shown:
-            lines += ["", f"`results/{name}`: {_made(records[name])}", "", *rows(records[name])]
+            lines += ["", f"`results/{name}`: {_made(records[name])}", "", *tables(records[name])]
     lines += ["", "## All records", "", "| record | how it was made |", "|---|---|"]
     lines += [f"| `results/{name}` | {_made(record)} |" for name, record in records.items()]
     return "\n".join(lines) + "\n"
 
 
+def tables(record: Record) -> list[str]:
+    """Return what the page says of one record, line by line; nothing of one that is the report of a single tuning."""
+    rows = {
+        "batching": _batching,
+        "tuned against articles": _earlier_batching,
+        "rollout": _rollouts,
+        "canary gate": _canaries,
+        "delivery": _deliveries,
+        "engine": _engine,
+        "gateway": _gateway,
+        "soak": _soak,
+        "autoscaling": _autoscaling,
+        "gpu": _gpu,
+    }.get(record["kind"])
+    return [*rows(record)] if rows is not None else []
+
+
 def _newest(records: dict[str, Record], kind: str) -> list[str]:
-    by_pace: dict[int | None, str] = {}
+    by_series: dict[Any, str] = {}
     for name in sorted(records, key=lambda name: str(records[name]["started"])):
         if records[name]["kind"] == kind:
-            by_pace[records[name].get("megabytes_per_connection")] = name
-    return list(by_pace.values())
+            by_series[records[name].get("megabytes_per_connection"), records[name].get("compared")] = name
+    return list(by_series.values())
 
 
 def _made(record: Record) -> str:
@@ -71,6 +92,8 @@ def _made(record: Record) -> str:
         said.append(f"server {server}, {machine['cpus']} CPUs, {load}")
     if made := record.get("conditions"):
         said.append(f"`{made['command']}` with {made['scheduling']}{', **on a busy machine**' if made['busy'] else ''}")
+    elif command := record.get("command"):
+        said.append(f"`{command}`")
     elif machine:
         said.append("command and priority not recorded")
     return "; ".join(said)
@@ -90,12 +113,14 @@ def _batching(record: Record) -> Iterator[str]:
 def _earlier_batching(record: Record) -> Iterator[str]:
     yield 'One run, and so no interval; whole steps of a ladder of 1.3; the 100 ms delay of one article as "articles".'
     yield ""
-    yield "| model | SLO p95 | configuration | holds, requests/s |"
-    yield "|---|---:|---|---:|"
+    yield "| model | SLO p95 | configuration | holds, requests/s | tuned is |"
+    yield "|---|---:|---|---:|---|"
     for comparison in record["comparisons"]:
         slo = f"{comparison['slo_p95_ms']:g}"
-        for variant in comparison["variants"]:
-            yield f"| `{comparison['model']}` | {slo} ms | {variant['name']} | {variant['holds'][slo]:g} |"
+        holds = {variant["name"]: variant["holds"][slo] for variant in comparison["variants"]}
+        for name, rate in holds.items():
+            times = f"{holds['tuned'] / rate:.2f} times that" if rate and name != "tuned" else ""
+            yield f"| `{comparison['model']}` | {slo} ms | {name} | {rate:g} | {times} |"
 
 
 def _rollouts(record: Record) -> Iterator[str]:
@@ -117,19 +142,31 @@ def _deliveries(record: Record) -> Iterator[str]:
     alone = f"{record['plain_megabytes_per_second']} MB/s to {record['connections']} of them"
     yield f"{limit}; the store alone gave {alone}. [How it was measured](delivery.md)."
     yield ""
-    yield "| GiB | way | seconds | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
-    yield "|---:|---|---|---|---|---|"
+    yield "| GiB | way | seconds | MB/s beyond the starts | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
+    yield "|---:|---|---|---|---|---|---|"
+    quick: dict[tuple[float, str], list[float]] = {}
     for gib, way, killed in dict.fromkeys((run["gib"], run["way"], run["killed"]) for run in record["runs"]):
         runs = [run for run in record["runs"] if (run["gib"], run["way"], run["killed"]) == (gib, way, killed)]
         memory = [run["fetch_mib"] or run["mib"] for run in runs]
-        columns = (
+        if gib and not killed:
+            (start,) = (run["seconds"] for run in record["runs"] if run["gib"] == 0 and run["way"] == way)
+            quick[gib, way] = [gib * 1024**3 / 1e6 / (run["seconds"] - start) for run in runs]
+        columns: tuple[list[float], ...] = (
             [run["seconds"] for run in runs],
+            [round(speed) for speed in quick[gib, way]] if gib and not killed else [],
             [run["cpu_seconds"] for run in runs],
             memory,
             [round(run["sent"] / 1024**3, 2) for run in runs],
         )
         values = " | ".join(", ".join(f"{value:g}" for value in column) for column in columns)
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
+    yield ""
+    for gib in dict.fromkeys(gib for gib, _ in quick):
+        triton, fetch = quick[gib, "triton"], quick[gib, "fetch"]
+        least, most = (f"{times:.1f}" for times in (min(fetch) / max(triton), max(fetch) / min(triton)))
+        of_runs = f"{least} to {most} times as quick as `triton`, by the runs that differ least and most"
+        of_run = f"{least} times as quick as `triton`, by one run of each"
+        yield f"Of {gib} GiB `fetch` is {of_run if len(fetch) == len(triton) == 1 else of_runs}."
 
 
 def _engine(record: Record) -> Iterator[str]:
@@ -169,8 +206,9 @@ def _canaries(record: Record) -> list[str]:
 
 
 def _gateway(record: Record) -> Iterator[str]:
-    goal = f"the goal is {record['goal_ms']:g} ms at p99"
-    yield f"{record['rate']:g} requests/s for {record['seconds']:g} s in each load; {goal}."
+    method = record.get("method", "a load for each way, in turns; the interval is Student's over the rounds")
+    load = f"{record['rate']:g} requests/s of a way for {record['seconds']:g} s in each load"
+    yield f"{load}; {method}. The goal is {record['goal_ms']:g} ms at p99."
     yield ""
     yield "| protocol | | straight to the pods, ms by round | through Envoy, ms by round | added, ms (95 % interval) |"
     yield "|---|---|---|---|---|"
@@ -221,6 +259,12 @@ def _gpu(record: Record) -> Iterator[str]:
         latency = f"{model['latency']['p50_ms']:g}, {model['latency']['p95_ms']:g}"
         memory = f"{model['loaded_mib']} | {model['largest_mib']}"
         yield f"| {model['model']} | {shape} | {memory} | {latency} | {model['difference']:.1%} |"
+
+
+def _autoscaling(record: Record) -> Iterator[str]:
+    yield "Requests that miss the SLO, and hours of GPUs. [What is compared](autoscaling.md)."
+    for table in autoscaling.Report.model_validate(record).tables:
+        yield from autoscaling.markdown(table)
 
 
 def main() -> None:

@@ -16,8 +16,9 @@ env)
   GOVERSION) echo "${GO_VERSION:-go1.26.8}";;
   *) printf '/home/me/go/pkg/mod\nhttps://modules.example.com,direct\n';;
   esac;;
+mod) printf '{"Dir": "%s"}\n' "$GO_MODULE";;
 list)
-  if [ "$2" = -m ]; then echo "$GO_MODULE"; exit; fi
+  if [ "$2" = -modfile ]; then cat "$(dirname "$3")/module/main.go" > "$GO_LOG.listed"; fi
   echo "go: downloading example.com v1.0.0" >&2
   printf 'errors\\nfmt errors\\nexample.com/main fmt\\n';;
 build)

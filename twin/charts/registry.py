@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec import charts
-from twin.charts import envoy_gateway, karpenter, keda, kube_prometheus_stack, prometheus_adapter
+from twin.charts import envoy_gateway, external_secrets, karpenter, keda, kube_prometheus_stack, prometheus_adapter
 from twin.charts.modelctl import MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
@@ -28,13 +28,7 @@ _RECORDS = (
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
     envoy_gateway.CHART,
-    Chart(
-        charts.EXTERNAL_SECRETS_OPERATOR,
-        "its kinds are installed from its Go module, and no key of a client reaches the gateway",
-        # Of version 2 there is no module: a second major version would have to be called so.
-        GoModule("github.com/external-secrets/external-secrets", "v1.3.2"),
-        definitions="config/crds/bases/external-secrets.io_*.yaml",
-    ),
+    external_secrets.CHART,
     Chart(charts.OPENTELEMETRY_COLLECTOR, "spans that Triton sends are lost"),
     Chart(charts.FLUENT_BIT, "logs of containers are sent nowhere"),
     Chart(charts.CLUSTER_AUTOSCALER, "node groups keep the size that they have"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -221,7 +222,9 @@ class Builds:
             imports[package] = needed
             return True
 
-        self._go_on(programs, ["list", "-deps", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}"], take)
+        with self._patched(programs) as patched:
+            listed = "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}"
+            self._go_on(programs, ["list", *patched, "-deps", "-f", listed], take)
         return imports
 
     def _ensure(self, programs: Programs, imports: Future[dict[str, list[str]]]) -> None:
@@ -249,8 +252,7 @@ class Builds:
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
-            with tempfile.TemporaryDirectory(dir=self._environment["GOTMPDIR"]) as directory:
-                patched = self._patched(programs, Path(directory)) if programs.patched else []
+            with self._patched(programs) as patched:
                 build = ["build", "-v", *patched, "-o", f"{partial}{os.sep}"]
                 self._go_on(programs, build, lambda line: self._compiles(programs, line))
             for program, package in programs.packages.items():
@@ -263,24 +265,32 @@ class Builds:
             shutil.rmtree(partial, ignore_errors=True)
         return time.monotonic() - began
 
-    def _patched(self, programs: Programs, directory: Path) -> list[str]:
-        """Make a copy of a dependency in `directory`, patched, and return the flag with which `go build` takes that one.
+    @contextlib.contextmanager
+    def _patched(self, programs: Programs) -> Iterator[list[str]]:
+        """Have a patched copy of a dependency while the block lasts, and give the flag with which `go` takes that one.
 
-        Raises BuildFailed where the patch does not fit the version that is built. (Go refuses an overlay over its cache.)
+        Where nothing is patched there is no flag. Raises BuildFailed where the patch does not fit the version that is
+        built. (Go refuses an overlay over its cache.)
         """
-        asked = [str(self._go), "list", "-m", "-f", "{{.Dir}}", programs.patched]
-        published = Path(_output(asked, programs.module, self._environment).strip())
-        copy, changes = directory / "module", programs.module / PATCH
-        shutil.copytree(published, copy, ignore=shutil.ignore_patterns("testdata", "*_test.go"))
-        shutil.copytree(changes, copy, dirs_exist_ok=True)
-        # In no repository of a person's, by which it would take paths to be meant.
-        environment = {**self._environment, "GIT_CEILING_DIRECTORIES": str(directory)}
-        for patch in sorted(changes.glob("*.patch")):
-            _output(["git", "apply", str(patch)], copy, environment)
-        shutil.copyfile(programs.module / "go.sum", directory / "go.sum")
-        required = (programs.module / "go.mod").read_text()
-        (directory / "go.mod").write_text(f"{required}\nreplace {programs.patched} => {copy}\n")
-        return ["-modfile", str(directory / "go.mod")]
+        if not programs.patched:
+            yield []
+            return
+        asked = [str(self._go), "mod", "download", "-json", programs.patched]
+        published = Path(json.loads(_output(asked, programs.module, self._environment))["Dir"])
+        changes = programs.module / PATCH
+        with tempfile.TemporaryDirectory(dir=self._environment["GOTMPDIR"]) as temporary:
+            directory = Path(temporary)
+            copy = directory / "module"
+            shutil.copytree(published, copy, ignore=shutil.ignore_patterns("testdata", "*_test.go"))
+            shutil.copytree(changes, copy, dirs_exist_ok=True)
+            # In no repository of a person's, by which it would take paths to be meant.
+            environment = {**self._environment, "GIT_CEILING_DIRECTORIES": str(directory)}
+            for patch in sorted(changes.glob("*.patch")):
+                _output(["git", "apply", str(patch)], copy, environment)
+            shutil.copyfile(programs.module / "go.sum", directory / "go.sum")
+            required = (programs.module / "go.mod").read_text()
+            (directory / "go.mod").write_text(f"{required}\nreplace {programs.patched} => {copy}\n")
+            yield ["-modfile", str(directory / "go.mod")]
 
     def _compiles(self, programs: Programs, line: str) -> bool:
         is_package = self.progress[programs.name].compiles(line)

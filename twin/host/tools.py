@@ -114,6 +114,7 @@ _KUBERNETES_VERSION = " ".join(
         "-X k8s.io/client-go/pkg/version.gitVersion={version}",
     ]
 )
+_EXTERNAL_SECRETS = "github.com/external-secrets/external-secrets"
 _ENVOY_GATEWAY = "github.com/envoyproxy/gateway"
 _PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 FAMILIES = {
@@ -200,6 +201,14 @@ FAMILIES = {
             (205, 405),
             "-X sigs.k8s.io/karpenter/pkg/operator.Version={version}",
             # It would listen on every interface of the machine.
+            patched=True,
+        ),
+        Family(
+            "external-secrets",
+            (("external-secrets", _EXTERNAL_SECRETS),),
+            _EXTERNAL_SECRETS,
+            (100, 200),
+            # With AWS as its only provider: the libraries of the other clouds would be most of the build.
             patched=True,
         ),
         Family(

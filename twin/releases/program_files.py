@@ -15,6 +15,7 @@ from twin.cluster import certificates
 from twin.cluster.certificates import Pki
 from twin.host.processes import Service
 from twin.identity.account_tokens import TokenFiles
+from twin.identity.irsa import ROLE_ANNOTATION
 from twin.releases.chart import ChartContext
 from twin.releases.programs import STOP_ORDER
 
@@ -42,6 +43,27 @@ class ProgramFiles:
     def authority(self) -> Path:
         """Return the certificate of the authority that signed theirs, and that they trust."""
         return self._pki.ca
+
+    async def role(self, namespace: str) -> str | None:
+        """Return the role in AWS that the service account in `namespace` names. Raises KubeError when there is none such."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{self._account}"
+        account = await self._context.api.get(path)
+        found: str | None = (account["metadata"].get("annotations") or {}).get(ROLE_ANNOTATION)
+        return found
+
+    def in_aws(self, role: str | None, token: str) -> dict[str, str]:
+        """Return the variables with which a program finds the twin's AWS, and assumes `role` by its `token`."""
+        environment = {
+            "AWS_ENDPOINT_URL": self._context.aws_url,
+            "AWS_ENDPOINT_URL_STS": self._context.sts_url,
+            "AWS_REGION": self._context.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+        if role is not None:
+            environment |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(self.directory / token)}
+        return environment
 
     @contextlib.asynccontextmanager
     async def kept_fresh(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:

@@ -3,12 +3,14 @@
 from math import log
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
 from benchmarks import autoscaling, measurement, results_page
 from benchmarks.batching import ARTICLES_DELAYS_US, TUNED, _variants, times
-from benchmarks.gateway import Protocol, Run, Way, added
+from benchmarks.gateway import Latencies, added, by_second
+from modelctl.loadgen import Outcome, Result
 from modelctl.repository.load import load
 from modelctl.tune import evidence
 from modelctl.tune.evidence import Values
@@ -51,24 +53,29 @@ def test_an_unknown_model_or_trace_is_told(model: str, trace: str | None, said: 
         autoscaling.main(model, trace, start=30)
 
 
-def test_what_the_gateway_adds_is_the_difference_of_each_round() -> None:
-    def run(way: Way, protocol: Protocol, number: int, p50: float, p99: float) -> Run:
-        return Run(way=way, protocol=protocol, round=number, requests=1, p50_ms=p50, p99_ms=p99, late_p95_ms=0.0)
+def test_a_stall_of_the_machine_is_not_what_the_gateway_adds() -> None:
+    straight = np.linspace(2.0, 4.0, 101)
+    stalled = straight + 50.0
+    seconds: list[Latencies] = [{"pod": one, "gateway": one + 0.5} for one in (straight, stalled, straight, straight)]
+    found = {one.percentile: one.ms for one in added("http", seconds, seed=1)}
+    assert found == {name: pytest.approx((0.5, 0.5, 0.5)) for name in ("p50", "p99")}
 
-    found = added(
-        [
-            *(run("pod", protocol, number, 1.0, 4.0 + number) for number in (0, 1) for protocol in ("http", "grpc")),
-            *(run("gateway", "http", number, 1.5, 5.0 + number) for number in (1, 0)),
-            *(run("gateway", "grpc", number, 1.25 + number / 2, 4.0 + number) for number in (0, 1)),
-        ]
-    )
-    half = 12.706 * 0.25  # of two rounds that differ by 0.5
-    assert {(one.protocol, one.percentile): one.ms for one in found} == {
-        ("http", "p50"): (0.5, 0.5, 0.5),
-        ("http", "p99"): (1.0, 1.0, 1.0),
-        ("grpc", "p50"): pytest.approx((0.5, 0.5 - half, 0.5 + half)),
-        ("grpc", "p99"): (0.0, 0.0, 0.0),
-    }
+
+def test_what_the_gateway_adds_has_the_interval_of_seconds_that_differ() -> None:
+    straight = np.full(100, 2.0)
+    seconds: list[Latencies] = [{"pod": straight, "gateway": straight + more} for more in (0.0, 1.0) * 50]
+    p50, p99 = added("grpc", seconds, seed=1)
+    assert (p50.protocol, p50.percentile, p99.percentile) == ("grpc", "p50", "p99")
+    # Half of the seconds are a millisecond slower, so that the median is as uncertain as it can be, and p99 is certain.
+    assert (p50.ms[1:], p99.ms) == ((0.0, 1.0), (1.0, 1.0, 1.0))
+
+
+def test_latencies_of_a_load_are_told_apart_by_way_and_second_from_when_they_were_sent() -> None:
+    times = [(0.1, 0.2, 0.203), (0.9, 0.9, 0.904), (1.5, 1.501, 1.506)]
+    load = Result(tuple(Outcome(due, sent, done, "OK") for due, sent, done in times), end=2.0)
+    first, second = by_second(load, ["pod", "gateway", "pod"])
+    assert (first["pod"], first["gateway"]) == (pytest.approx([3.0]), pytest.approx([4.0]))
+    assert (second["pod"], len(second["gateway"])) == (pytest.approx([5.0]), 0)
 
 
 def test_a_busy_machine_is_refused_or_marked(monkeypatch: pytest.MonkeyPatch) -> None:

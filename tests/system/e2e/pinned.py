@@ -128,20 +128,30 @@ FLEETS: dict[str, Any] = {
 """For the stack of `make up GATEWAY=1`: nodes of two kinds, for a fleet on each."""
 
 _PROMPT = {"device": "cpu", "sloP95Ms": 500, "expectedRate": 20, "peakRate": 500, "latencyHistogram": False}
-_BUSY: dict[str, Any] = {
+PROMPT: dict[str, Any] = {
     # With the SLO of the samples a request that waits 300 ms is refused by Triton, which on a busy machine says nothing of
     # the gateway; and what one client may send in a second is more than the samples' peak.
     "triton-eks:models.serving": {"normalize": _PROMPT, "classify": _PROMPT},
 }
 GATEWAY: dict[str, Any] = {
     **MONITORING,
-    **_BUSY,
+    **PROMPT,
     "triton-eks:nodes.system": {"instanceTypes": ["m7i.xlarge"], "min": 1, "desired": 2, "max": 2, "diskGiB": 50},
 }
 """For the stack of `make up GATEWAY=1`: with Prometheus."""
 
+KEYS: dict[str, Any] = {
+    **PROMPT,
+    "triton-eks:gateway.clients": {
+        "everything": {},
+        "team-a": {"models": ["classify"]},
+        "team-b": {"models": ["normalize"]},
+    },
+}
+"""For the same stack: clients with keys."""
+
 BLUE_GREEN: dict[str, Any] = {
-    **_BUSY,
+    **PROMPT,
     "triton-eks:triton.rollout": "blue-green",
     "triton-eks:triton.replicas": 1,
 }

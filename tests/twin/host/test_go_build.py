@@ -104,6 +104,7 @@ def test_a_dependency_is_compiled_as_the_patch_says(tmp_path: Path, monkeypatch:
     assert (
         tmp_path / "go.log.patched"
     ).read_text() == "module gateway\n\nreplace example.com/up => COPY\nsums\nloopback\npackage internal\n"
+    assert (tmp_path / "go.log.listed").read_text() == "loopback\n", "or it downloads what only the published one needs"
     assert (published / "main.go").read_text() == "every\n", "what others build of the module stays"
 
 

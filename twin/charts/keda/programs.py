@@ -7,7 +7,6 @@ are not there, so a second ScaledObject of the same target is not refused here. 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,7 +45,7 @@ class Keda:
         built = tools.built((FAMILY,))
         names = (OPERATOR, "localhost", f"{_METRICS.service}.{release.namespace}.svc")
         async with self._files.kept_fresh(release.namespace, names):
-            role = await self._role(release.namespace)
+            role = await self._files.role(release.namespace)
             listen = {name: self._port(name, of) for name, of in _PORTS.items()}
             metrics_port = listen["keda-external-metrics"]
             operator = (str(built[OPERATOR]), *self._operator_flags(listen))
@@ -76,11 +75,6 @@ class Keda:
         for name in (ADAPTER, OPERATOR):
             await programs.stop(self._home, name)
 
-    async def _role(self, namespace: str) -> str | None:
-        account = await self._context.api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{_ACCOUNT}")
-        role: str | None = (account["metadata"].get("annotations") or {}).get(irsa.ROLE_ANNOTATION)
-        return role
-
     def _port(self, name: str, of: str) -> int:
         return ports.keep(self._home, name, held=processes.find(self._home, of) is not None)
 
@@ -107,7 +101,7 @@ class Keda:
 
     def _operator_environment(self, release: Release, role: str | None) -> dict[str, str]:
         restricted = _at(release.values, "permissions", "operator", "restrict", "secret") is True
-        environment = {
+        return {
             "KUBECONFIG": str(self._files.kubeconfig),
             "POD_NAMESPACE": release.namespace,
             "WATCH_NAMESPACE": "",
@@ -115,17 +109,8 @@ class Keda:
             "KEDA_RESTRICT_SECRET_ACCESS": str(restricted).lower(),
             "KEDA_HTTP_DEFAULT_TIMEOUT": str(_at(release.values, "http", "timeout") or _HTTP_TIMEOUT_MILLISECONDS),
             **self._files.proxied(),
-            "AWS_ENDPOINT_URL": self._context.aws_url,
-            "AWS_ENDPOINT_URL_STS": self._context.sts_url,
-            "AWS_REGION": self._context.region,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            **self._files.in_aws(role, _AWS_TOKEN),
         }
-        if role is not None:
-            token = self._files.directory / _AWS_TOKEN
-            environment |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
-        return environment
 
 
 def _at(values: Mapping[str, Any], *keys: str) -> Any:

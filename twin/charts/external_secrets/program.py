@@ -1,0 +1,70 @@
+"""The real External Secrets Operator as a process of this machine, where the program installs the chart `external-secrets`.
+
+Its arguments are those of the chart's Deployment, and its rights in the cluster the chart's. It takes its role by a token of
+its service account, as on EKS, and reads secrets in moto. One process, whatever `replicaCount` says: it elects no leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from twin.charts.external_secrets import CHART, FAMILY, TEMPLATES
+from twin.host import ports, processes, tools
+from twin.identity import irsa
+from twin.releases import go_module, programs
+from twin.releases.chart import Announce, ChartContext, Release
+from twin.releases.program_files import ProgramFiles
+from twin.releases.programs import Program, keep_running
+
+NAME = "external-secrets"
+"""Of the chart, its release, its service account, and the program."""
+_AWS_TOKEN = "aws-token"
+_METRICS, _HEALTH = "external-secrets-metrics", "external-secrets-health"
+"""The kept ports."""
+
+
+class ExternalSecrets:
+    """The program of the chart (`releases.chart.ChartPrograms`)."""
+
+    def __init__(self, context: ChartContext) -> None:
+        self._context = context
+        self._home = context.home
+        self._files = ProgramFiles(context, NAME, NAME, {_AWS_TOKEN: irsa.DEFAULT_AUDIENCE})
+
+    async def run(self, release: Release, ready: Announce) -> None:
+        """Run it. See ChartPrograms."""
+        binary = tools.built((FAMILY,))[NAME]
+        objects = await asyncio.to_thread(go_module.templates, CHART, TEMPLATES, release.namespace, release.values)
+        deployment = next(item for item in objects if item["kind"] == "Deployment")
+        async with self._files.kept_fresh(release.namespace, (NAME, "localhost")):
+            role = await self._files.role(release.namespace)
+            held = processes.find(self._home, NAME) is not None
+            listen = {name: f"127.0.0.1:{ports.keep(self._home, name, held=held)}" for name in (_METRICS, _HEALTH)}
+            argv = (str(binary), *arguments(deployment, listen[_METRICS], listen[_HEALTH]))
+            environment = {
+                "KUBECONFIG": str(self._files.kubeconfig),
+                **self._files.proxied(),
+                **self._files.in_aws(role, _AWS_TOKEN),
+                # The operator's own variable for this service, beside which the SDK's own is not looked at.
+                "AWS_SECRETSMANAGER_ENDPOINT": self._context.aws_url,
+            }
+            service = self._files.service(NAME, argv, environment)
+            async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
+                program = Program(service, lambda: programs.answers(client, f"http://{listen[_HEALTH]}/healthz"))
+                await keep_running(self._home, [program], ready)
+
+    async def remove(self) -> None:
+        """End the operator. See ChartPrograms."""
+        await programs.stop(self._home, NAME)
+
+
+def arguments(deployment: Mapping[str, Any], metrics: str, health: str) -> list[str]:
+    """Return the arguments of the operator's container, for one that listens at these addresses."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    own = ("--enable-leader-election", "--metrics-addr", "--live-addr")
+    given = [flag for flag in container["args"] if flag.partition("=")[0] not in own]
+    return [*given, "--enable-leader-election=false", f"--metrics-addr={metrics}", f"--live-addr={health}"]
