@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from botocore import endpoint as botocore_endpoint
+from botocore import parsers
 from botocore.exceptions import BotoCoreError
-from botocore.parsers import ResponseParserError
 
 A_PAGE = "a page of HTML"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -16,6 +18,21 @@ _OF_AWS = "x-amz"
 """The beginning of a header's name that every answer of S3 has, and of each server that speaks like it."""
 _XML = frozenset({"rest-xml", "query", "ec2"})
 _PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
+_CANNOT_BE_PARSED = "what cannot be parsed"
+_EMPTY_WHEN_DONE = "Delete"
+"""The beginning of the operations whose answer may have none of its members: what has been deleted is not told."""
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "structure": dict,
+    "map": dict,
+    "list": list,
+    "string": str,
+    "integer": int,
+    "long": int,
+    "boolean": bool,
+    "float": (float, int),
+    "double": (float, int),
+}
+"""By the kinds of botocore's models, which its parsers do not look at where a service speaks JSON."""
 _TRIED_AGAIN = 500
 """The first status with which AWS itself answers with a page, when it is busy; botocore asks again."""
 
@@ -40,7 +57,8 @@ def refuse_others_answers(client: Any) -> None:
     botocore's own error for that names no endpoint and is none of its others (ResponseParserError is no BotoCoreError).
     Often there is none: where a service speaks JSON, a page is an answer without content, and elsewhere one that is XML is
     a refusal without a reason. An answer without content is an empty list to it, and a redirect of a login page is one of S3
-    to another region, which it follows without an end.
+    to another region, which it follows without an end. What answers of another form lack, or have in the place of something
+    else, is held against the service's own model.
     """
     endpoint = client.meta.endpoint_url
 
@@ -57,12 +75,19 @@ def refuse_others_answers(client: Any) -> None:
             raise NotAws(endpoint=endpoint, operation=operation_model.name, answer="nothing")
 
     def not_parsed(exception: Exception, event_name: str, **_: Any) -> None:
-        if isinstance(exception, ResponseParserError):
-            answer = A_PAGE if is_page(str(exception)) else "what cannot be parsed"
+        # An answer of another form ends a parser, or who asked it, with an error of Python's own.
+        files = [frame.filename for frame in traceback.extract_tb(exception.__traceback__)]
+        if parsers.__file__ in files or files[-1:] == [botocore_endpoint.__file__]:
+            answer = A_PAGE if is_page(str(exception)) else _CANNOT_BE_PARSED
             raise NotAws(endpoint=endpoint, operation=event_name.rpartition(".")[2], answer=answer) from None
+
+    def unlike(http_response: Any, parsed: Mapping[str, Any], model: Any, **_: Any) -> None:
+        if http_response.status_code < HTTPStatus.MULTIPLE_CHOICES and not _is_of(model, parsed):
+            raise NotAws(endpoint=endpoint, operation=model.name, answer="what that operation does not answer")
 
     client.meta.events.register("before-parse.*.*", page)
     client.meta.events.register("after-call-error.*.*", not_parsed)
+    client.meta.events.register("after-call.*.*", unlike)
 
 
 def _is_answered_in_xml(operation_model: Any) -> bool:
@@ -71,3 +96,33 @@ def _is_answered_in_xml(operation_model: Any) -> bool:
     if output is None or output.serialization.get("payload") or operation_model.service_model.protocol not in _XML:
         return False
     return any("location" not in member.serialization for member in output.members.values())
+
+
+def _is_of(operation_model: Any, parsed: Mapping[str, Any]) -> bool:
+    """Return whether an answer has a member that the operation's has, and each that it has is of its kind."""
+    output = operation_model.output_shape
+    if output is None or output.serialization.get("payload"):
+        return True
+    inside = [name for name, member in output.members.items() if "location" not in member.serialization]
+    empty = inside and not any(name in parsed for name in inside)
+    if empty and not operation_model.name.startswith(_EMPTY_WHEN_DONE):
+        return False
+    return all(_has_kind(parsed[name], output.members[name]) for name in inside if name in parsed)
+
+
+def _has_kind(value: Any, shape: Any) -> bool:
+    """Return whether a parsed value is of its kind; an object in a list has a member, else it would say nothing."""
+    if value is None:
+        return True
+    kind = _TYPES.get(shape.type_name)
+    if kind is not None and not isinstance(value, kind):
+        return False
+    if shape.type_name == "list":
+        item = shape.member
+        named = item.members if item.type_name == "structure" else None
+        return all(_has_kind(one, item) and (not named or bool(one)) for one in value)
+    if shape.type_name == "map":
+        return all(_has_kind(one, shape.value) for one in value.values())
+    if shape.type_name == "structure":
+        return all(_has_kind(one, shape.members[name]) for name, one in value.items() if name in shape.members)
+    return True

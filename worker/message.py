@@ -144,7 +144,7 @@ def parse(body: str) -> InferenceRequest:
     """Return the request in a message's body. Raises Malformed with every mistake in it."""
     try:
         request = InferenceRequest.model_validate_json(body)
-        read = json.loads(body, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=_once)
+        read = json.loads(body, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=once)
     except ValidationError as error:
         mistakes = [dict(item) for item in error.errors(include_url=False)]
         wrong = dict.fromkeys(_sentence(item) for item in mistakes if not _is_echo(item))
@@ -199,7 +199,7 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON; a tensor that has one goes to S3 (source)")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """JSON says nothing of a key that is there twice, and every reader takes another one."""
     found: dict[str, Any] = {}
     for key, value in pairs:

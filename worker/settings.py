@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
+from worker.message import ModelName, once
+
 _PREFIX = "WORKER_"
 _LONGEST_HOLD_SECONDS = 11 * 3600
 _LARGEST_PORT = 2**16 - 1
@@ -52,7 +54,7 @@ class WorkerSettings(BaseModel):
     triton_url: Annotated[
         str, Field(min_length=1, description="a gRPC name with a port, like dns:///triton-headless.triton:8001")
     ]
-    triton_fleets: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
+    triton_fleets: dict[ModelName, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         default_factory=dict,
         description='JSON of models and gRPC names, like {"classify": ["dns:///triton-g5-headless.triton:8001"]}',
     )
@@ -88,9 +90,11 @@ class WorkerSettings(BaseModel):
         if not isinstance(value, str):
             return value
         try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
+            return json.loads(value, object_pairs_hook=once)
+        except json.JSONDecodeError:
             raise ValueError(f"{value} is no JSON") from None
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
 
     @field_validator("triton_fleets")
     @classmethod

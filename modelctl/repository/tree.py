@@ -25,7 +25,8 @@ _PREFIX_BYTES = len(f"{RELEASES_PREFIX}{'0' * 12}/")
 _KEPT = frozenset({".keep", ".gitkeep", ".tmp"})
 """Names with a dot that are released: they keep a directory that would be empty, the last one in NVIDIA's TensorRT-LLM."""
 _LEFT_OUT = re.compile(
-    r"\..*|__pycache__|.*\.py[co]|.*~|#.*#|.*\.(sw[op]|bak|orig|rej|tmp|part|crdownload)|thumbs\.db|desktop\.ini|__macosx|cvs",
+    r"\..*|__pycache__|.*\.py[co]|.*~|#.*#|.*\.(sw[op]|bak|orig|rej|tmp|part|crdownload|incomplete)|thumbs\.db|desktop\.ini"
+    r"|__macosx|cvs|events\.out\.tfevents\..*|core\.\d{2,}",
     re.IGNORECASE,
 )
 _SECRET = re.compile(

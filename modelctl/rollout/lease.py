@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
+from modelctl.repository.problems import printable
 from modelctl.store.errors import StoreError
 from modelctl.store.journal import Journal, JournalChanged, Lock
 from spec.failure import NOT_TRIED, Failure
@@ -42,7 +43,7 @@ class JournalStore(Protocol):
 
 def own_name() -> str:
     """Return a holder that no other process has: `<user>@<host> (process <id>, <random>)`."""
-    user = os.environ.get("USER") or str(os.getuid())
+    user = printable(os.environ.get("USER") or str(os.getuid()))[:100]
     return f"{user}@{socket.gethostname()} (process {os.getpid()}, {uuid.uuid4().hex[:8]})"
 
 

@@ -12,8 +12,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from modelctl import documents
 from modelctl.documents import DocumentError
-from modelctl.store.manifest import ReleaseId
+from modelctl.store.manifest import Name, ReleaseId, StackName, Version
 from spec.failure import Failure
+
+_REMEDY = "restore its earlier object version, modelctl writes it"
 
 
 class JournalError(Failure):
@@ -59,16 +61,16 @@ class _Document(BaseModel):
 class Lock(_Document):
     """Who works on live/, until when at the latest (renewed while it works)."""
 
-    holder: str
+    holder: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}$")]
     expires: AwareDatetime
 
 
 class Change(_Document):
     """One model of a rollout; `old` None: the release brings it."""
 
-    model: str
-    old: Annotated[int, Field(ge=1)] | None
-    new: Annotated[int, Field(ge=1)]
+    model: Name
+    old: Version | None
+    new: Version
 
 
 class Rollout(_Document):
@@ -95,7 +97,7 @@ class Journal(_Document):
     """The whole document. `serving` is the release that live/ serves (None: nothing yet), `previous` the one before."""
 
     schema_version: documents.FirstSchema = Field(default=1, alias="schema")
-    stack: str | None = None
+    stack: StackName | None = None
     serving: ReleaseId | None = None
     previous: ReleaseId | None = None
     rollout: Rollout | None = None
@@ -105,11 +107,18 @@ class Journal(_Document):
     def parse(cls, text: str) -> Self:
         """Read a journal from JSON. Raises JournalError."""
         try:
-            return documents.read(cls, text.encode(errors="surrogatepass"))
+            journal = documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:
-            raise JournalError(
-                f"live/rollout.json: {error}; restore its earlier object version, modelctl writes it"
-            ) from None
+            raise JournalError(f"live/rollout.json: {error}; {_REMEDY}") from None
+        changes = journal.rollout.changes if journal.rollout is not None else ()
+        for index, change in enumerate(changes):
+            # The old version is deleted when the new one serves.
+            if change.old == change.new or change.model in {earlier.model for earlier in changes[:index]}:
+                raise JournalError(
+                    f"live/rollout.json: rollout.changes.{index}: {change.model} is there twice, or changes from version "
+                    f"{change.old} to itself; {_REMEDY}"
+                )
+        return journal
 
     @property
     def releases(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -60,7 +60,7 @@ class ModelEntry(BaseModel):
     asks: tuple[Name, ...] = ()
     decoupled: bool = False
     self_placed: bool = Field(default=False, alias="selfPlaced")
-    tensorrt: tuple[Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,5}){0,3}$")], ...] = ()
+    tensorrt: tuple[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,5}){0,3}$")], ...] = ()
     batch: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
 
 
@@ -124,6 +124,8 @@ class Manifest(BaseModel):
                     f"manifest.json: models.{name}.others: {list(entry.others)} has to be versions lower than "
                     f"{entry.version}, in order and each once"
                 )
+        if (wrong := next(_contradictions(manifest), None)) is not None:
+            raise ManifestError(f"manifest.json: {wrong}; restore its earlier object version, modelctl writes it")
         return manifest
 
     def to_json(self) -> str:
@@ -175,6 +177,23 @@ class Manifest(BaseModel):
         """Return what a pod downloads: the server fetches all of a model once for each version that it serves."""
         copies = {name: 1 + len(entry.others) for name, entry in self.models.items()}
         return sum(entry.bytes * copies[key.partition("/")[0]] for key, entry in self.objects.items())
+
+
+def _contradictions(manifest: Manifest) -> Iterator[str]:
+    """Yield what is said of models that the objects, of which alone the id is made, do not bear out."""
+    folders = {
+        "/".join(parts[:depth]) for parts in (key.split("/") for key in manifest.objects) for depth in range(1, len(parts))
+    }
+    for key in sorted(folders & manifest.objects.keys()):
+        yield f"objects: {key!r} is an object and has others below it, which no disk holds"
+    for name, entry in manifest.models.items():
+        for version in (entry.version, *entry.others):
+            if f"{name}/{version}" not in folders:
+                yield f"models.{name}: version {version} has no objects"
+        for what, others in (("steps", entry.steps), ("asks", entry.asks)):
+            for other in others:
+                if other == name or other not in manifest.models:
+                    yield f"models.{name}.{what}: {other} is no other model of the release"
 
 
 def content_id(objects: Mapping[str, ObjectEntry]) -> str:

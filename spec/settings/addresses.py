@@ -12,8 +12,8 @@ from spec.settings.kind import Kind, matching, refuse, text_of
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
-_QUERY = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
+_PATH = re.compile(r"(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")
+_QUERY = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 _URL = r"{schemes}://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?"
 
 
@@ -125,7 +125,7 @@ Cidr = Annotated[
 EmailAddress = Annotated[
     str,
     matching(
-        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+'-]+(\.[A-Za-z0-9_%+'-]+)*@{_LABEL}(\.{_LABEL})+",
+        rf"(?=.{{6,254}}$)(?=[^@]{{1,64}}@)[A-Za-z0-9_%+'-]+(\.[A-Za-z0-9_%+'-]+)*@{_LABEL}(\.{_LABEL})*\.(?=[^.]*[A-Za-z]){_LABEL}",
         "is not an e-mail address",
         "give one like oncall@example.com",
     ),

@@ -107,7 +107,9 @@ class Jwt(Section):
 
     @rule
     def _envoy_takes_the_addresses(self, at: Place) -> Iterator[Problem]:
-        """Require addresses of 253 characters at most, as Envoy Gateway's definitions do."""
+        """Require addresses of 253 characters at most, as Envoy Gateway's definitions do, and without a fragment."""
         for key, address in (("issuer", self.issuer), ("jwksUri", self.jwks_uri)):
             if len(address) > 253:
                 yield at.problem(key, f"has {len(address)} characters, and Envoy Gateway takes 253; use a shorter address")
+            if "#" in address:
+                yield at.problem(key, "has a fragment (#), which no server is asked for and no issuer has; remove it")

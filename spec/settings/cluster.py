@@ -174,14 +174,31 @@ class Cluster(Section):
 
     @rule
     def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each role once in adminRoleArns and viewRoleArns: EKS takes one access entry for a role."""
-        for key, arns in (("adminRoleArns", self.admin_role_arns), ("viewRoleArns", self.view_role_arns)):
-            for index, arn in enumerate(arns):
-                if arn in arns[:index]:
-                    yield at.problem(f"{key}[{index}]", f"'{arn}' is listed twice; list each role once")
-        for index, arn in enumerate(self.view_role_arns):
-            if arn in self.admin_role_arns:
-                yield at.problem(f"viewRoleArns[{index}]", f"'{arn}' is in adminRoleArns, and may do more; remove it here")
+        """Require each role once in adminRoleArns and viewRoleArns: EKS takes one access entry for a role.
+
+        An account has one role of a name, in whatever path and case:
+        https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+        """
+        admins, viewers = list(map(_role, self.admin_role_arns)), list(map(_role, self.view_role_arns))
+        for key, arns, roles in (
+            ("adminRoleArns", self.admin_role_arns, admins),
+            ("viewRoleArns", self.view_role_arns, viewers),
+        ):
+            for index, role in enumerate(roles):
+                if role in roles[:index]:
+                    first = arns[roles.index(role)]
+                    other = "" if first == arns[index] else f", and as '{first}', which is the same role to IAM"
+                    yield at.problem(f"{key}[{index}]", f"'{arns[index]}' is listed twice{other}; list each role once")
+        for index, role in enumerate(viewers):
+            if role in admins:
+                arn, admin = self.view_role_arns[index], self.admin_role_arns[admins.index(role)]
+                there = "in adminRoleArns" if arn == admin else f"'{admin}' to IAM, which is in adminRoleArns"
+                yield at.problem(f"viewRoleArns[{index}]", f"'{arn}' is {there}, and may do more; remove it here")
+
+
+def _role(arn: str) -> tuple[str, str]:
+    """Return the account and the name, in lower case, of the role with this ARN."""
+    return arn.split(":")[4], arn.rpartition("/")[2].lower()
 
 
 def _quoted(versions: list[str]) -> str:

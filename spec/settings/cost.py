@@ -75,5 +75,7 @@ class CostLimits(Section):
             yield at.problem(
                 "emails", f"{len(self.emails)} addresses are listed; AWS takes up to {_MOST_EMAILS}: use a topicArn"
             )
-        for address in sorted({address for address in self.emails if self.emails.count(address) > 1}):
-            yield at.problem("emails", f"{address} is listed twice; remove one")
+        alike = [address.casefold() for address in self.emails]
+        for index, address in enumerate(alike):
+            if address in alike[:index]:
+                yield at.problem(f"emails[{index}]", f"{self.emails[index]} is listed twice, in whatever case; remove one")

@@ -217,7 +217,9 @@ TensorrtVersion = Annotated[
 AccountId = Annotated[
     str,
     matching(
-        r"\d{12}", "is not the id of an AWS account", 'give the 12 digits of an AWS account in quotes, like "123456789012"'
+        r"(?!0{12})\d{12}",
+        "is not the id of an AWS account",
+        'give the 12 digits of an AWS account in quotes, like "123456789012"',
     ),
 ]
 RoleArn = Annotated[

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,19 @@ _LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
 """Reasons for which a container waits that do not go away by themselves."""
 
-_CONDITION = {"type": str, "status": str}
+_CONDITION = {"type": str, "status": str, "lastTransitionTime": str}
+_RUNNING = {"running": {"startedAt": str}}
 _LISTED = {
-    "metadata": {"name": str, "namespace": str, "labels": {str: str}},
+    "metadata": {
+        **dict.fromkeys(("name", "namespace", "creationTimestamp", "deletionTimestamp"), str),
+        "labels": {str: str},
+    },
     "spec": {"replicas": int, "scaleTargetRef": {}, "taints": [{}], "type": str},
     "status": {
         "addresses": [{"value": str}],
         "allocatable": {},
         "conditions": [_CONDITION],
-        "containerStatuses": [{"name": str, "restartCount": int}],
+        "containerStatuses": [{"name": str, "restartCount": int, "state": _RUNNING}],
         "expectedPods": int,
         "loadBalancer": {"ingress": [{}]},
         "readyReplicas": int,
@@ -265,14 +270,27 @@ def _message(body: str | bytes | None) -> str | None:
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Return whether an object has what each has: a name, and conditions and containers that say which they are."""
-    status = found.get("status") or {}
+    """Return whether an object has what each has: a name, conditions and containers that say which they are, and times."""
+    metadata, status = found.get("metadata") or {}, found.get("status") or {}
     conditions, containers = status.get("conditions") or (), status.get("containerStatuses") or ()
+    times = [
+        *(metadata.get(key) for key in ("creationTimestamp", "deletionTimestamp")),
+        *(one.get("lastTransitionTime") for one in conditions),
+        *(((one.get("state") or {}).get("running") or {}).get("startedAt") for one in containers),
+    ]
     return (
-        bool((found.get("metadata") or {}).get("name"))
+        bool(metadata.get("name"))
         and all(one.get("type") and one.get("status") for one in conditions)
         and all(one.get("name") for one in containers)
+        and all(_is_moment(time) for time in times if time is not None)
     )
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _without_nulls(found: Any) -> Any:

@@ -7,10 +7,11 @@ price an amount is `UNKNOWN`, and so is every sum that it is part of.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ KEYS: Mapping[str, str] = {
 }
 """Every price beside those of instances, and what one unit of it is."""
 
+_FORM = {"region": str, "prices": {str: {"usd": str, "asOf": str}}}
+_USD = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(E-[0-9]{1,2})?")
+"""As Decimal writes amounts; beyond a thousand million nothing has a price."""
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 HOURS = Decimal(730)
 """Of a month, as AWS's own calculator has it: 8,760 / 12."""
 UNKNOWN = Decimal("NaN")
@@ -143,17 +148,23 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
     if not file.exists():
         return PriceTable(region, {})
     try:
-        document = reading.json_file(file)
-        prices = {key: _price(entry) for key, entry in document["prices"].items()}
+        document = reading.checked(reading.json_file(file), _FORM, "the table")
+        if document.get("region") != region or "prices" not in document:
+            raise Unreadable(f"it is of the region {document.get('region')}, or has no prices")
+        prices = {key: _price(key, entry) for key, entry in (document["prices"] or {}).items()}
     except Unreadable as error:
-        raise PriceError(f"{file} is not a price table: {error.problem}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
-        raise PriceError(f"{file} is not a price table: {error!r}") from None
+        raise PriceError(
+            f"{file} is not a price table: {error.problem}; restore it, or remove it and run "
+            f"`python3 -m stackctl cost refresh {region}`"
+        ) from None
     return PriceTable(region, prices)
 
 
-def _price(entry: Mapping[str, Any]) -> Price:
-    usd = Decimal(entry["usd"])
-    if not usd.is_finite() or usd < 0:
-        raise ValueError(f"{usd} is not a price")
-    return Price(usd, date.fromisoformat(entry["asOf"]))
+def _price(key: str, entry: Mapping[str, Any]) -> Price:
+    usd, day = entry.get("usd") or "", entry.get("asOf") or ""
+    if not _USD.fullmatch(usd):
+        raise Unreadable(f'{key}: usd is {usd!r}, where digits in quotes are expected, like "0.526"')
+    try:
+        return Price(Decimal(usd), date.fromisoformat(day if _DAY.fullmatch(day) else ""))
+    except ValueError:
+        raise Unreadable(f"{key}: asOf is {day!r}, where a day is expected, like 2026-01-31") from None

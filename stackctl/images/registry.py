@@ -30,6 +30,8 @@ _LARGEST_MANIFEST = 4 * 1024 * 1024
 """Bytes that registries have to take at least (distribution-spec, "Pushing Manifests")."""
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_TOKEN = re.compile(r"[!-~]+")
+_INDEX = {"manifests": [{"digest": str, "platform": dict.fromkeys(PLATFORM, str)}]}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _BLOCK = 1024 * 1024
 
@@ -73,7 +75,7 @@ def _parts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     checked = reading.checked(dict(document), {"config": form, "layers": [form]}, "the manifest")
     parts = [checked.get("config") or {}, *(checked.get("layers") or [])]
     for part in parts:
-        if not _DIGEST.fullmatch(part.get("digest") or "") or not isinstance(part.get("size"), int):
+        if not _DIGEST.fullmatch(part.get("digest") or "") or part.get("size") is None or part["size"] < 0:
             raise Unreadable("the manifest names a part without a size, or without a sha-256 digest")
     return parts
 
@@ -99,11 +101,11 @@ class Registry:
         found = self._manifest(repository, reference)
         if found.media_type not in INDEXES:
             return found
-        document = self._read(lambda: reading.checked(reading.json_object(found.content), {"manifests": [{}]}, "the index"))
+        document = self._read(lambda: reading.checked(reading.json_object(found.content), _INDEX, "the index"))
         for entry in document.get("manifests") or ():
             platform = entry.get("platform") or {}
             digest = entry.get("digest")
-            if isinstance(digest, str) and {key: platform.get(key) for key in PLATFORM} == PLATFORM:
+            if digest is not None and {key: platform.get(key) for key in PLATFORM} == PLATFORM:
                 return self._manifest(repository, digest)
         raise NoSuchImage(f"{self.host}/{repository} has {reference} for other machines than linux/amd64; choose another")
 
@@ -217,7 +219,7 @@ class Registry:
             raise self._unexpected(answer, f"a token for {repository}")
         document = reading.answer(answer.content, str(realm.host))
         token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):  # else the header's error would print it
             raise RegistryFailed(f"{realm.host} gives no token for {repository}; does a proxy answer in its place?")
         self._authorization = f"Bearer {token}"
 

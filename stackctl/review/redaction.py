@@ -32,7 +32,8 @@ _OWN = (
     # https://www.rfc-editor.org/rfc/rfc7519, with its signature, which the library leaves
     r"\beyJ[\w-]{10,}\.[\w.-]*",
     # What a presigned URL is signed with: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
-    r"(?<=X-Amz-Signature=)\w+|(?i:(?<=X-Goog-Signature=)\w+)|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+",
+    r"(?<=X-Amz-Signature=)\w+|(?i:(?<=X-Goog-Signature=)\w+)|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+"
+    r"|(?<=[?&]Signature=)[^&\s\"']+",
     # After those that may have a token in them, of which the rest would stay.
     *(form.likely for form in TOKEN_FORMS),
     # https://docs.discord.com/developers/resources/webhook
@@ -42,7 +43,7 @@ _OWN = (
     # Others that begin as no other word does: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
     r"\b(?:shp(?:at|ca|pa|ss)_|lin_api_|sntry[su]_|figd_|ntn_|r8_|gsk_|pplx-|lsv2_[a-z]{2}_|sbp_|pscale_[a-z]+_|bkua_|CCIPAT_"
     r"|rubygems_|nfp_|sq[apu]_|duffel_(?:live|test)_|fo1_|fm[12]_|dp\.[a-z]{2,5}\.|PMAK-|NRAK-|NRJS-|HRKU-|CFPAT-|xai-"
-    r"|tskey-[a-z]+-|EZ[AT]K|AT[AC]TT3x|AGE-SECRET-KEY-1|ABSK|AKCp|LTAI|AKID|EAA[A-Z]|secret_)[\w+/=-]{16,}",
+    r"|tskey-[a-z]+-|EZ[AT]K|AT[AC]TT3x|AGE-SECRET-KEY-1|ABSK|AKCp|LTAI|AKID|EAA[A-Z]|secret_|bedrock-api-key-)[\w+/=-]{16,}",
     r"\bkey-[0-9a-f]{32}\b|\bpat\w{14}\.[0-9a-f]{32,}|\b\w{3}\dQ~[\w~.-]{20,}|\b\w{10,}\.atlasv1\.[\w=-]{20,}|\bsl\.[\w-]{60,}"
     r"|\bt1\.[\w-]+=*\.[\w-]{60,}",
     # A short word, then letters of both cases and digits at random: what nobody's name looks like.
@@ -54,6 +55,12 @@ _OWN = (
     r"|\b0\.[0-9a-f-]{36}\.\w{20,}:[\w+/]+=*|\b(?:prod|dev):[a-z-]+-\d+\|[\w+/=]{20,}|\bsq0(?:atp|csp|idp)-[\w-]{20,}"
     r"|\b00D\w{12,15}![\w.]{40,}|\bcmVmdGtu[\w+/=]{40,}|\bdG9r[\w+/]{40,}=*|\bcio[A-Za-z0-9]{32}\b|\bATBB\w{28,}"
     r"|\bre_\w{8}_\w{20,}|\bSSWS\s+[\w-]{20,}|(?<=hooks\.zapier\.com/hooks/catch/)[\w/]+|(?<=/with/key/)[\w-]+",
+    # Bots of Telegram and Discord, keys of NuGet and Adyen, a login to ECR or anything else in base64 of JSON
+    # (https://core.telegram.org/bots/features, https://discord.com/developers/docs/reference#authentication).
+    r"(?<!\d)\d{8,10}:[\w-]{35}(?![\w-])|\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}\b|\boy2[a-z0-9]{43}\b|\bAQE[\w+/=-]{50,}"
+    r"|\beyJ[\w+/=-]{60,}",
+    # What a password is known by again: https://man.archlinux.org/man/crypt.5
+    r"\$(?:apr1|1|2[abxy]?|5|6|7|y|gy|argon2\w*|scrypt|pbkdf2[\w-]*)\$[\w./$+=,-]{16,}",
     # https://tartarus.org/~simon/putty-snapshots/htmldoc/AppendixC.html
     r"(?<=Private-Lines: )\d+\s+(?:[\w+/=]+\s*)+",
 )
@@ -63,7 +70,7 @@ _NAMES = (
     r"|secret(?:[ _-]?key)?|(?<!account)(?<!page)(?<!next)token|credentials?|bearer|cookie"
     r"|(?:api|access|private)[ _-]?key|(?<=[\"'])auth(?=[\"'])|connection[_-]?string|auth[_-]?token"
     r"|(?:auth|service|account|client|db|database|priv|signing|license|ssh|shared|storage|master|session|hmac|deploy"
-    r"|routing|integration|pagerduty)[_-]?key(?:[_-]data)?"
+    r"|routing|integration|pagerduty|app|application|encryption|fernet)[_-]?key(?:[_-]data)?|secret_key_base|art-api"
 )
 _PLAIN_WORDS = (
     r"true|false|null|none|nil|undefined|is|are|was|were|has|have|had|must|may|might|can|cannot|could|should|would|will|does|do"
@@ -90,14 +97,14 @@ _GIVEN = re.compile(
     rf"|((?<![\w-])--?[\w-]*(?:{_NAMES})\s+)([^\s\"'`,;-][^\s\"'`,;]*)"
     rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
     # `:password => …`, and of command lines and .netrc.
-    rf"|(:(?:{_NAMES})\s*=>\s*)([^\s,]+)|(\b(?:sshpass|mysql\w*)\b.*?\s-p\s?)(\S+)|(\blogin\s+\S+\s+password\s+)(\S+)"
+    rf"|(:(?:{_NAMES})\s*=>\s*)([^\s,]+)|(\b(?:sshpass|mysql\w*|docker\s+login)\b.*?\s-p\s?|\bbindpw\s+)(\S+)|(\blogin\s+\S+\s+password\s+)(\S+)"
     # `The password has been set to hunter2`.
     r"|(\b(?:pass(?:word|wd|phrase|code)|secret|token|(?:api|access)[ _-]?key)\s+(?:(?:is|was|has been|will be)\s+)?"
     rf"(?:set|changed|reset|rotated)\s+to:?\s+)(?!(?:{_PLAIN_WORDS}|be|expire)(?!\S))(\S+)"
     # `Password is hunter2`, `password "hunter2" is wrong`, `curl -u me:hunter2`.
     rf"|(\bpass(?:word|wd|phrase)\s+(?:is|was):?\s+)(?!(?:{_PLAIN_WORDS}|too|wrong|weak|set|given|used)(?!\S))(\S+)"
     r"|(\bpass(?:word|wd|phrase)\s+)([\"'][^\"']+[\"'])|(\s(?:-u|--user)[ =])(\w+:\S+)"
-    rf"|(\b(?:bearer|basic)\s+)(?!(?:{_PLAIN_WORDS})(?![\w.+/=-]))([\w.~+/=-]{{6,}})",
+    rf"|(\b(?:bearer|basic|geniekey)\s+)(?!(?:{_PLAIN_WORDS})(?![\w.+/=-]))([\w.~+/=-]{{6,}})",
     re.IGNORECASE | re.MULTILINE,
 )
 _SECRET_NAME = re.compile(

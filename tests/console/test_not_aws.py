@@ -95,6 +95,41 @@ def test_where_a_service_speaks_json_a_page_is_no_answer_either(instead_of_aws: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("{}", "what that operation does not answer"),
+        ('{"message": "hello"}', "what that operation does not answer"),
+        ('{"addons": [{"addonNa', "what that operation does not answer"),
+        ('{"addons": [{}]}', "what that operation does not answer"),
+        ('{"addons": [{"addonName": 5}]}', "what that operation does not answer"),
+        ('{"addons": "x"}', "what cannot be parsed"),
+        ('{"addons": ["x"]}', "what cannot be parsed"),
+        ("[]", "what cannot be parsed"),
+        ("null", "what cannot be parsed"),
+        ('"x"', "what cannot be parsed"),
+        ("5", "what cannot be parsed"),
+    ],
+)
+def test_json_that_is_not_of_the_services_model_is_no_answer(
+    instead_of_aws: Callable[[int, str], str], body: str, answer: str
+) -> None:
+    address = instead_of_aws(200, body)
+    with pytest.raises(NotAws) as refused:
+        Readers(REGION, OPERATIONS)("eks").describe_addon_versions()
+    assert str(refused.value) == f"{address} answers DescribeAddonVersions with {answer}: {WHY}"
+
+
+@pytest.mark.parametrize(
+    "body", ["<a/>", "<ListBucketResult/>", "<Envelope><Body/></Envelope>", "<a><MaxKeys>many</MaxKeys></a>"]
+)
+def test_xml_that_is_no_list_is_no_empty_bucket(instead_of_aws: Callable[[int, str], str], body: str) -> None:
+    address = instead_of_aws(200, body)
+    done = run("modelctl", "list", "--bucket", "models")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: s3://models at {address}: {address} answers ListObjectsV2 with what ")
+
+
 @pytest.mark.parametrize("command", ["preflight", "orphans", "destroy"])
 def test_a_command_about_a_stack_ends_with_that_sentence(instead_of_aws: Callable[[int, str], str], command: str) -> None:
     address = instead_of_aws(200, PAGE)

@@ -110,6 +110,13 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
             gateway(clients={"a": {}}, jwt={**JWT, "issuer": "https://" + "i" * 60 + ".example.com/" + "x" * 200}),
             "jwt.issuer: has 281 characters, and Envoy Gateway takes 253; use a shorter address",
         ),
+        *(
+            (
+                gateway(clients={"a": {}}, jwt={**JWT, key: "https://login.example.com/keys#now"}),
+                f"jwt.{key}: has a fragment (#), which no server is asked for and no issuer has; remove it",
+            )
+            for key in ("issuer", "jwksUri")
+        ),
         (
             gateway(clients={"a": {}}, jwt={**JWT, "clientClaim": "client id"}),
             "jwt.clientClaim: 'client id' is not the name of a claim; give one like client_id; a dot leads into a claim "

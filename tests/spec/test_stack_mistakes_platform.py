@@ -362,6 +362,28 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [("cluster.adminRoleArns[1]: 'arn:aws:iam::123456789012:role/platform-admin' is listed twice; list each role once")],
     ),
     (
+        {"cluster.adminRoleArns": [ADMIN, ADMIN.replace("platform-admin", "teams/Platform-Admin")]},
+        [
+            "cluster.adminRoleArns[1]: 'arn:aws:iam::123456789012:role/teams/Platform-Admin' is listed twice, and as "
+            "'arn:aws:iam::123456789012:role/platform-admin', which is the same role to IAM; list each role once"
+        ],
+    ),
+    (
+        {"cluster.viewRoleArns": [ADMIN.upper().replace("ARN:AWS:IAM", "arn:aws:iam").replace("ROLE", "role")]},
+        [
+            "cluster.viewRoleArns[0]: 'arn:aws:iam::123456789012:role/PLATFORM-ADMIN' is "
+            "'arn:aws:iam::123456789012:role/platform-admin' to IAM, which is in adminRoleArns, and may do more; remove it "
+            "here"
+        ],
+    ),
+    (
+        {"models.readerAccounts": ["0" * 12]},
+        [
+            "models.readerAccounts[0]: '000000000000' is not the id of an AWS account; give the 12 digits of an AWS account "
+            'in quotes, like "123456789012"'
+        ],
+    ),
+    (
         {"nodes.system.instanceTypes": ["g5.xlarge"]},
         [
             (

@@ -442,6 +442,25 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "cost.emails[0]: 'on call@example.com' is not an e-mail address; give one like oncall@example.com",
     ),
     (
+        {"cost": {"monthlyUsd": 100, "emails": ["oncall@example.com", "gpu@example.com", "OnCall@example.com"]}},
+        "cost.emails[2]: OnCall@example.com is listed twice, in whatever case; remove one",
+    ),
+    *(
+        (
+            {"cost": {"monthlyUsd": 100, "emails": [f"oncall@{domain}"]}},
+            f"cost.emails[0]: 'oncall@{domain}' is not an e-mail address; give one like oncall@example.com",
+        )
+        for domain in ("10.0.0.1", "example.123")
+    ),
+    *(
+        (
+            {"monitoring": {**MONITORING, "runbooks": f"https://wiki.example.com/{rest}"}},
+            f"monitoring.runbooks: 'https://wiki.example.com/{rest}' is not an https address; give one like "
+            "https://wiki.example.com/triton",
+        )
+        for rest in ("100%", "a%2", "?q=%zz")
+    ),
+    (
         {"cost": {"monthlyUsd": 100, "emails": ["a" * 65 + "@example.com"]}},
         "cost.emails[0]: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa@example.com' is "
         "not an e-mail address; give one like oncall@example.com",
@@ -496,6 +515,8 @@ RIGHT: list[dict[str, Any]] = [
     {"cost": {"monthlyUsd": 100, "emails": ["first.last+oncall@" + "department-of-operations.example.org" + "a" * 12]}},
     {"models.s3Endpoint": "https://minio.example.com"},
     {"cost": {"monthlyUsd": 100, "emails": ["o'brien@example.com"]}},
+    {"cost": {"monthlyUsd": 100, "emails": ["oncall@example.xn--p1ai", "oncall@4.example.c3"]}},
+    {"monitoring": {**MONITORING, "runbooks": "https://wiki.example.com/a%20b?q=%C3%A9"}},
     reserved("us-west-2a", "cr-0123456789abcdef0"),
     reserved("us-west-2b", "cr-0123456789abcdef1"),
     described(),

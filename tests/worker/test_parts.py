@@ -244,6 +244,9 @@ def test_an_environment_without_a_region_is_told_so(monkeypatch: pytest.MonkeyPa
                 ("{", "{ is no JSON"),
                 ('{"a": ["t"]}', "t is no such address"),
                 ('{"a": ["t:0"]}', "0 is no port; ports are 1 to 65535"),
+                ('{"a": ["t:1"], "a": ["u:1"]}', 'the key "a" is there twice in one object'),
+                ('{"../a": ["t:1"]}', "../a is wrong"),
+                ("[" * 100_000, "it is nested too deep"),
             )
         ),
         ("QUEUE_URL", "", "is blank; give the queue's URL, like https://sqs.<region>.amazonaws.com/…"),

@@ -25,6 +25,9 @@ EXPLAINED = 32
 MAX_THREADS = 256
 """Each waits for one answer of the engine; an unlimited ``--parallel`` must not become unlimited threads."""
 
+_GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
+
 ENGINE_STOPPING = ("resource monitor has terminated", "resource monitor shut down")
 """How the SDK and the engine begin to say that the run is over because of an error which has been shown already."""
 
@@ -70,7 +73,7 @@ def _run(run: dict[str, Any]) -> int:
     asyncio.set_event_loop(loop)
     loop.set_default_executor(ThreadPoolExecutor(max_workers=min(max(run["parallel"], 1) * 4, MAX_THREADS)))
     try:
-        loop.run_until_complete(pulumi.runtime.run_in_stack(lambda: _run_program(program)))
+        loop.run_until_complete(_until_it_ends(program))
     except pulumi.RunError as error:
         if _is_engine_stopping(error):
             return EXPLAINED
@@ -83,6 +86,27 @@ def _run(run: dict[str, Any]) -> int:
             pulumi.log.error(f"the program ended with an exception:\n{_trace_of_program(error, program)}")
         return EXPLAINED
     return 0
+
+
+async def _until_it_ends(program: str) -> None:
+    """Run the program; end it when an answer could not be used and what waits for it is still waiting.
+
+    The SDK tells an answer that it cannot read, like a text in the place of a list, when all others have come. One that
+    waits for an output of that resource may wait for ever.
+    """
+    import pulumi
+    from pulumi.runtime.settings import _get_rpc_manager
+
+    answers = _get_rpc_manager()
+    run = asyncio.ensure_future(pulumi.runtime.run_in_stack(lambda: _run_program(program)))
+    while not run.done():
+        await asyncio.wait({run}, timeout=_LOOK_SECONDS)
+        failed = answers.unhandled_exception
+        if failed is not None and not _is_engine_stopping(failed):
+            await asyncio.wait({run}, timeout=_GRACE_SECONDS)
+            if not run.done():
+                raise failed
+    await run
 
 
 def _run_program(program: str) -> None:

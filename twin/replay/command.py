@@ -82,13 +82,12 @@ def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     for text in texts:
         model, _, times = text.partition("=")
         one, _, full = times.partition(":")
-        try:
-            both = (float(one), float(full))
-        except ValueError:
-            raise NoReplay(f"--batch-ms {text}: {_FORM}") from None
-        if not model or model in found or not 0 < both[0] <= both[1] <= _LONGEST_BATCH_MS:
+        least, most = traces.number(one), traces.number(full)
+        if least is None or most is None:
+            raise NoReplay(f"--batch-ms {text}: {_FORM}")
+        if not model or model in found or not 0 < least <= most <= _LONGEST_BATCH_MS:
             raise NoReplay(f"--batch-ms {text}: {_FORM}, the first no longer than the second, each model once")
-        found[model] = both
+        found[model] = (least, most)
     return found
 
 

@@ -91,7 +91,7 @@ def read(file: Path) -> Trace:
 
 
 def _of_csv(text: str) -> tuple[Points, list[str]]:
-    rows = csv.reader(io.StringIO(text))
+    rows = csv.reader(io.StringIO(text), strict=True)
     points: Points = {}
     try:
         header = next(rows, [])
@@ -111,7 +111,7 @@ def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
         if len(row) != columns:
             yield f"{at}: has {len(row)} values where the header has {columns}"
             continue
-        seconds, rate = _number(row[0]), _number(row[1])
+        seconds, rate = number(row[0]), number(row[1])
         if seconds is None or seconds < 0:
             yield f"{at}: '{row[0]}' is no number of seconds; give 0 or more"
         elif seconds >= _SINCE_1970:
@@ -131,12 +131,16 @@ def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
 def _of_prometheus(text: str) -> tuple[Points, list[str]]:
     """Read `{"data": {"resultType": "matrix", …}}`. Series of one model (label `model`) are added up."""
     try:
-        data = reading.json_object(text).get("data")
+        answer = reading.json_object(text)
     except Unreadable as error:
         return {}, [str(error)]
+    data = answer.get("data")
+    if answer.get("status", "success") != "success":
+        return {}, [f"is an answer of the status {_short(answer['status'])} ({_short(answer.get('error'))}); ask again"]
     if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
         return {}, ["is no answer to a range query: data.resultType has to be matrix (path /api/v1/query_range)"]
     sums: dict[str | None, dict[float, float]] = {}
+    seen: list[dict[str, str]] = []
     problems = []
     for place, series in enumerate(data["result"]):
         at = f"data.result[{place}]"
@@ -148,14 +152,26 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
         if "values" not in series:
             problems.append(f"{at}: has no values of a time and a number each; ask for numbers, not for histograms")
             continue
-        of_model = sums.setdefault((series.get("metric") or {}).get("model", EVERY), {})
+        labels = series.get("metric") or {}
+        if labels in seen:
+            problems.append(f"{at}: its labels are those of data.result[{seen.index(labels)}]; leave one of them out")
+            continue
+        seen.append(labels)
+        # To Prometheus an empty label is none.
+        of_model = sums.setdefault(labels.get("model") or EVERY, {})
+        before = -1.0
         for index, pair in enumerate(series["values"] or ()):
             try:
                 moment, rate = _sample(pair)
             except ValueError as error:
                 problems.append(f"{at}.values[{index}]: {error}")
                 break
-            of_model[moment] = of_model.get(moment, 0.0) + rate
+            if moment <= before:
+                problems.append(f"{at}.values[{index}]: {moment:.13g} comes after {before:.13g}; give each once, in order")
+                break
+            of_model[moment], before = of_model.get(moment, 0.0) + rate, moment
+    if EVERY in sums and len(sums) > 1:
+        problems.append("some series have a label `model` and others none, which would be counted twice; ask `by (model)`")
     for model, found in sums.items():
         if any(rate > MOST_RATE for rate in found.values()):
             named = "all series" if model is EVERY else f"the series of {model}"
@@ -170,7 +186,7 @@ def _sample(pair: Any) -> tuple[float, float]:
     moment, value = pair
     if isinstance(moment, bool) or not isinstance(moment, int | float) or not _YEARS.start <= moment < _YEARS.stop:
         raise ValueError(f"{_short(moment)} is no time in seconds since 1970")
-    rate = _number(str(value)) if isinstance(value, str | int | float) else None
+    rate = number(str(value)) if isinstance(value, str | int | float) else None
     if rate is None or not 0 <= rate <= MOST_RATE:
         raise ValueError(f"{_short(value)} is no rate; give 0 to {MOST_RATE:,.0f} requests per second")
     return float(moment), rate
@@ -181,7 +197,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
     """Return the number that a text is as every program reads it; None for 1_000, other scripts' digits and what is none."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None

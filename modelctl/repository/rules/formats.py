@@ -97,8 +97,13 @@ def _zip(file: _File) -> None:
 
 def _torch(file: _File) -> None:
     # A pickle of weights, as torch.save wrote it before version 1.6 and still may.
-    if file.head[:1] != b"\x80":
-        _zip(file)
+    if file.head[:1] == b"\x80":
+        return
+    _zip(file)
+    with zipfile.ZipFile(file.path) as archive:
+        # https://github.com/pytorch/pytorch/blob/main/torch/serialization.py
+        if not any(name.rpartition("/")[2] == "data.pkl" for name in archive.namelist()):
+            raise _Broken("it is a zip archive without data.pkl, which each of them has")
 
 
 def _gzip(file: _File) -> None:
@@ -229,6 +234,11 @@ _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".gguf": ("a GGUF file", _begins_with(b"GGUF")),
     ".h5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
     ".hdf5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
+    ".parquet": ("a Parquet file", _begins_with(b"PAR1")),
+    ".so": ("a shared library", _begins_with(b"\x7fELF")),
+    ".png": ("a PNG image", _begins_with(b"\x89PNG\r\n\x1a\n")),
+    ".jpg": ("a JPEG image", _begins_with(b"\xff\xd8\xff")),
+    ".jpeg": ("a JPEG image", _begins_with(b"\xff\xd8\xff")),
     ".json": ("JSON", _json),
     ".xml": ("an XML file", _xml),
 }

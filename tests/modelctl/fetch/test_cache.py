@@ -57,7 +57,7 @@ def test_after_a_restart_of_the_machine_the_cache_is_verified_again(
 
 def test_what_was_asked_for_longest_ago_makes_room(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "GIB", 1000)
-    releases = [put(store, {"m/config.pbtxt": bytes([number]) * 600}) for number in range(4)]
+    releases = [put(store, {"m/1/weights.bin": bytes([number]) * 600}) for number in range(4)]
     cache = tmp_path / "cache"
     for moment, release in enumerate(releases[:3]):
         assert fetch(release, tmp_path / "pod", "--cache", str(cache), "--cache-gib", "2").exit_code == 0
@@ -70,7 +70,7 @@ def test_what_was_asked_for_longest_ago_makes_room(store: Store, tmp_path: Path,
     kept = sorted(path.name for path in (cache / "releases").iterdir())
     assert kept == sorted([releases[0], releases[2], releases[3]])
     assert sorted(path.name for path in (cache / ".verified").iterdir()) == kept
-    assert files(tmp_path / "other" / "current") == {"m/config.pbtxt": bytes(600)}
+    assert files(tmp_path / "other" / "current") == {"m/1/weights.bin": bytes(600)}
 
 
 def test_a_release_larger_than_the_cache_is_told(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_what_a_server_reads_is_no_cache(
     has_a_mark_that_says_nothing: bool, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(directory, "GIB", 1000)
-    served, other = (put(store, {"m/config.pbtxt": bytes([number]) * 600}) for number in range(2))
+    served, other = (put(store, {"m/1/weights.bin": bytes([number]) * 600}) for number in range(2))
     to = tmp_path / "served"
     fetch(served, to)
     if has_a_mark_that_says_nothing:
@@ -153,7 +153,7 @@ def test_what_a_server_reads_is_no_cache(
         f"{to} is no cache but the --to of a fetch, and a server may read what a cache removes; give another directory as "
         "--cache"
     )
-    assert files(to / "current") == {"m/config.pbtxt": bytes(600)}
+    assert files(to / "current") == {"m/1/weights.bin": bytes(600)}
 
 
 def test_a_first_fetch_that_is_under_way_has_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,12 +147,12 @@ def test_what_is_left_of_another_release_goes(
     release: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted(release, tmp_path, monkeypatch)
-    fetch(put(store, {"other/config.pbtxt": b"x"}), tmp_path)
+    fetch(put(store, {"other/1/model.py": b"x"}), tmp_path)
     assert list((tmp_path / ".fetching").iterdir()) == []
 
 
 def test_a_changed_object_stops_it_and_the_release_before_stays(release: str, store: Store, tmp_path: Path) -> None:
-    before = put(store, {"other/config.pbtxt": b"x"})
+    before = put(store, {"other/1/model.py": b"x"})
     fetch(before, tmp_path)
     key = f"releases/{release}/classify/1/weights.bin"
     store.client.put_object(Bucket=BUCKET, Key=key, Body=bytes(2560))
@@ -235,7 +235,7 @@ def test_a_connection_that_goes_on_breaking_is_told(release: str, tmp_path: Path
 def test_a_refusal_is_told_and_a_busy_store_asked_again(
     status: int, code: str, requests: int, said: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = put(store, {"classify/config.pbtxt": b"x"})
+    release = put(store, {"classify/1/model.py": b"x"})
     seen: list[int] = []
 
     def refused(*_: object) -> Iterator[bytes]:

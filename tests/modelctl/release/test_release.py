@@ -295,6 +295,21 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
         ),
         ("m/1/x", {"models": {"m": {"version": 1, "backend": "\x1b[31m"}}}, "manifest.json: models.m.backend: "),
         ("m/1/x", {"serving": {"a\n": "0" * 12}}, "manifest.json: serving.a\n: "),
+        ("m/2/x", {}, "manifest.json: models.m: version 1 has no objects; restore its earlier object version"),
+        *(
+            (
+                "m/1/x",
+                {"models": {"m": {"version": 1, "backend": "ensemble", what: [other]}}},
+                f"manifest.json: models.m.{what}: {other} is no other model of the release;",
+            )
+            for what in ("steps", "asks")
+            for other in ("m", "n")
+        ),
+        (
+            "m/1/x",
+            {"models": {"m": {"version": 1, "backend": "tensorrt", "tensorrt": ["\u0661"]}}},
+            'manifest.json: models.m.tensorrt.0: "\u0661" is not of the form',
+        ),
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_refused(key: str, changes: dict[str, Any], sentence: str) -> None:
@@ -305,6 +320,13 @@ def test_a_manifest_that_contradicts_itself_is_refused(key: str, changes: dict[s
         Manifest.parse(json.dumps({**written, **changes}))
 
     assert str(failure.value).startswith(sentence)
+
+
+def test_a_manifest_whose_objects_no_disk_holds_together_is_refused() -> None:
+    entries = {key: _entry(b"12345") for key in ("m/1/x", "m/1/x/y")}
+
+    with pytest.raises(ManifestError, match=r"^manifest\.json: objects: 'm/1/x' is an object and has others below it"):
+        Manifest.parse(Manifest.of(entries, {"m": ModelEntry(version=1, backend="python")}, _NOW).to_json())
 
 
 @pytest.mark.parametrize("key", ["../live/m/1/model.py", "/m/1/model.py", "m//model.py", "m/./model.py", ""])

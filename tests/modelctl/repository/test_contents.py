@@ -84,6 +84,9 @@ RIGHT = {
     "code.zip": _zip(),
     "model.safetensors": _safetensors(),
     "model.xml": b'<?xml version="1.0"?>\n<net name="m" version="11"></net>',
+    "data.parquet": b"PAR1" + b"\0" * 16 + b"PAR1",
+    "sample.png": b"\x89PNG\r\n\x1a\n" + b"\0" * 16,
+    "sample.jpg": b"\xff\xd8\xff\xe0" + b"\0" * 16,
     "page.html": b"<!DOCTYPE html><html></html>",
     "anything.bin": b"\0\1\2",
     "__init__.py": b"",
@@ -116,6 +119,23 @@ def test_what_is_cut_off_is_told(tmp_path: Path, name: str) -> None:
 def test_what_begins_with_something_else_is_told(tmp_path: Path, name: str, content: bytes) -> None:
     (said,) = _said(tmp_path / name, content)
     assert said.startswith("not a"), said
+
+
+@pytest.mark.parametrize("content", [b"hello, this is no model", b"PK\x03\x04"])
+def test_a_library_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+    (said,) = _said(tmp_path / "libops.so", content)
+    assert said.startswith("not a shared library"), said
+    assert _said(tmp_path / "libops.so", b"\x7fELF\x02\x01\x01" + b"\0" * 60) == []
+
+
+def test_an_archive_that_torch_has_not_written_is_told(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("model/weights.bin", "x")
+    (said,) = _said(tmp_path / "model.pt", buffer.getvalue())
+    assert said == (
+        "not a PyTorch file: it is a zip archive without data.pkl, which each of them has; copy or export it again"
+    )
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "model.plan", "model.pt", "env.tar.gz", "model.safetensors"])

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from modelctl.rollout.fleet import FleetError, Pod
+from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from tests import http_server
 
@@ -54,17 +55,23 @@ class _Api(http_server.Handler):
         self.answer(status, json.dumps(body).encode(), content_type="application/json")
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
+@contextmanager
+def _a_fleet(api: type[http_server.Handler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
     user = {"name": "c", "user": {}}
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    with http_server.listening(_Api) as server:
+    with http_server.listening(api) as server:
         cluster = {"name": "c", "cluster": {"server": server.url}}
         found = {"current-context": "c", "clusters": [cluster], "contexts": [context], "users": [user]}
         kubeconfig.write_text(json.dumps(found))
         yield KubernetesFleet("triton")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
+    with _a_fleet(_Api, tmp_path, monkeypatch) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -132,3 +139,61 @@ def test_where_pods_have_releases_on_their_own_disks_they_are_asked_for_them() -
     assert pod.follower == "http://10.0.0.1:8003"
     (pod,) = KubernetesFleet("triton").all_fleets()["triton-a"].pods()
     assert pod.follower is None
+
+
+class _Changing(http_server.Handler):
+    """A pod and a ConfigMap that somebody else changes: a deletion and an update are refused as an API server does."""
+
+    uid = "uid-new"
+    deleted = False
+    stored: dict[str, Any] = {}  # noqa: RUF012 - of the class, so that a test sees it
+    meanwhile: list[dict[str, str]] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/apis/discovery"):
+            return self._say(200, {"items": []})
+        found = {**self.stored, "metadata": {"name": "served", "resourceVersion": str(self.stored["version"])}}
+        if self.meanwhile:  # after it was read
+            type(self).stored = {"data": self.meanwhile.pop(), "version": self.stored["version"] + 1}
+        return self._say(200, found)
+
+    def do_DELETE(self) -> None:
+        asked = json.loads(self.body() or b"{}").get("preconditions") or {}
+        refused = asked.get("uid", self.uid) != self.uid
+        type(self).deleted = not refused
+        self._say(409 if refused else 200, {"kind": "Status", "message": "the uid is another one"})
+
+    def do_PUT(self) -> None:
+        sent = json.loads(self.body())
+        if sent["metadata"].get("resourceVersion", str(self.stored["version"])) != str(self.stored["version"]):
+            return self._say(409, {"kind": "Status", "message": "the object has been modified"})
+        type(self).stored = {"data": sent["data"], "version": self.stored["version"] + 1}
+        return self._say(200, sent)
+
+    def _say(self, status: int, body: dict[str, Any]) -> None:
+        self.answer(status, json.dumps(body).encode(), content_type="application/json")
+
+
+@pytest.fixture
+def changing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesFleet]:
+    with _a_fleet(_Changing, tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("uid", "deleted"), [("uid-old", False), ("uid-new", True)])
+def test_a_pod_that_has_taken_the_name_of_another_is_not_deleted(
+    changing: KubernetesFleet, monkeypatch: pytest.MonkeyPatch, uid: str, deleted: bool
+) -> None:
+    monkeypatch.setattr(_Changing, "deleted", False)
+    changing.restart(Pod("triton-0", uid, "http://127.0.0.1:1", "http://127.0.0.1:1", uid))
+    assert _Changing.deleted is deleted
+
+
+def test_versions_that_somebody_else_has_written_meanwhile_stay(
+    changing: KubernetesFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = ServedVersion(stable=1), ServedVersion(stable=2)
+    monkeypatch.setattr(_Changing, "stored", {"data": {}, "version": 1})
+    monkeypatch.setattr(_Changing, "meanwhile", [{"other": two.to_json()}])
+    changing.serve({"own": one})
+    assert _Changing.stored["data"] == {"other": two.to_json(), "own": one.to_json()}

@@ -1,14 +1,16 @@
 """The prefix live/ in a bucket."""
 
 import hashlib
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from modelctl.rollout.lease import JournalChanged
+from modelctl.rollout.lease import JournalChanged, own_name
 from modelctl.store import live as live_module
 from modelctl.store.bucket import Store
-from modelctl.store.journal import Change, Journal, JournalError, Phase, Rollout
+from modelctl.store.journal import Change, Journal, JournalError, Lock, Phase, Rollout
 from modelctl.store.live import JOURNAL_KEY, LiveRepository, WrongContent
 from modelctl.store.manifest import Manifest, ObjectEntry
 from tests.modelctl.conftest import BUCKET
@@ -124,6 +126,37 @@ def test_a_journal_that_somebody_changed_is_said_to_be_none(live: LiveRepository
     assert str(failure.value) == (
         "live/rollout.json: serving: 7 where text is expected; restore its earlier object version, modelctl writes it"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([("m", 1, 1)], "rollout.changes.0: m is there twice, or changes from version 1 to itself;"),
+        ([("m", 1, 2), ("m", 2, 3)], "rollout.changes.1: m is there twice, or changes from version 2 to itself;"),
+        ([("../releases", 1, 2)], 'rollout.changes.0.model: "../releases" is not of the form'),
+        ([("", 1, 2)], 'rollout.changes.0.model: "" is not of the form'),
+        ([("m", 1, 2**63)], "rollout.changes.0.new: 9223372036854775808 "),
+    ],
+)
+def test_a_rollout_that_would_delete_what_it_serves_is_no_rollout(
+    changes: list[tuple[str, int, int]], sentence: str
+) -> None:
+    made = [{"model": model, "old": old, "new": new} for model, old, new in changes]
+    rollout = {"release": "0" * 12, "phase": "clean", "changes": made, "started": "2026-11-21T10:00:00Z"}
+    with pytest.raises(JournalError) as failure:
+        Journal.parse(json.dumps({"rollout": rollout}))
+    assert str(failure.value).startswith(f"live/rollout.json: {sentence}")
+
+
+@pytest.mark.parametrize("holder", ["", "me\x1b[2J", "a\nb"])
+def test_who_holds_the_lock_can_be_printed(holder: str) -> None:
+    with pytest.raises(JournalError, match=r"^live/rollout\.json: lock\.holder: "):
+        Journal.parse(json.dumps({"lock": {"holder": holder, "expires": "2026-11-21T10:00:00Z"}}))
+
+
+def test_a_user_whose_name_a_terminal_would_obey_has_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "me\x1b[2J" + "x" * 1000)
+    assert Lock(holder=own_name(), expires=datetime.now(UTC)).holder.startswith("me\\x1b[2Jxxx")
 
 
 def _sha256(content: bytes) -> str:

@@ -16,8 +16,12 @@ SECTION = PAGE.partition("## What removes or overwrites")[2].partition("\n## ")[
 
 _REMOVING = re.compile(
     r"rmtree|unlink|rmdir|removedirs|write_text|write_bytes|write_whole|rewrite|rename|copyfile|copy2|copytree|extractall"
-    r"|(delete|put|copy)_objects?(_tagging)?|upload_file|delete_message(_batch)?|(put_secret_value|delete_secret)"
+    r"|(delete|put|copy)_objects?(_tagging)?|upload_file(obj)?|delete_message(_batch)?|(put_secret_value|delete_secret)"
+    r"|(delete|replace|patch)_(namespaced|cluster)_\w+|symlink_to|hardlink_to"
 )
+_OF_MODULES = {"os": {"remove", "replace", "truncate"}, "shutil": {"move", "copy", "copyfileobj"}}
+_WRITES = re.compile(r"[rbt]*[wax+][wax+bt]*")
+"""Modes of `open`, for text and for bytes."""
 _WORDS = frozenset({"PATCH", "destroy"})
 """The words in which GitHub and Pulumi are asked to change or remove something."""
 _ELSEWHERE = ("tests/", "twin/aws/", "models/", "examples/models/", "benchmarks/models/")
@@ -36,11 +40,15 @@ def _removes(node: ast.AST) -> bool:
         return True
     if not isinstance(node, ast.Call):
         return False
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    writes = any(isinstance(a, ast.Constant) and isinstance(a.value, str) and _WRITES.fullmatch(a.value) for a in given)
     if isinstance(node.func, ast.Name):
-        return bool(_REMOVING.fullmatch(node.func.id))
+        return bool(_REMOVING.fullmatch(node.func.id)) or (node.func.id == "open" and writes)
     if not isinstance(node.func, ast.Attribute):
         return False
-    opened = node.func.attr == "open" and any(isinstance(a, ast.Constant) and a.value in ("w", "wb", "x") for a in node.args)
+    if isinstance(node.func.value, ast.Name) and node.func.attr in _OF_MODULES.get(node.func.value.id, ()):
+        return True
+    opened = node.func.attr == "open" and writes
     replaced = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords  # of Path: text takes two
     return opened or replaced
 
@@ -59,6 +67,31 @@ def places() -> set[str]:
 
 def test_every_place_that_removes_or_overwrites_is_listed() -> None:
     assert {file for file in modules() if removing(file)} - places() == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "os.remove(a)",
+        "os.replace(a, b)",
+        "shutil.move(a, b)",
+        'open(a, "w")',
+        'open(a, mode="ab")',
+        'a.open("r+b")',
+        "a.replace(b)",
+        "core.delete_namespaced_pod(a, b)",
+        "core.replace_namespaced_config_map(a, b, c)",
+        "a.symlink_to(b)",
+        "client.upload_fileobj(a)",
+    ],
+)
+def test_each_way_to_remove_or_overwrite_is_found(line: str) -> None:
+    assert any(map(_removes, ast.walk(ast.parse(line))))
+
+
+@pytest.mark.parametrize("line", ['a.replace("b", "c")', 'open(a, "rb")', "a.open()", "found.remove(a)", 'open(a, "r", b)'])
+def test_what_only_reads_is_not(line: str) -> None:
+    assert not any(map(_removes, ast.walk(ast.parse(line))))
 
 
 def test_every_place_that_is_listed_is_there_and_still_does() -> None:

@@ -90,6 +90,18 @@ def test_a_list_of_pods_that_are_none_is_a_sentence(pods: bytes) -> None:
         {"status": {"conditions": [{"type": "Ready"}]}},
         {"status": {"containerStatuses": [{"name": "a", "restartCount": "0"}]}},
         {"status": {"containerStatuses": [{"restartCount": 0}]}},
+        *(
+            part
+            for time in (5, "", "x", "2026-99-01T00:00:00Z", "2026-11-23T10:00:00")
+            for part in (
+                {"metadata": {"name": "a", "creationTimestamp": time}},
+                {"metadata": {"name": "a", "deletionTimestamp": time}},
+                {"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]}},
+                {"status": {"containerStatuses": [{"name": "a", "state": {"running": {"startedAt": time}}}]}},
+            )
+        ),
+        {"status": {"containerStatuses": [{"name": "a", "state": "running"}]}},
+        {"status": {"containerStatuses": [{"name": "a", "state": {"running": "now"}}]}},
     ],
     ids=str,
 )

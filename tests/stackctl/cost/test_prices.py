@@ -26,13 +26,40 @@ def test_the_shipped_table_has_every_price_that_is_asked_for() -> None:
     assert all(price.usd > 0 for price in table.prices.values())
 
 
+def table_of(**entry: object) -> str:
+    return json.dumps({"region": "xx", "prices": {"a": {"usd": "0.1", "asOf": "2026-01-01", **entry}}})
+
+
 @pytest.mark.parametrize(
-    "text", ["[]", "{", '{"prices": {"a": {"usd": "many"}}}', '{"prices": {"a": {"usd": "NaN", "asOf": "2026-01-01"}}}']
+    ("text", "said"),
+    [
+        ("[]", "is a list, where an object is expected"),
+        ("{", "not valid JSON: "),
+        ('{"region": "xx"}', "it is of the region xx, or has no prices"),
+        ('{"prices": {}}', "it is of the region None, or has no prices"),
+        ('{"region": "yy", "prices": {}}', "it is of the region yy, or has no prices"),
+        ('{"region": "xx", "prices": []}', "the table.prices is a list, where an object is expected"),
+        ('{"region": "xx", "prices": {"a": "1"}}', "the table.prices.a is text, where an object is expected"),
+        *(
+            (table_of(usd=usd), f"the table.prices.a.usd is {kind}, where text is expected")
+            for usd, kind in ((0.1, "a number"), (True, "true or false"), ([0, [1], 0], "a list"))
+        ),
+        *(
+            (table_of(usd=usd), f"a: usd is {usd or ''!r}, where digits in quotes are expected")
+            for usd in ("many", "NaN", "Infinity", "-1", "1_0", " 1", "\u0661", "1e50", "", None)
+        ),
+        *(
+            (table_of(asOf=day), f"a: asOf is {day or ''!r}, where a day is expected, like 2026-01-31")
+            for day in ("2026-02-31", "2026-W01-1", "20260101", None)
+        ),
+    ],
 )
-def test_a_file_that_is_no_price_table_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_price_table_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "xx.json").write_text(text, encoding="utf-8")
-    with pytest.raises(PriceError, match=r"xx\.json is not a price table"):
+    with pytest.raises(PriceError) as told:
         prices.load("xx", tmp_path)
+    assert f"xx.json is not a price table: {said}" in str(told.value)
+    assert str(told.value).endswith("; restore it, or remove it and run `python3 -m stackctl cost refresh xx`")
 
 
 def test_a_region_without_a_table_has_no_prices_and_says_so() -> None:

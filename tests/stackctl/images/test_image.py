@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from stackctl.images.registry import Registry as Client
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import Ended, run
 from tests.paths import ROOT
+from tests.stackctl.images import registry_server
 from tests.stackctl.images.registry_server import INDEX, OCI, Registry, digest, serving
 
 PATH = "nvidia/tritonserver"
@@ -220,6 +222,8 @@ def test_an_index_without_the_nodes_platform_is_told(nvidia: Registry) -> None:
         ("text/html", b"<html>", "answers for nvidia/tritonserver:x with text/html, which is no image's manifest"),
         (INDEX, b"{", "the registry's answer cannot be used: "),
         (INDEX, b'{"manifests": 1}', "the registry's answer cannot be used: the index.manifests is "),
+        (INDEX, b'{"manifests": [{"digest": "a", "platform": "linux"}]}', "the index.manifests[0].platform is text, where "),
+        (INDEX, b'{"manifests": [{"digest": 5}]}', "the index.manifests[0].digest is a number, where "),
     ],
 )
 def test_what_is_no_manifest_is_a_sentence(kind: str, content: bytes, said: str, nvidia: Registry) -> None:
@@ -227,6 +231,24 @@ def test_what_is_no_manifest_is_a_sentence(kind: str, content: bytes, said: str,
     with pytest.raises(RegistryFailed) as told:
         Client(nvidia.host).image(PATH, "x")
     assert said in str(told.value)
+
+
+@pytest.mark.parametrize("size", [-1, True, 1.5, "3", None])
+def test_a_part_without_a_size_is_told(size: object, nvidia: Registry) -> None:
+    part = {"digest": digest(b"x"), "size": size}
+    nvidia.manifests["x"] = (OCI, json.dumps({"config": part, "layers": []}).encode())
+    client = Client(nvidia.host)
+    with pytest.raises(RegistryFailed, match=r"^the registry's answer cannot be used: the manifest"):
+        client.blobs(client.image(PATH, "x"))
+
+
+@pytest.mark.parametrize("token", ["", "\u00e9", "a\nX-Other: b"])
+def test_a_token_that_no_header_takes_is_none_and_is_not_printed(
+    token: str, nvidia: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_server, "TOKEN", token)
+    with pytest.raises(RegistryFailed, match=r"^127\.0\.0\.1 gives no token for nvidia/tritonserver; does a proxy answer"):
+        Client(nvidia.host).image(PATH, "26.07-py3")
 
 
 def test_a_login_that_is_refused_is_told(ecr: Registry) -> None:

@@ -99,6 +99,16 @@ OTHER_FORMS = {
     "terraform's older": "dG9r" + "a" * 44,
     "cargo": "cio" + "a" * 32,
     "resend": "re_" + "aaaaaaaa_" + "b" * 22,
+    "telegram's bot": "7370931710:" + "aB3_-" * 7,
+    "discord's bot": "M" + "a" * 23 + "." + "b" * 6 + "." + "c" * 27,
+    "nuget": "oy2" + "a1" * 21 + "b",
+    "adyen": "AQE" + "aB3+/" * 12,
+    "base64 of json": "eyJ" + "aB3+/" * 14,
+    "bedrock": "bedrock-api-key-" + "aB3+/" * 14,
+    "hash of htpasswd": "$apr1$" + "abcdefgh$" + "aB3./" * 4,
+    "hash of bcrypt": "$2b$12$" + "aB3./" * 10,
+    "hash of shadow": "$6$" + "abcdefgh$" + "aB3./" * 17,
+    "hash of argon2": "$argon2id$v=19$m=65536,t=3,p=4$" + "aB3+/" * 8,
 }
 
 
@@ -178,6 +188,18 @@ def test_a_secret_is_taken_out_and_the_words_around_it_stay(kind: str) -> None:
         ('password = "old" -> "hunter2"', 'password = "(secret)"'),
         ("x-goog-signature=0123abcd", "x-goog-signature=(secret)"),
         ("AccountKey=" + "a" * 86 + "==;x", "(secret);x"),
+        (
+            "https://d.example.com/x?Signature=ab-cd~&Key-Pair-Id=K",
+            "https://d.example.com/x?Signature=(secret)&Key-Pair-Id=K",
+        ),
+        ("dd-app-key: 0123abcd", "dd-app-key: (secret)"),
+        ("ENCRYPTION_KEY=ab/cd== and more", "ENCRYPTION_KEY=(secret) and more"),
+        ("FERNET_KEY=abcd=", "FERNET_KEY=(secret)"),
+        ("secret_key_base: 0123abcd", "secret_key_base: (secret)"),
+        ("X-JFrog-Art-Api: abcd", "X-JFrog-Art-Api: (secret)"),
+        ("docker login -u AWS -p hunter2 registry", "docker login -u AWS -p (secret) registry"),
+        ("bindpw hunter2", "bindpw (secret)"),
+        ("sent GenieKey 01234567-89ab to it", "sent GenieKey (secret) to it"),
     ],
 )
 def test_what_is_given_as_a_secret_is_taken_out_whatever_it_looks_like(said: str, told: str) -> None:
@@ -208,6 +230,8 @@ def test_what_is_given_as_a_secret_is_taken_out_whatever_it_looks_like(said: str
         "oci://registry:5000/charts/triton@sha256:9f86d081884c7d659a2feaa0c55ad015",
         "sort key = created_at, key-0123456789abcdef0 and 3 tests pass: none fail",
         "tokenizer: bpe, max_tokens: 512, secretName: tls",
+        "it costs $5 and $6 a day, at 1700000000:00 of an-ordinary-internal-name.of-the.house-of-an-example-company",
+        "docker login 123456789012.dkr.ecr.us-west-2.amazonaws.com and bind to it",
     ],
 )
 def test_what_is_no_secret_stays(said: str) -> None:

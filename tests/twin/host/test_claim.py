@@ -61,6 +61,17 @@ def test_every_command_refuses_a_directory_that_is_not_a_twins(persons: Path, ar
     assert listed(persons) == before
 
 
+def test_a_removal_itself_refuses_a_directory_that_is_not_a_twins(persons: Path) -> None:
+    before = listed(persons)
+    for name in sorted(claim.CONTENTS - {claim.LOCK})[:3]:
+        (persons / name).mkdir()  # as a twin's are called
+
+    with pytest.raises(NotATwin):
+        claim.remove(persons, keep_directory=False)
+
+    assert listed(persons) == sorted([*before, *sorted(claim.CONTENTS - {claim.LOCK})[:3]])
+
+
 def test_what_is_below_a_persons_directory_is_a_twin_of_its_own(persons: Path) -> None:
     home = TwinHome(persons / "twin")
     before = listed(persons)

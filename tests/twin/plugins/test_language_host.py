@@ -183,6 +183,25 @@ def test_a_program_that_leaves_with_a_status_failed(
     assert capfd.readouterr().err == "the stack file is wrong\n"
 
 
+def test_what_waits_for_an_answer_that_could_not_be_read_does_not_wait_for_ever(
+    engine: RecordingEngine, tmp_path: Path
+) -> None:
+    response = _run(
+        engine,
+        tmp_path,
+        "import asyncio\n"
+        "from pulumi.runtime.settings import _get_rpc_manager as answers\n"
+        "async def unreadable(): raise TypeError('count of queue is text')\n"
+        "async def waiting(): await asyncio.get_running_loop().create_future()\n"
+        "for one in (unreadable, waiting):\n"
+        "    asyncio.ensure_future(answers().do_rpc('register resource', one)())\n",
+    )
+    assert response.bail
+    [said] = engine.messages("ERROR")
+    assert said.startswith("the program ended with an exception:\n")
+    assert said.endswith("TypeError: count of queue is text\n")
+
+
 def test_a_folder_without_a_program_is_named(engine: RecordingEngine, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -51,6 +51,10 @@ def series(values: str, metric: str = "{}") -> str:
     return f'{{"data": {{"resultType": "matrix", "result": [{{"metric": {metric}, "values": {values}}}]}}}}'
 
 
+def answer(*result: dict[str, object]) -> str:
+    return json.dumps({"data": {"resultType": "matrix", "result": result}})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -83,10 +87,25 @@ def series(values: str, metric: str = "{}") -> str:
         (series("[]", '{"model": ["a"]}'), r"data\.result\[0\]\.metric\.model is a list, where text is expected"),
         (series("5"), r"data\.result\[0\]\.values is a number, where a list is expected"),
         (
-            json.dumps({"data": {"resultType": "matrix", "result": [{"values": [[0, "600000"]]}] * 2}}),
+            answer({"metric": {"pod": "a"}, "values": [[0, "600000"]]}, {"metric": {"pod": "b"}, "values": [[0, "600000"]]}),
             "all series together are more than 1,000,000 requests per second",
         ),
         ('{"data": {"resultType": "matrix", "result": []}}', "it has no rates"),
+        (HEADER + '0,"1\n', "line 2: unexpected end of data"),
+        (
+            '{"status": "error", "error": "query timed out", "data": {"resultType": "matrix", "result": []}}',
+            r"is an answer of the status error \(query timed out\); ask again",
+        ),
+        (series('[[10, "1"], [10, "2"]]'), r"values\[1\]: 10 comes after 10; give each once, in order"),
+        (series('[[10, "1"], [5, "2"]]'), r"values\[1\]: 5 comes after 10"),
+        (
+            answer({"metric": {"model": "a"}, "values": [[0, "1"]]}, {"metric": {"model": "a"}, "values": [[0, "1"]]}),
+            r"data\.result\[1\]: its labels are those of data\.result\[0\]; leave one of them out",
+        ),
+        (
+            answer({"metric": {"model": "a"}, "values": [[0, "1"]]}, {"metric": {"model": ""}, "values": [[0, "1"]]}),
+            "some series have a label `model` and others none, which would be counted twice; ask `by \\(model\\)`",
+        ),
         ('{"data": ', "is no JSON|not JSON|line 1"),
     ],
 )
