@@ -12,7 +12,7 @@ from pathlib import Path
 
 from modelctl.release.progress import Observer, Silent
 from modelctl.release.retire import is_retired, refuse_retired
-from modelctl.release.stack_configs import StackConfigs, stack_configs
+from modelctl.release.stack_configs import StackConfigs, decided, stack_configs
 from modelctl.release.stacks import read_stacks
 from modelctl.repository.load import CONFIG_FILE, Model, left_out_beside, load
 from modelctl.repository.problems import ValidationFailed
@@ -138,7 +138,7 @@ def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConf
     """Return the models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
     wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
     try:
-        models = load(models_dir)
+        models = load(models_dir, decided(models_dir, wants))
     except ValidationFailed as failure:
         raise ValidationFailed([*failure.problems, *problems]) from None
     made = stack_configs(models, wants)
@@ -158,6 +158,7 @@ def _entry(model: Model) -> ModelEntry:
         selfPlaced=model.self_placed,
         tensorrt=model.tensorrt,
         batch=model.config.max_batch_size,
+        open=model.open,
     )
 
 

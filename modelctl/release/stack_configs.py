@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -14,9 +15,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from modelctl.release.stacks import Stack
 from modelctl.repository import backends
 from modelctl.repository.configure import ConfigureError, Facts, configure, render
-from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model, config_messages
+from modelctl.repository.load import CONFIG_FILE, CONFIGS_DIRECTORY, Model
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import engines, ensembles, environments, golden, onnx
+from modelctl.repository.rules import engines, ensembles, environments, golden, one_config, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
 from spec.onnx_runtimes import ONNX_RUNTIMES
 from spec.settings import ModelServing
@@ -39,6 +40,13 @@ class StackConfigs:
 def config_key(model: str, stack: str) -> str:
     """Return the key, relative to the release, of a model's config in a stack."""
     return f"{model}/{CONFIGS_DIRECTORY}/{stack}.pbtxt"
+
+
+def decided(models_dir: Path, stacks: Sequence[Stack]) -> frozenset[str]:
+    """Return the models of which every stack that serves some of these has wants: those decide queues and instances."""
+    named = [frozenset(stack.serving) for stack in stacks]
+    of_these = [names for names in named if any((models_dir / name).is_dir() for name in names)]
+    return frozenset.intersection(*of_these) if of_these else frozenset()
 
 
 def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
@@ -121,7 +129,9 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
     """Yield what the rules for written configs say of those that were made, alone and together."""
     for name, config in configs.items():
         model = models[name]
-        for message in config_messages(config, model.directory, model.versions, model.own_backends):
+        for message in one_config.check(config, model.directory, model.versions, model.own_backends):
+            yield _problem(stack, model, message)
+        for message in one_config.left_open(config):
             yield _problem(stack, model, message)
         if stack.openai:
             for edit in _edits(config, model.config):

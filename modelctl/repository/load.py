@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,12 +23,8 @@ from modelctl.repository.rules import (
     ensembles,
     files,
     golden,
-    instances,
+    one_config,
     onnx,
-    responses,
-    scheduling,
-    tensors,
-    warmup,
 )
 from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
@@ -52,7 +48,8 @@ class Model:
 
     `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
     is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
-    the files of the onnxruntime backend say, by their paths.
+    the files of the onnxruntime backend say, by their paths. `open`: its config leaves a queue without a bound, or its
+    instances to the server, so that a stack has to have wants of it.
     """
 
     name: str
@@ -64,6 +61,7 @@ class Model:
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
     onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
+    open: bool = False
 
     @property
     def version(self) -> int:
@@ -128,17 +126,21 @@ class _Draft:
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
     onnx: dict[Path, OnnxModel] = field(default_factory=dict)
+    left_open: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
 
 def validate(models_dir: Path) -> list[Problem]:
-    """Return every mistake in the repository, ordered by path and place; empty when it can be released."""
-    return _read(models_dir)[1]
+    """Return every mistake in the repository, ordered by path and place; empty when it can be released as it is."""
+    return _read(models_dir, decided=())[1]
 
 
-def load(models_dir: Path) -> list[Model]:
-    """Return the models by name. Raises ValidationFailed with every mistake when there is any."""
-    drafts, problems = _read(models_dir)
+def load(models_dir: Path, decided: Collection[str] = ()) -> list[Model]:
+    """Return the models by name. Raises ValidationFailed with every mistake when there is any.
+
+    `decided`: models whose queues and instances are decided elsewhere, so that their configs may leave them open.
+    """
+    drafts, problems = _read(models_dir, decided)
     if problems:
         raise ValidationFailed(problems)
     models = []
@@ -157,6 +159,7 @@ def load(models_dir: Path) -> list[Model]:
                 left_out=draft.left_out,
                 own_backends=draft.own_backends,
                 onnx=draft.onnx,
+                open=bool(draft.left_open),
             )
         )
     return models
@@ -167,7 +170,7 @@ def left_out_beside(models_dir: Path) -> list[Path]:
     return [path for path in sorted(models_dir.iterdir()) if tree.is_left_out(path.name)]
 
 
-def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
+def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft], list[Problem]]:
     if not models_dir.is_dir():
         return {}, [Problem(models_dir, "no such directory; it is the one that holds a directory per model")]
     names, problems = _models(models_dir)
@@ -177,9 +180,14 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     configs = [draft.config for draft in drafts.values() if draft.config is not None]
     # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
     # waits for the engine.
-    queues = all(backends.backend_of(config) != "tensorrtllm" for config in configs)
-    for draft in drafts.values():
-        _check_model(draft, queues=queues)
+    queues = not any(map(backends.runs_tensorrt_llm, configs))
+    for name, draft in drafts.items():
+        _check_model(draft)
+        if draft.config is not None:
+            draft.left_open = tuple(one_config.left_open(draft.config, queues=queues))
+        if name not in decided:
+            path, instead = draft.directory / CONFIG_FILE, f"or give {name} an entry in models.serving of each stack"
+            draft.problems += [Problem(path, f"{message}, {instead}") for message in draft.left_open]
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -255,11 +263,11 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
     return draft
 
 
-def _check_model(draft: _Draft, *, queues: bool) -> None:
-    """Note what is wrong with the config and the files of a model. `queues`: whether a queue has to be bounded."""
+def _check_model(draft: _Draft) -> None:
+    """Note what is wrong with the config and the files of a model."""
     directory = draft.directory
     if draft.config is not None:
-        messages = config_messages(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
+        messages = one_config.check(draft.config, directory, draft.versions, draft.own_backends)
         draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
@@ -316,52 +324,6 @@ def _read_config(draft: _Draft) -> None:
     draft.problems += problems
 
 
-def config_messages(
-    config: ModelConfig,
-    directory: Path,
-    versions: Sequence[int],
-    own_backends: Collection[str] = (),
-    *,
-    queues: bool = True,
-) -> Iterator[str]:
-    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released.
-
-    `own_backends`: those that it may name beside NVIDIA's. `queues`: whether a queue has to be bounded.
-    """
-    name = directory.name
-    if config.name and config.name != name:
-        yield f'name: "{config.name}" is not the name of the directory, {name}; write that or leave name out'
-    yield from backends.check(config, own_backends)
-    yield from engine_rules.check(config)
-    yield from tensors.check(config)
-    yield from _version_policy(config, versions)
-    if backends.is_ensemble(config):
-        return
-    yield from tensors.check_compute_capabilities(config)
-    yield from scheduling.check(config, queues=queues)
-    yield from instances.check(config)
-    yield from warmup.check(config)
-    yield from responses.check(config)
-
-
-def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:
-    if not config.HasField("version_policy") or not versions:
-        return
-    policy = config.version_policy
-    wanted = f"specific {{ versions: [ {', '.join(map(str, versions))} ] }}"
-    choice = policy.WhichOneof("policy_choice")
-    if choice != "specific":
-        yield (
-            f"version_policy: {choice or 'empty'}, but a release serves exactly the versions that {RELEASE_FILE} says; "
-            f"leave it out (the release adds {wanted})"
-        )
-    elif sorted(policy.specific.versions) != sorted(versions):
-        yield (
-            f"version_policy: specific {list(policy.specific.versions)}, but the release serves "
-            f"version {' and '.join(map(str, versions))}; leave it out (the release adds {wanted})"
-        )
-
-
 def _golden_problems(draft: _Draft) -> list[Problem]:
     if draft.config is None:
         return []
@@ -378,6 +340,9 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
         added.version_policy.specific.versions.extend(draft.versions)
     names = _common_names(draft.versions, draft.files)
     added.MergeFrom(engines.additions(config))
+    if backend := backends.by_model_file(config, names):
+        added.backend = backend
+        config.backend = backend
     if not config.cc_model_filenames and backends.model_file_of(config) not in names:
         added.cc_model_filenames.update(files_by_capability(config, names))
     config.MergeFrom(added)
