@@ -34,13 +34,14 @@ class PlannedObject:
 class Plan:
     """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not.
 
-    `other_stacks` serve other models, and have no configs in it.
+    `other_stacks` serve other models, and have no configs in it. `plans_of_unknown_versions` are TensorRT's.
     """
 
     manifest: Manifest
     objects: dict[str, PlannedObject]
     left_out: tuple[Path, ...] = ()
     other_stacks: tuple[str, ...] = ()
+    plans_of_unknown_versions: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
         made.digests,
     )
     left_out = [model.directory / path for model in models for path in model.left_out]
-    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others)
+    unknown = tuple(path for model in models for path in model.plans_of_unknown_versions)
+    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others, unknown)
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:

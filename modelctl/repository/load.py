@@ -87,6 +87,14 @@ class Model:
         return tuple(sorted({version for version in found if version is not None}))
 
     @property
+    def plans_of_unknown_versions(self) -> tuple[Path, ...]:
+        """Return its plans whose headers do not say which TensorRT built them."""
+        if self.backend != "tensorrt":
+            return ()
+        files = (self.directory / file for file in self.files if len(file.parts) == 2)
+        return tuple(file for file in files if plans.is_plan(file) and plans.built_with(file) is None)
+
+    @property
     def steps(self) -> tuple[str, ...]:
         """Return the models of an ensemble, each once."""
         return tuple(dict.fromkeys(step.model_name for step in self.config.ensemble_scheduling.step))

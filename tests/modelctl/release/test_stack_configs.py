@@ -381,6 +381,37 @@ def test_the_manifest_says_which_tensorrt_built_a_plan_and_another_server_refuse
 
 
 @pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ((8, 6, 1, 6), "8.6.1.6"),
+        ((9, 3, 0, 1), "9.3.0.1"),
+        ((10, 16, 1, 11), "10.16.1.11"),
+        ((11, 1, 0, 106), "11.1.0.106"),
+    ],
+)
+def test_each_tensorrt_says_its_version_in_the_same_place(tmp_path: Path, version: tuple[int, ...], said: str) -> None:
+    file = tmp_path / "model.plan"
+    file.write_bytes(_plan_file(*version))
+    assert built_with(file) == said
+
+
+def test_a_plan_whose_header_says_no_version_is_released_and_told(models: Path, stacks: Path, store: Store) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"'))
+    plan = models / "normalize" / "1" / "model.plan"
+    plan.write_bytes(_plan_file(12, 0, 0, 1, form=1))
+    write_stack(stacks, {"classify": wants()})
+
+    made = _plan(models, stacks)
+    assert (made.manifest.tensorrt, made.plans_of_unknown_versions) == ({}, (plan,))
+
+    assert (
+        f"headers of another form, which do not say the TensorRT that built them, so that nothing compares it: {plan}"
+        in _run("release", models)
+    )
+
+
+@pytest.mark.parametrize(
     "header", [_plan_file(10, 16, 1, 11, form=1), _plan_file(0, 0, 0, 0), b"ftrt", b"", b"x" + _plan_file(10, 1, 1, 1)]
 )
 def test_a_header_that_is_none_says_no_version(tmp_path: Path, header: bytes) -> None:
