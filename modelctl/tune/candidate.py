@@ -49,8 +49,9 @@ class Space:
         """
         largest = config.max_batch_size
         sizes = {1 << power for power in range(largest.bit_length())} | {largest} if largest else {0}
-        # In a place of its own (strategy direct) a sequence waits for nobody.
-        waits = largest > 1 and not config.sequence_batching.HasField("direct")
+        # In a place of its own a sequence waits for nobody: strategy direct, which is the server's own too.
+        direct = config.HasField("sequence_batching") and not config.sequence_batching.HasField("oldest")
+        waits = largest > 1 and not direct
         delays = DELAYS_US if waits else (0,)
         return cls(tuple(sorted(sizes)), delays, tuple(range(1, max_instances + 1)))
 

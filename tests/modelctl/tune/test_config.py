@@ -104,8 +104,9 @@ def test_a_model_of_sequences_keeps_its_batcher() -> None:
 
 
 def test_in_a_place_of_its_own_a_sequence_waits_for_nobody() -> None:
-    direct = config('name: "s" backend: "python" max_batch_size: 8 sequence_batching { direct { } }')
-    assert Space.of(direct, 1).delays_us == (0,)
+    for strategy in ("direct { }", ""):
+        direct = config(f'name: "s" backend: "python" max_batch_size: 8 sequence_batching {{ {strategy} }}')
+        assert Space.of(direct, 1).delays_us == (0,)
     oldest = config('name: "s" backend: "python" max_batch_size: 8 sequence_batching { oldest { } }')
     assert Space.of(oldest, 1).delays_us == (0, 100, 250, 500, 1000)
 
