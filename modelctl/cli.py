@@ -364,18 +364,35 @@ def tune(
     admin_key: Annotated[
         str | None, typer.Option(envvar="TRITON_ADMIN_KEY", help="Key of a server that restricts its model control.")
     ] = None,
-    budget_seconds: Annotated[float, typer.Option(min=20, help="How long to search.")] = 300,
+    budget_seconds: Annotated[
+        float, typer.Option(min=20, help="How long to search; of a pipeline, each of its models.")
+    ] = 300,
     max_instances: Annotated[int, typer.Option(min=1, max=64, help="The most instances to try.")] = 4,
     stack: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to write the values into.")] = None,
     results: Annotated[Path, typer.Option(help="Directory for the evidence.")] = Path("benchmarks/results"),
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the search.")] = 1,
+    request: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Inputs to send, as golden.json has them; default: those of it.")
+    ] = None,
+    sequence_requests: Annotated[
+        int | None, typer.Option(min=1, help="Requests of one sequence, of a model that keeps a state.")
+    ] = None,
+    sequence_gap_ms: Annotated[
+        float | None, typer.Option("--sequence-gap-ms", min=0.1, help="Time between two requests of a sequence.")
+    ] = None,
 ) -> None:
     """Search the batch size, delay and instances that hold the SLO at the highest rate, by measuring.
 
+    Of an ensemble, or a model that asks others, those of all its models, for the SLO of the whole.
+
     Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or forward the port of a pod of its own.
     """
+    from modelctl.loadgen import Pace
     from modelctl.tune import command
     from modelctl.tune.study import Goal
 
+    if (sequence_requests is None) != (sequence_gap_ms is None):
+        raise typer.BadParameter("give --sequence-requests and --sequence-gap-ms together")
+    pace = Pace(sequence_requests, sequence_gap_ms / 1000) if sequence_requests and sequence_gap_ms else None
     goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
-    command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results)
+    command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results, pace, request)

@@ -14,10 +14,13 @@ from modelctl.loadgen.grpc_sender import grpc_sender
 from modelctl.loadgen.result import Account, Outcome, Result, Summary, Unaccounted
 from modelctl.loadgen.runner import RequestFailed, Send, run
 from modelctl.loadgen.schedule import Schedule
+from modelctl.loadgen.sequences import Pace, sequence_sender
+from modelctl.loadgen.streams import stream_sender
 
 __all__ = [
     "Account",
     "Outcome",
+    "Pace",
     "RequestFailed",
     "Result",
     "Schedule",
@@ -26,4 +29,6 @@ __all__ = [
     "Unaccounted",
     "grpc_sender",
     "run",
+    "sequence_sender",
+    "stream_sender",
 ]

@@ -46,12 +46,17 @@ async def grpc_sender(
                     model, requests, model_version=wanted, client_timeout=deadline_seconds, headers=headers
                 )
             except InferenceServerException as error:
-                shed = any(words in (error.message() or "") for words in _SHED)
-                raise RequestFailed(SHED if shed else failure_code(error)) from None
+                raise RequestFailed(failure_of(error)) from None
             return str(answer.get_response().model_version)
 
         yield send
         await asyncio.sleep(0)  # let cancelled calls finish before their channel closes
+
+
+def failure_of(error: InferenceServerException) -> str:
+    """Return the code of a request that failed: SHED where the server's queue refused it, else gRPC's."""
+    shed = any(words in (error.message() or "") for words in _SHED)
+    return SHED if shed else failure_code(error)
 
 
 def failure_code(error: InferenceServerException) -> str:

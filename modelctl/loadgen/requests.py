@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +14,12 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
 from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
 from modelctl.repository.golden import FILE as GOLDEN_FILE
-from modelctl.repository.golden import Golden, GoldenError, flat
+from modelctl.repository.golden import Golden, GoldenError, Request, flat
 from modelctl.repository.model import Model
 from spec import reading
 from spec.failure import Failure
+
+_Kind = TypeVar("_Kind", bound=Request)
 
 
 class NoRequest(Failure):
@@ -25,18 +29,18 @@ class NoRequest(Failure):
 _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 
 
-def request_of(model: Model, seed: int) -> list[InferInput]:
-    """Return the inputs of a request, a batch of one: those of the model's golden.json, else random ones of the right shape.
+def request_of(model: Model, seed: int, file: Path | None = None) -> list[InferInput]:
+    """Return the inputs of a request, a batch of one: those of `file`, else of golden.json, else random ones of the right shape.
 
     A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
     no golden.json and a shape or a type leaves open what to send.
     """
-    golden = _golden(model)
+    golden = _read(Request, file) if file is not None else _golden(model)
     return [_tensor(tensor.name, value) for tensor, value in _values(model.config, golden, np.random.default_rng(seed))]
 
 
 def _values(
-    config: ModelConfig, golden: Golden | None, source: np.random.Generator
+    config: ModelConfig, golden: Request | None, source: np.random.Generator
 ) -> Iterator[tuple[ModelInput, npt.NDArray[np.generic]]]:
     for tensor in config.input:
         if golden is not None and tensor.name in golden.inputs:
@@ -52,13 +56,13 @@ def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator
     dims = _dims(tensor, config)
     if any(size < 0 for size in dims):
         raise NoRequest(
-            f"{where} has a variable shape {list(dims)}; put a {GOLDEN_FILE} with a typical one in its version, or a sample "
-            "of typical dims into model_warmup of its config.pbtxt"
+            f"{where} has a variable shape {list(dims)}; {_give(config)} with a typical one, or a sample of typical dims "
+            "into model_warmup of its config.pbtxt"
         )
     datatype = DataType.Name(tensor.data_type).removeprefix("TYPE_")
     shape = [1, *dims] if config.max_batch_size else list(dims)
     if datatype == "STRING":
-        raise NoRequest(f"{where} is text; put a {GOLDEN_FILE} with a typical one in its version")
+        raise NoRequest(f"{where} is text; {_give(config)} with a typical one")
     if datatype == "BOOL":
         return source.random(shape) < 0.5
     dtype = triton_to_np_dtype(datatype)
@@ -68,6 +72,13 @@ def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator
         return source.random(shape).astype(dtype)
     # Small numbers: an index into a vocabulary must exist.
     return source.integers(0, 2, size=math.prod(shape)).reshape(shape).astype(dtype)
+
+
+def _give(config: ModelConfig) -> str:
+    # Of these two a golden.json is refused.
+    if config.model_transaction_policy.decoupled or config.HasField("sequence_batching"):
+        return "give a file (--request)"
+    return f"put a {GOLDEN_FILE} into its version, or give a file (--request),"
 
 
 def _dims(tensor: ModelInput, config: ModelConfig) -> Sequence[int]:
@@ -83,9 +94,11 @@ def _tensor(name: str, value: npt.NDArray[np.generic]) -> InferInput:
 
 def _golden(model: Model) -> Golden | None:
     path = model.directory / str(model.version) / GOLDEN_FILE
-    if not path.is_file():
-        return None
+    return _read(Golden, path) if path.is_file() else None
+
+
+def _read(kind: type[_Kind], path: Path) -> _Kind:
     try:
-        return Golden.parse(str(path), reading.text_file(path))
+        return kind.parse(str(path), reading.text_file(path))
     except GoldenError as error:
         raise NoRequest(str(error)) from None

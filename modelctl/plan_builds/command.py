@@ -15,7 +15,7 @@ from modelctl.release import catalog
 from modelctl.release.stack_configs import config_key
 from modelctl.repository.backends import backend_of, model_file_of
 from modelctl.repository.model import CONFIG_FILE
-from modelctl.repository.plans import built_with
+from modelctl.repository.plans import built_with, is_plan
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest
@@ -80,16 +80,17 @@ def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> Non
     if not key.startswith(PLANS_PREFIX) or ".." in key.split("/"):
         raise NotBuilt(f"{key} is no place of a plan; it begins with {PLANS_PREFIX}")
     try:
-        built, size = built_with(file), file.stat().st_size
+        known, built, size = is_plan(file), built_with(file), file.stat().st_size
     except OSError as error:
         raise NotBuilt(f"{file}: {error.strerror}; trtexec writes it") from None
-    if built is None:
+    if not known:
         raise NotBuilt(f"{file}: is no plan, its first bytes are not those of TensorRT")
     if size > _LARGEST_PLAN:
         raise NotBuilt(f"{file}: {size} bytes are more than the {_LARGEST_PLAN} that S3 takes at once")
     store = open_store(bucket, endpoint_url)
     written = store.write_once(key, file)
-    print(f"s3://{bucket}/{key}: {f'{size} bytes, built by TensorRT {built}' if written else 'was there, and stays'}")
+    builder = f"TensorRT {built}" if built else "a TensorRT that its header does not tell"
+    print(f"s3://{bucket}/{key}: {f'{size} bytes, built by {builder}' if written else 'was there, and stays'}")
 
 
 def kinds_of_gpu(settings: Settings, file: Path) -> dict[str, tuple[Settings, GpuPool]]:

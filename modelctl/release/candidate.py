@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 
 from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
-from modelctl.release.pin import KEY, PinError, edit, release_values, save, section, serving_of
+from modelctl.release.pin import KEY, PinError, edit, refuse_open, release_values, save, section, serving_of
 from modelctl.store.manifest import Manifest
 from spec.settings import load_content
 from spec.settings.blue_green import other_slot
@@ -22,6 +22,7 @@ from spec.stack_editor import StackEditor
 def add(file: Path, manifest: Manifest, pods: int | None) -> None:
     """Write a candidate that nobody asks. Raises PinError, and SettingsError, with which the file is as it was."""
     editor, models = _models(file)
+    refuse_open(file, models, manifest)
     values: dict[str, Any] = {"percent": 0} if pods is None else {"percent": 0, "pods": pods}
     values["release"] = release_values({}, manifest, serving_of(file, manifest))
     expected = {**models, "candidate": values}

@@ -62,6 +62,11 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
     print("models: " + ", ".join(f"{name} {_versions(entry)}" for name, entry in manifest.models.items()))
     if plan.left_out:
         print(f"left out: {_first_names(plan.left_out)}")
+    if plan.plans_of_unknown_versions:
+        names = _first_names(plan.plans_of_unknown_versions)
+        print(
+            f"headers of another form, which do not say the TensorRT that built them, so that nothing compares it: {names}"
+        )
     if manifest.serving:
         print("configs made for the stacks: " + ", ".join(manifest.serving))
     elif stacks is None and not beside.is_dir():

@@ -69,6 +69,7 @@ def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]
     editor = edit(file)
     models = section(editor)
     _refuse_candidate(file, models, manifest.id)
+    refuse_open(file, models, manifest)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
     values = release_values(before, manifest, serving_of(file, manifest))
@@ -87,6 +88,17 @@ def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: 
             f"{file}: release {release_id} is models.candidate, with pods of its own and {tried.get('percent', 0)} % of the "
             f"requests. `modelctl rollout {release_id}` goes on with it until it is the release; to pin it without, take it "
             "out first, with `modelctl rollout --back`"
+        )
+
+
+def refuse_open(file: Path, models: Mapping[str, Any] | None, manifest: Manifest) -> None:
+    """Refuse models whose queues or instances nobody decides: neither their own config nor the stack. Raises PinError."""
+    serving = models.get("serving") if models else None
+    wanted = serving if isinstance(serving, dict) else {}
+    for name in sorted(name for name, entry in manifest.models.items() if entry.open and name not in wanted):
+        raise PinError(
+            f"{file}: the config.pbtxt of {name} in release {manifest.id} leaves its queue or its instances open, and "
+            f"config.{KEY}.serving has no entry for it; give it one, and make the release again"
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from modelctl.release.progress import Observer, Silent
 from modelctl.release.retire import is_retired, refuse_retired
-from modelctl.release.stack_configs import StackConfigs, stack_configs
+from modelctl.release.stack_configs import StackConfigs, decided, stack_configs
 from modelctl.release.stacks import read_stacks
 from modelctl.repository.load import left_out_beside, load
 from modelctl.repository.model import CONFIG_FILE, Model
@@ -35,13 +35,14 @@ class PlannedObject:
 class Plan:
     """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not.
 
-    `other_stacks` serve other models, and have no configs in it.
+    `other_stacks` serve other models, and have no configs in it. `plans_of_unknown_versions` are TensorRT's.
     """
 
     manifest: Manifest
     objects: dict[str, PlannedObject]
     left_out: tuple[Path, ...] = ()
     other_stacks: tuple[str, ...] = ()
+    plans_of_unknown_versions: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
         made.digests,
     )
     left_out = [model.directory / path for model in models for path in model.left_out]
-    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others)
+    unknown = tuple(path for model in models for path in model.plans_of_unknown_versions)
+    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others, unknown)
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:
@@ -139,7 +141,7 @@ def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConf
     """Return the models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
     wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
     try:
-        models = load(models_dir)
+        models = load(models_dir, decided(models_dir, wants))
     except ValidationFailed as failure:
         raise ValidationFailed([*failure.problems, *problems]) from None
     made = stack_configs(models, wants)
@@ -159,6 +161,7 @@ def _entry(model: Model) -> ModelEntry:
         selfPlaced=model.self_placed,
         tensorrt=model.tensorrt,
         batch=model.config.max_batch_size,
+        open=model.open,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -40,6 +41,13 @@ class StackConfigs:
 def config_key(model: str, stack: str) -> str:
     """Return the key, relative to the release, of a model's config in a stack."""
     return f"{model}/{CONFIGS_DIRECTORY}/{stack}.pbtxt"
+
+
+def decided(models_dir: Path, stacks: Sequence[Stack]) -> frozenset[str]:
+    """Return the models of which every stack that serves some of these has wants: those decide queues and instances."""
+    named = [frozenset(stack.serving) for stack in stacks]
+    of_these = [names for names in named if any((models_dir / name).is_dir() for name in names)]
+    return frozenset.intersection(*of_these) if of_these else frozenset()
 
 
 def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
@@ -123,6 +131,8 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
     for name, config in configs.items():
         model = models[name]
         for message in config_rules.check(config, model.directory, model.versions, model.own_backends):
+            yield _problem(stack, model, message)
+        for message in config_rules.left_open(config):
             yield _problem(stack, model, message)
         if stack.openai:
             for edit in _edits(config, model.config):

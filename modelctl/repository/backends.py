@@ -43,6 +43,9 @@ As https://github.com/triton-inference-server/core/blob/73aad7c/src/constants.h#
 PLATFORM_FILES: Mapping[str, str] = {"torch_aoti": "model.pt2"}
 """The model file of a platform that is not its backend's."""
 
+_BY_MODEL_FILE = ("tensorrt", "onnxruntime", "openvino", "pytorch", "python")
+"""In this order, the backends that the server finds by their model file."""
+
 ENGINES = frozenset({"tensorrtllm", "vllm"})
 """Backends of language models. They take every request at once and batch, queue and place it by themselves: the scheduler of
 Triton has nothing to bound, and what they say of instances stands (docs/language-models.md).
@@ -63,10 +66,31 @@ def backend_of(config: ModelConfig) -> str | None:
     return config.backend or PLATFORM_BACKENDS.get(config.platform)
 
 
+def runs_tensorrt_llm(config: ModelConfig) -> bool:
+    """Return whether the model is an engine of TensorRT-LLM: by its backend, or in Python, as NVIDIA's template has it too.
+
+    https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/docs/model_config.md#tensorrt_llm-model
+    """
+    backend = backend_of(config)
+    return backend == "tensorrtllm" or (backend == "python" and "gpt_model_type" in config.parameters)
+
+
 def model_file_of(config: ModelConfig) -> str | None:
     """Return the model file that the config names or its backend looks for; None where there is no fixed one."""
     of_platform = PLATFORM_FILES.get(config.platform) or DEFAULT_MODEL_FILES.get(backend_of(config) or "")
     return config.default_model_filename or of_platform
+
+
+def by_model_file(config: ModelConfig, files: Collection[str]) -> str | None:
+    """Return the backend that the server takes by the model file, one of `files`, where the config names none; else None.
+
+    `AutoCompleteBackendFields`, also with --disable-auto-complete-config:
+    https://github.com/triton-inference-server/core/blob/73aad7c/src/model_config_utils.cc#L1050-L1285
+    """
+    if config.backend or config.platform or is_ensemble(config):
+        return None
+    names = [config.default_model_filename] if config.default_model_filename else files
+    return next((backend for backend in _BY_MODEL_FILE if DEFAULT_MODEL_FILES[backend] in names), None)
 
 
 def in_release(files: Iterable[Path]) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -42,22 +42,27 @@ class Tensor(BaseModel):
         return self
 
 
-class Golden(BaseModel):
-    """Numbers may differ by `tolerance`, relative to the expected one when that is over 1; anything else must be equal."""
+class Request(BaseModel):
+    """The inputs of a request alone, as golden.json has them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     inputs: Annotated[dict[str, Tensor], Field(min_length=1)]
-    outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
-    tolerance: Annotated[float, Field(ge=0, le=_LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
 
     @classmethod
-    def parse(cls, place: str, text: str) -> Golden:
+    def parse(cls, place: str, text: str) -> Self:
         """Read the text of `place`. Raises GoldenError."""
         try:
             return documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:
             raise GoldenError(f"{place}: {error}") from None
+
+
+class Golden(Request):
+    """Numbers may differ by `tolerance`, relative to the expected one when that is over 1; anything else must be equal."""
+
+    outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
+    tolerance: Annotated[float, Field(ge=0, le=_LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
 
     def request(self) -> dict[str, Any]:
         """Return the JSON body of the request."""

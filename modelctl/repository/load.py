@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,17 +43,21 @@ class _Draft:
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
     onnx: dict[Path, OnnxModel] = field(default_factory=dict)
+    left_open: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
 
 def validate(models_dir: Path) -> list[Problem]:
-    """Return every mistake in the repository, ordered by path and place; empty when it can be released."""
-    return _read(models_dir)[1]
+    """Return every mistake in the repository, ordered by path and place; empty when it can be released as it is."""
+    return _read(models_dir, decided=())[1]
 
 
-def load(models_dir: Path) -> list[Model]:
-    """Return the models by name. Raises ValidationFailed with every mistake when there is any."""
-    drafts, problems = _read(models_dir)
+def load(models_dir: Path, decided: Collection[str] = ()) -> list[Model]:
+    """Return the models by name. Raises ValidationFailed with every mistake when there is any.
+
+    `decided`: models whose queues and instances are decided elsewhere, so that their configs may leave them open.
+    """
+    drafts, problems = _read(models_dir, decided)
     if problems:
         raise ValidationFailed(problems)
     models = []
@@ -72,6 +76,7 @@ def load(models_dir: Path) -> list[Model]:
                 left_out=draft.left_out,
                 own_backends=draft.own_backends,
                 onnx=draft.onnx,
+                open=bool(draft.left_open),
             )
         )
     return models
@@ -82,7 +87,7 @@ def left_out_beside(models_dir: Path) -> list[Path]:
     return [path for path in sorted(models_dir.iterdir()) if tree.is_left_out(path.name)]
 
 
-def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
+def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft], list[Problem]]:
     if not models_dir.is_dir():
         return {}, [Problem(models_dir, "no such directory; it is the one that holds a directory per model")]
     names, problems = _models(models_dir)
@@ -92,9 +97,14 @@ def _read(models_dir: Path) -> tuple[dict[str, _Draft], list[Problem]]:
     configs = [draft.config for draft in drafts.values() if draft.config is not None]
     # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
     # waits for the engine.
-    queues = all(backends.backend_of(config) != "tensorrtllm" for config in configs)
-    for draft in drafts.values():
-        _check_model(draft, queues=queues)
+    queues = not any(map(backends.runs_tensorrt_llm, configs))
+    for name, draft in drafts.items():
+        _check_model(draft)
+        if draft.config is not None:
+            draft.left_open = tuple(config_rules.left_open(draft.config, queues=queues))
+        if name not in decided:
+            path, instead = draft.directory / CONFIG_FILE, f"or give {name} an entry in models.serving of each stack"
+            draft.problems += [Problem(path, f"{message}, {instead}") for message in draft.left_open]
     peers = {name: ensembles.Peer(draft.config, draft.versions) for name, draft in drafts.items()}
     for name, draft in drafts.items():
         problems += draft.problems
@@ -170,11 +180,11 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
     return draft
 
 
-def _check_model(draft: _Draft, *, queues: bool) -> None:
-    """Note what is wrong with the config and the files of a model. `queues`: whether a queue has to be bounded."""
+def _check_model(draft: _Draft) -> None:
+    """Note what is wrong with the config and the files of a model."""
     directory = draft.directory
     if draft.config is not None:
-        messages = config_rules.check(draft.config, directory, draft.versions, draft.own_backends, queues=queues)
+        messages = config_rules.check(draft.config, directory, draft.versions, draft.own_backends)
         draft.problems += [Problem(directory / CONFIG_FILE, message) for message in messages]
         released = files.Released(directory, frozenset(draft.files), frozenset(draft.left_out))
         draft.problems += files.check_config_files(draft.config, released, draft.versions)
@@ -247,6 +257,9 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
         added.version_policy.specific.versions.extend(draft.versions)
     names = common_names(draft.versions, draft.files)
     added.MergeFrom(engines.additions(config))
+    if backend := backends.by_model_file(config, names):
+        added.backend = backend
+        config.backend = backend
     if not config.cc_model_filenames and backends.model_file_of(config) not in names:
         added.cc_model_filenames.update(files_by_capability(config, names))
     config.MergeFrom(added)

@@ -23,7 +23,8 @@ class Model:
 
     `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
     is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
-    the files of the onnxruntime backend say, by their paths.
+    the files of the onnxruntime backend say, by their paths. `open`: its config leaves a queue without a bound, or its
+    instances to the server, so that a stack has to have wants of it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Model:
     left_out: tuple[Path, ...] = ()
     own_backends: frozenset[str] = frozenset()
     onnx: Mapping[Path, OnnxModel] = field(default_factory=dict)
+    open: bool = False
 
     @property
     def version(self) -> int:
@@ -58,6 +60,14 @@ class Model:
             return ()
         found = (plans.built_with(self.directory / file) for file in self.files if len(file.parts) == 2)
         return tuple(sorted({version for version in found if version is not None}))
+
+    @property
+    def plans_of_unknown_versions(self) -> tuple[Path, ...]:
+        """Return its plans whose headers do not say which TensorRT built them."""
+        if self.backend != "tensorrt":
+            return ()
+        files = (self.directory / file for file in self.files if len(file.parts) == 2)
+        return tuple(file for file in files if plans.is_plan(file) and plans.built_with(file) is None)
 
     @property
     def steps(self) -> tuple[str, ...]:

@@ -17,12 +17,17 @@ _MODEL_PROTO = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25
 """Field number of a ModelProto to its type on the wire."""
 _FIELD_NUMBERS = 100
 _GRAPH_PROTO = {1: 2, 2: 2, 5: 2, 10: 2, 11: 2, 12: 2, 13: 2, 14: 2, 15: 2, 16: 2}
-_IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
-_INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
+_IR_VERSION, _GRAPH, _OPSET, _FUNCTION = 1, 7, 8, 25
+_NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12
+_NODE_OF_FUNCTION, _ATTRIBUTE = 7, 5
+_TENSORS, _GRAPHS = frozenset({5, 10}), frozenset({6, 11})
+"""Of an attribute: one, or several."""
 _TENSOR_NAME, _EXTERNAL_DATA = 8, 13
 _KINDS = {1: "tensor", 4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
 """Field number of a TypeProto to what it says."""
 _MOST_TENSORS = 100_000
+_MOST_DEPTH = 33
+"""Of graphs in nodes of graphs, as loops and branches have them: protobuf reads 100 messages in each other, 3 of each."""
 _MOST_FIELDS = 2_000_000
 """Of one message. A graph has one for each node and each weight; what has more is bytes that happen to look like fields."""
 
@@ -87,6 +92,10 @@ def read(path: Path) -> OnnxModel:
             elif number == _GRAPH:
                 graphs += 1
                 _graph(path, data, begin, end, found)
+            elif number == _FUNCTION:
+                for inner, first, last in _fields(data, begin, end):
+                    if inner == _NODE_OF_FUNCTION:
+                        _weights_of_node(path, data, first, last, found)
     if missing := [name for name, there in (("ir_version", ir_version), ("graph", graphs or None)) if there is None]:
         raise NotOnnx(f"it has no {' and no '.join(missing)}")
     defaults = frozenset(found.initializers & {tensor.name for tensor in found.inputs})
@@ -97,7 +106,9 @@ def read(path: Path) -> OnnxModel:
 def _graph(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> None:
     for number, first, last in _fields(data, begin, end, _GRAPH_PROTO):
         if number == _INITIALIZER:
-            _initializer(path, data, first, last, found)
+            found.initializers.add(_weight(path, data, first, last, found))
+        elif number == _NODE:
+            _weights_of_node(path, data, first, last, found)
         elif number in (_INPUT, _OUTPUT):
             tensors = found.inputs if number == _INPUT else found.outputs
             if len(tensors) == _MOST_TENSORS:
@@ -129,17 +140,36 @@ def _size(data: mmap.mmap, begin: int, end: int) -> int | None:
     return None if size >= 1 << 63 else size
 
 
-def _initializer(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> None:
-    """Note a weight. Raises NotOnnx where it is said to lie in another file which is not beside the model, or too short."""
+def _weights_of_node(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found, depth: int = 1) -> None:
+    """Note the weights of a node: constants, and those of graphs in it. Raises NotOnnx."""
+    if depth > _MOST_DEPTH:
+        raise NotOnnx(f"more than {_MOST_DEPTH} graphs stand in each other")
+    for number, first, last in _fields(data, begin, end):
+        if number != _ATTRIBUTE:
+            continue
+        for kind, start, stop in _fields(data, first, last):
+            if kind in _TENSORS:
+                _weight(path, data, start, stop, found)
+            elif kind in _GRAPHS:
+                for inner, at, to in _fields(data, start, stop):
+                    if inner == _INITIALIZER:
+                        _weight(path, data, at, to, found)
+                    elif inner == _NODE:
+                        _weights_of_node(path, data, at, to, found, depth + 1)
+
+
+def _weight(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> str:
+    """Return a weight's name, and note the file that has it. Raises NotOnnx where it is missing, or too short."""
     external: dict[str, str] = {}
+    weight = ""
     for number, first, last in _fields(data, begin, end):
         if number == _TENSOR_NAME:
-            found.initializers.add(_text(data, (first, last)))
+            weight = _text(data, (first, last))
         elif number == _EXTERNAL_DATA:
             entry = _message(data, first, last)
             external[_text(data, entry.get(1))] = _text(data, entry.get(2))
     if "location" not in external:
-        return
+        return weight
     name = external["location"]
     if name.startswith("/") or "\\" in name or ".." in Path(name).parts:
         raise NotOnnx(f"its weights lie in {name!r}, which leads out of the directory of the model")
@@ -158,6 +188,7 @@ def _initializer(path: Path, data: mmap.mmap, begin: int, end: int, found: _Foun
             f"its weights end at byte {last_byte} of {name!r}, which has {size}, so that one is cut off or another's"
         )
     found.external.add(name)
+    return weight
 
 
 def _message(data: mmap.mmap, begin: int, end: int) -> dict[int, tuple[int, int]]:

@@ -7,8 +7,14 @@ from pathlib import Path
 
 TAG = b"ftrt"
 HEADER_BYTES = 28
-"""TensorRT's own `trtexec --getPlanVersionOnly` reads them: `getPlanVersion` of
+"""TensorRT's own `trtexec --getPlanVersionOnly` reads them, of plans of 8.6 and newer: `printPlanVersion` of
 https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp."""
+
+
+def is_plan(path: Path) -> bool:
+    """Return whether a file begins as plans of TensorRT 8.6 and newer do. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(HEADER_BYTES).startswith(TAG)
 
 
 def built_with(path: Path) -> str | None:

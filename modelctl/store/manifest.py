@@ -48,7 +48,9 @@ class ModelEntry(BaseModel):
     ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a request
     has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself (KIND_MODEL), so
     that its instances are not per GPU. `tensorrt` are the versions that built its plans. `batch` is its config's
-    `max_batch_size`: 0 where each request is a batch. Manifests from before these six were written say none of it.
+    `max_batch_size`: 0 where each request is a batch. `open`: its own config leaves a queue without a bound, or instances to
+    the server, and only a stack that has wants of it may serve it. Manifests from before these seven were written say none
+    of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -62,6 +64,7 @@ class ModelEntry(BaseModel):
     self_placed: bool = Field(default=False, alias="selfPlaced")
     tensorrt: tuple[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,5}){0,3}$")], ...] = ()
     batch: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    open: bool = False
 
 
 class Manifest(BaseModel):

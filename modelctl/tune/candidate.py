@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends
-from modelctl.tune.errors import TuneError
-
 DELAYS_US = (0, 100, 250, 500, 1000)
 """Waiting longer for a batch only adds latency: while an instance is busy a batch fills anyway.
 
@@ -52,8 +49,16 @@ class Space:
         """
         largest = config.max_batch_size
         sizes = {1 << power for power in range(largest.bit_length())} | {largest} if largest else {0}
-        delays = DELAYS_US if largest > 1 else (0,)
+        # In a place of its own a sequence waits for nobody: strategy direct, which is the server's own too.
+        direct = config.HasField("sequence_batching") and not config.sequence_batching.HasField("oldest")
+        waits = largest > 1 and not direct
+        delays = DELAYS_US if waits else (0,)
         return cls(tuple(sorted(sizes)), delays, tuple(range(1, max_instances + 1)))
+
+    @property
+    def first(self) -> Candidate:
+        """Return the cheapest: no batching, one instance."""
+        return Candidate(self.batch_sizes[0], 0, 1)
 
     def prior(self) -> list[Candidate]:
         """Return what to try before anything is known: no batching, batching without delay, and each with all instances."""
@@ -84,17 +89,6 @@ class Space:
         return (batching * len(self.delays_us) + len(self.batch_sizes) - batching) * len(self.instances)
 
 
-def refuse_untunable(config: ModelConfig) -> None:
-    """Raise TuneError for a model to which batch size, delay and instances do not apply."""
-    if backends.is_ensemble(config):
-        steps = ", ".join(dict.fromkeys(step.model_name for step in config.ensemble_scheduling.step))
-        raise TuneError(f"{config.name} is an ensemble and has no instances; tune the models that it is made of: {steps}")
-    if config.HasField("sequence_batching"):
-        raise TuneError(f"{config.name} uses the sequence batcher; tune searches the dynamic batcher's values")
-    if config.model_transaction_policy.decoupled:
-        raise TuneError(f"{config.name} is decoupled, so a request has no single latency; tune cannot judge it")
-
-
 def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
     """Return a full config with the candidate's values: the load API replaces a config entirely.
 
@@ -103,7 +97,11 @@ def configured(base: ModelConfig, candidate: Candidate) -> ModelConfig:
     config = ModelConfig()
     config.CopyFrom(base)
     config.max_batch_size = candidate.max_batch_size
-    if candidate.max_batch_size <= 1:  # with a dynamic batcher server 2.51 stalls such a model (docs/serving.md)
+    if config.HasField("sequence_batching"):
+        if config.sequence_batching.HasField("oldest"):
+            config.sequence_batching.oldest.max_queue_delay_microseconds = candidate.max_queue_delay_us
+            del config.sequence_batching.oldest.preferred_batch_size[:]
+    elif candidate.max_batch_size <= 1:  # with a dynamic batcher server 2.51 stalls such a model (docs/serving.md)
         config.ClearField("dynamic_batching")
     else:
         config.dynamic_batching.max_queue_delay_microseconds = candidate.max_queue_delay_us

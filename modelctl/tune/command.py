@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,32 +14,24 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from console.program import Interrupted
 from console.terminal import output, progress
+from modelctl.loadgen import Pace
 from modelctl.loadgen.requests import request_of
+from modelctl.repository import backends
 from modelctl.repository.load import load
 from modelctl.repository.model import Model
 from modelctl.repository.problems import ValidationFailed
 from modelctl.tune import evidence as record
-from modelctl.tune import stack_file
-from modelctl.tune.candidate import Candidate, Space, configured, refuse_untunable
+from modelctl.tune import pipeline, stack_file
+from modelctl.tune.candidate import Candidate, Space, configured
 from modelctl.tune.errors import TuneError
+from modelctl.tune.pipeline import Found, Part
 from modelctl.tune.plot import plot
 from modelctl.tune.report import table_of, watch_on
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Goal, Search, Winner, choose, in_short
+from modelctl.tune.workload import Kind, requests, sequences, streams
 from spec.files import rewrite
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The inputs of a tuning run, which stay the same while it lasts."""
-
-    model: Model
-    configured: Callable[[Candidate], ModelConfig]
-    goal: Goal
-    max_instances: int
-    started: datetime
-    load_before: float
 
 
 @dataclass(frozen=True)
@@ -50,80 +42,181 @@ class Server:
     admin_key: str | None
 
 
-def tune(name: str, models: Path, goal: Goal, max_instances: int, server: Server, stack: Path | None, results: Path) -> None:
-    """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure."""
+@dataclass(frozen=True)
+class _Run:
+    """The inputs of a tuning run, which stay the same while it lasts."""
+
+    asked: Model
+    models: tuple[Model, ...]
+    parts: tuple[Part, ...]
+    kind: Kind
+    load: str
+    request: Path | None
+    goal: Goal
+    started: datetime
+    load_before: float
+
+
+def tune(
+    name: str,
+    models: Path,
+    goal: Goal,
+    max_instances: int,
+    server: Server,
+    stack: Path | None,
+    results: Path,
+    pace: Pace | None = None,
+    request: Path | None = None,
+) -> None:
+    """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure.
+
+    `pace` is that of the sequences of a model that keeps a state; `request` is a file with the inputs to send. Of a pipeline
+    every part is searched, for the SLO of the whole, `goal.budget_seconds` each.
+    """
     if goal.slo_p99_ms is not None and goal.slo_p99_ms < goal.slo_p95_ms:
         raise TuneError(
             f"--slo-p99-ms {goal.slo_p99_ms:g} is less than --slo-p95-ms {goal.slo_p95_ms:g}; "
             f"give {goal.slo_p95_ms:g} or more"
         )
-    chosen = _model(models, name)
-    refuse_untunable(chosen.config)
-    making = _making(chosen, stack, goal)
-    run = _Run(chosen, making, goal, max_instances, datetime.now(UTC), record.load_average())
-    with connect(server.address, name, server.admin_key) as triton:
-        search, winner = _search(run, triton)
-        found = _evidence(run, triton, search, winner)
-    file = _write(found, results)
-    output().print(table_of(search.trials))
-    held = f"{in_short(winner.rate)} requests/s hold {goal} (noise {winner.noise:.0%})"
-    print(f"{winner.candidate}: {held}")
-    print(
-        f"judged by {winner.requests} requests: {goal.within_at_least(winner.requests):.1%} or more of them are within "
-        f"{goal.objective_ms:g} ms in the long run (95 % confidence)"
-    )
-    print(f"evidence: {file} and {file.with_suffix('.svg').name}")
+    loaded = _load(models, name)
+    of_run = pipeline.models_of(loaded, name)
+    asked = loaded[name]
+    pipeline.refuse_parts(asked, of_run)
+    kind, load_text = _kind(asked, of_run, pace)
     if stack is not None:
-        for change in stack_file.write(stack, name, winner.candidate, file.as_posix()):
-            print(f"{stack}: {change}")
+        stack_file.check_slo(stack, name, goal.slo_p95_ms, goal.slo_p99_ms)
+    parts = tuple(
+        Part(model, _making(model, stack), Space.of(model.config, max_instances))
+        for model in of_run
+        if not backends.is_ensemble(model.config)
+    )
+    run = _Run(asked, tuple(of_run), parts, kind, load_text, request, goal, datetime.now(UTC), record.load_average())
+    found: dict[str, Found] = {}
+    with connect(server.address, name, server.admin_key, [model.name for model in of_run]) as triton:
+        _search(run, triton, found)
+        evidence = [_evidence(run, triton, one) for one in found.values()]
+    files = {one.model: _write(one, results) for one in evidence}
+    for one in found.values():
+        _tell(run, one, files[one.part.model.name])
+    if stack is not None:
+        _into_stack(run, stack, {part: one.winner.candidate for part, one in found.items()}, files, loaded)
         print(f"make a release with these values: python3 -m modelctl release {models} --bucket BUCKET --pin {stack}")
 
 
-def _making(model: Model, stack: Path | None, goal: Goal) -> Callable[[Candidate], ModelConfig]:
+def _kind(asked: Model, models: Sequence[Model], pace: Pace | None) -> tuple[Kind, str]:
+    """Return the kind of load that the model takes, and what it is called."""
+    steps = models if backends.is_ensemble(asked.config) else [asked]
+    streamed = any(model.decoupled for model in steps)
+    if asked.config.HasField("sequence_batching"):
+        if streamed:
+            raise TuneError(f"{asked.name} is decoupled and keeps sequences; tune judges one or the other")
+        if pace is None:
+            raise TuneError(
+                f"{asked.name} keeps sequences, and how many of them are open follows from how its clients send: give "
+                "--sequence-requests, the requests of one sequence, and --sequence-gap-ms, the time between two of them"
+            )
+        return sequences(pace), record.sequences(pace)
+    if pace is not None:
+        raise TuneError(f"{asked.name} keeps no sequences; leave --sequence-requests and --sequence-gap-ms out")
+    return (streams, record.STREAMS) if streamed else (requests, record.REQUESTS)
+
+
+def _making(model: Model, stack: Path | None) -> Callable[[Candidate], ModelConfig]:
     """Return how the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
-    if stack is None:
-        return partial(configured, model.config)
-    return stack_file.wanted(stack, model, goal.slo_p95_ms, goal.slo_p99_ms)
+    return partial(configured, model.config) if stack is None else stack_file.wanted(stack, model)
 
 
-def _model(models: Path, name: str) -> Model:
+def _load(models: Path, name: str) -> dict[str, Model]:
     try:
         loaded = {model.name: model for model in load(models)}
     except ValidationFailed as failure:
         raise TuneError(f"{models} cannot be served:\n" + "\n".join(map(str, failure.problems))) from None
     if name not in loaded:
         raise TuneError(f"{models} has no model {name}; it has {', '.join(loaded)}")
-    loaded[name].config.name = name
-    return loaded[name]
+    for model in loaded.values():
+        model.config.name = model.name
+    return loaded
 
 
-def _search(run: _Run, triton: TuningServer) -> tuple[Search, Winner]:
-    inputs = request_of(run.model, run.goal.seed)
-    space = Space.of(run.model.config, run.max_instances)
+def _search(run: _Run, triton: TuningServer, found: dict[str, Found]) -> None:
+    """Search every part; `found` holds the last search of each, also after an interruption."""
+    inputs = request_of(run.asked, run.goal.seed, run.request)
+    for config in pipeline.ensembles_of(run.models, 1):  # and their steps with them
+        triton.load(config)
+    if len(run.models) > 1:
+        # What is asked before what asks it, so that a warm-up is answered.
+        for part in reversed(run.parts):
+            triton.load(part.configured(part.space.first))
     with ExitStack() as stack:
-        subject = stack.enter_context(ServedModel(triton, run.configured, inputs, run.goal.slo_p95_ms, run.goal.slo_p99_ms))
         watch = stack.enter_context(watch_on(progress(), run.goal.budget_seconds))
-        search = Search(subject, space, run.goal, watch)
+        current: list[Search] = []
+
+        def served(part: Part) -> ServedModel:
+            slos = (run.goal.slo_p95_ms, run.goal.slo_p99_ms)
+            return ServedModel(triton, part.configured, inputs, *slos, kind=run.kind)
+
+        def search_one(part: Part) -> tuple[Search, Winner]:
+            if len(run.parts) > 1:
+                progress().print(f"{part.model.name}, for {run.asked.name}:", markup=False)
+            with served(part) as subject:
+                search = Search(subject, part.space, run.goal, watch)
+                current[:] = [search]
+                return search, search.run()
+
+        def use(part: Part, candidate: Candidate) -> None:
+            triton.load(part.configured(candidate))
+
         try:
-            return search, search.run()
+            pipeline.search(run.parts, search_one, use, lambda one: found.update({one.part.model.name: one}))
         except KeyboardInterrupt:
             stack.close()
-            raise Interrupted(_best_so_far(search)) from None
+            raise Interrupted(_best_so_far(current)) from None
 
 
-def _best_so_far(search: Search) -> str:
+def _best_so_far(searches: Sequence[Search]) -> str:
     """Print what was measured; return what to tell whoever interrupted it."""
-    best = choose(search.trials)
+    trials = [trial for search in searches for trial in search.trials]
+    best = choose(trials)
     if best is None:
         return "interrupted before anything was measured; nothing was written"
-    output().print(table_of(search.trials))
+    output().print(table_of(trials))
     return f"interrupted; nothing was written; best so far: {best.candidate}: {in_short(best.rate)} requests/s"
 
 
-def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -> record.Evidence:
+def _tell(run: _Run, found: Found, file: Path) -> None:
+    goal, winner = run.goal, found.winner
+    output().print(table_of(found.search.trials))
+    part = f"{found.part.model.name}: " if len(run.parts) > 1 else ""
+    print(f"{part}{winner.candidate}: {in_short(winner.rate)} requests/s hold {goal} (noise {winner.noise:.0%})")
+    print(
+        f"judged by {winner.requests} requests: {goal.within_at_least(winner.requests):.1%} or more of them are within "
+        f"{goal.objective_ms:g} ms in the long run (95 % confidence)"
+    )
+    print(f"evidence: {file} and {file.with_suffix('.svg').name}")
+
+
+def _into_stack(
+    run: _Run, stack: Path, chosen: Mapping[str, Candidate], files: Mapping[str, Path], loaded: Mapping[str, Model]
+) -> None:
+    for name, candidate in chosen.items():
+        for change in stack_file.write(stack, name, candidate, files[name].as_posix()):
+            print(f"{stack}: {change}")
+    for model in run.models:
+        if backends.is_ensemble(model.config):
+            limit = pipeline.batch_limit(model, loaded, chosen)
+            if limit < model.config.max_batch_size:
+                for change in stack_file.write_batch(stack, model.name, limit):
+                    print(f"{stack}: {change}")
+
+
+def _evidence(run: _Run, triton: TuningServer, found: Found) -> record.Evidence:
+    model = found.part.model
     return record.Evidence(
-        model=run.model.name,
-        version=run.model.version,
+        model=model.name,
+        version=model.version,
+        load=run.load,
+        asked=run.asked.name if model is not run.asked else None,
+        beside={name: record.values_of(candidate) for name, candidate in found.beside.items()},
         slo_p95_ms=run.goal.slo_p95_ms,
         slo_p99_ms=run.goal.slo_p99_ms,
         started=run.started,
@@ -132,8 +225,8 @@ def _evidence(run: _Run, triton: TuningServer, search: Search, winner: Winner) -
         budget_seconds=run.goal.budget_seconds,
         machine=record.machine(run.load_before, _on_loopback(triton.address)),
         versions=record.versions(triton.version),
-        trials=[record.trial_record(trial) for trial in search.trials],
-        winner=record.winner_record(winner),
+        trials=[record.trial_record(trial) for trial in found.search.trials],
+        winner=record.winner_record(found.winner),
     )
 
 

@@ -15,8 +15,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from modelctl.loadgen import Pace
+from modelctl.tune.candidate import Candidate
 from modelctl.tune.study import Origin, Trial, Winner
 from modelctl.tune.subject import Probe
+
+REQUESTS = "requests by themselves"
+STREAMS = "streams, of which the first response is judged"
 
 CLIENT_PACKAGES = ("tritonclient", "grpcio", "numpy", "optuna")
 
@@ -104,6 +109,9 @@ class Evidence(_Record):
     kind: Literal["modelctl tune"] = "modelctl tune"
     model: str
     version: int
+    load: str = Field(default=REQUESTS, description="what the load was made of, and what of it was judged")
+    asked: str | None = Field(default=None, description="the model that was asked, where this one is a part of it")
+    beside: Mapping[str, Values] = Field(default_factory=dict, description="values of the other parts meanwhile")
     slo_p95_ms: float
     slo_p99_ms: float | None = None
     started: datetime
@@ -181,8 +189,17 @@ def revision() -> str | None:
     return described.stdout.strip()
 
 
+def sequences(pace: Pace) -> str:
+    """Return what a load of sequences is."""
+    return f"sequences of {pace.requests} requests, one each {1000 * pace.gap_seconds:g} ms"
+
+
 def _values(measured: Trial | Winner) -> Values:
-    candidate = measured.candidate
+    return values_of(measured.candidate)
+
+
+def values_of(candidate: Candidate) -> Values:
+    """Return a candidate in the stack's words."""
     return Values(
         maxBatchSize=candidate.max_batch_size,
         maxQueueDelayUs=candidate.max_queue_delay_us,

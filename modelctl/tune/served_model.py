@@ -11,12 +11,13 @@ from typing import Self
 from tritonclient.grpc import InferInput
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.loadgen import Outcome, RequestFailed, Schedule, Send, grpc_sender, run
+from modelctl.loadgen import Outcome, RequestFailed, Schedule, Send, run
 from modelctl.loadgen.result import nearest_rank, rank
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
 from modelctl.tune.server import TuningServer
 from modelctl.tune.subject import Probe
+from modelctl.tune.workload import Kind, Workload, requests
 
 WARM_UP_SECONDS = 0.5
 LONE_REQUESTS = 20
@@ -30,7 +31,7 @@ SETTLE_SECONDS = 60.0
 
 
 class ServedModel:
-    """The model of `server` under loads of `inputs`, judged by `slo_p95_ms` and `slo_p99_ms`.
+    """The model of `server` under loads of `inputs` of a kind, judged by `slo_p95_ms` and `slo_p99_ms`.
 
     `configured` gives the full config of a candidate. A context manager: it holds connections.
     """
@@ -42,20 +43,21 @@ class ServedModel:
         inputs: Sequence[InferInput],
         slo_p95_ms: float,
         slo_p99_ms: float | None = None,
+        kind: Kind = requests,
     ) -> None:
         self._server, self._configured = server, configured
         self._slos = {95.0: slo_p95_ms} | ({99.0: slo_p99_ms} if slo_p99_ms is not None else {})
         self._runner = asyncio.Runner()
-        self._sender: AbstractAsyncContextManager[Send] = grpc_sender(
-            [server.address], server.model, inputs, deadline_seconds=max(5.0, max(self._slos.values()) / 100)
+        self._opening: AbstractAsyncContextManager[Workload] = kind(
+            server.address, server.model, inputs, max(5.0, max(self._slos.values()) / 100)
         )
 
     def __enter__(self) -> Self:
-        self._send = self._runner.run(self._sender.__aenter__())
+        self._workload = self._runner.run(self._opening.__aenter__())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._runner.run(self._sender.__aexit__(None, None, None))
+        self._runner.run(self._opening.__aexit__(None, None, None))
         self._runner.close()
 
     def use(self, candidate: Candidate) -> None:
@@ -76,6 +78,7 @@ class ServedModel:
         latencies = []
         for number in range(LONE_REQUESTS):
             latencies.append(await self._one(number))
+            await self._workload.end()  # a stream goes on behind its first response
             await asyncio.sleep(LONE_GAP_SECONDS)
         return nearest_rank(latencies, 95)
 
@@ -84,7 +87,7 @@ class ServedModel:
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
-            await self._send(number)
+            await self._workload.one(number)
         except RequestFailed as failure:
             raise TuneError(
                 f"{self._server.address}: {self._server.model} fails a lone request with {failure.code}; its log says why"
@@ -92,11 +95,12 @@ class ServedModel:
         return (loop.time() - start) * 1000
 
     async def _probe(self, rate: float, seconds: float, seed: int) -> Probe:
-        schedule = Schedule.poisson(rate, WARM_UP_SECONDS + seconds, seed)
-        async with _answered(self._send) as send:
+        schedule, sender = self._workload.load(rate, WARM_UP_SECONDS + seconds, seed)
+        async with _answered(sender) as send:
             result = await run(
                 schedule, send, drain_seconds=max(self._slos.values()) / 1000, stop_when=breaks_slo(schedule, self._slos)
             )
+        await self._workload.end()
         measured = result.after(WARM_UP_SECONDS)
         held = (
             bool(measured.outcomes)
@@ -113,7 +117,7 @@ class ServedModel:
         end = loop.time() + SETTLE_SECONDS
         while True:
             try:
-                await self._send(0)
+                await self._workload.one(0)
                 return
             except RequestFailed as failure:
                 if loop.time() > end:

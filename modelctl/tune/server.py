@@ -1,8 +1,8 @@
-"""A Triton of our own, in explicit mode, whose one model is loaded with one config after another."""
+"""A Triton of our own, in explicit mode, whose model, and those that it asks, are loaded with one config after another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,32 +27,43 @@ MARK = "modelctl_tune"
 
 
 class TuningServer:
-    """Loads candidates of `model`. Made by `connect`."""
+    """Loads candidates of `model`, or of `parts` that it asks. Made by `connect`."""
 
-    def __init__(self, client: InferenceServerClient, address: str, headers: dict[str, str], model: str) -> None:
+    def __init__(
+        self,
+        client: InferenceServerClient,
+        address: str,
+        headers: dict[str, str],
+        model: str,
+        parts: Sequence[str] = (),
+    ) -> None:
         self._client, self._headers = client, headers
         self.model = model
+        self._models = tuple(dict.fromkeys((model, *parts)))
         self.address = address
         self.version = ""
 
     def load(self, config: ModelConfig) -> None:
         """Make the server use `config` and check that it does. Raises TuneError when it cannot or does not.
 
+        It is that of the model, or of the part that it names.
+
         The config is sent whole each time: a partial one gives a model without inputs, and after an override a plain
         load does not bring the repository's config back (docs/facts/triton-server.md#load-with-config).
         """
+        name = config.name or self.model
         wanted = ModelConfig()
         wanted.CopyFrom(config)
         wanted.parameters[MARK].string_value = "true"
         text = json_format.MessageToJson(wanted, preserving_proto_field_name=True)
         try:
-            self._client.load_model(self.model, self._headers, config=text, client_timeout=LOAD_SECONDS)
-            served = self._client.get_model_config(self.model, headers=self._headers, client_timeout=CALL_SECONDS).config
+            self._client.load_model(name, self._headers, config=text, client_timeout=LOAD_SECONDS)
+            served = self._client.get_model_config(name, headers=self._headers, client_timeout=CALL_SECONDS).config
         except InferenceServerException as error:
-            raise TuneError(self._sentence(error, f"{self.model} does not load")) from None
+            raise TuneError(self._sentence(error, f"{name} does not load")) from None
         different = list(differences(wanted, served))
         if different:
-            raise TuneError(f"{self.address} took the config of {self.model} but serves another: {'; '.join(different)}")
+            raise TuneError(f"{self.address} took the config of {name} but serves another: {'; '.join(different)}")
 
     def check(self) -> None:
         """Raise TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
@@ -68,23 +79,26 @@ class TuningServer:
                     f"{self.address} serves {', '.join(busy)} already; tune reloads models under full load, so it needs a "
                     "Triton of its own, in explicit mode and without --load-model"
                 )
-            if self.model not in {entry.name for entry in index.models}:
-                there = ", ".join(sorted({entry.name for entry in index.models})) or "no model"
-                raise TuneError(f"the repository of {self.address} has no {self.model}; it has {there}")
-            self._client.unload_model(self.model, self._headers, client_timeout=CALL_SECONDS)
+            there = sorted({entry.name for entry in index.models})
+            if missing := [name for name in self._models if name not in there]:
+                has = ", ".join(there) or "no model"
+                raise TuneError(f"the repository of {self.address} has no {' and no '.join(missing)}; it has {has}")
+            for name in self._models:
+                self._client.unload_model(name, self._headers, client_timeout=CALL_SECONDS)
         except InferenceServerException as error:
             raise TuneError(self._sentence(error, "cannot be driven")) from None
 
     def unload(self) -> None:
         """Leave the server as it was found; say nothing when it is gone."""
         try:
-            self._client.unload_model(self.model, self._headers, client_timeout=CALL_SECONDS)
+            for name in self._models:
+                self._client.unload_model(name, self._headers, client_timeout=CALL_SECONDS)
         except InferenceServerException:
             return
 
     def _ours(self, name: str) -> bool:
         config = self._client.get_model_config(name, headers=self._headers, client_timeout=CALL_SECONDS).config
-        return name == self.model and MARK in config.parameters
+        return name in self._models and MARK in config.parameters
 
     def _sentence(self, error: InferenceServerException, what: str) -> str:
         status, message = error.status() or "", (error.message() or "").strip().rstrip(";")
@@ -112,14 +126,14 @@ class TuningServer:
 
 
 @contextmanager
-def connect(address: str, model: str, admin_key: str | None) -> Iterator[TuningServer]:
-    """Yield the server at `address` (host:port of its gRPC), checked; `model` is unloaded at the end.
+def connect(address: str, model: str, admin_key: str | None, parts: Sequence[str] = ()) -> Iterator[TuningServer]:
+    """Yield the server at `address` (host:port of its gRPC), checked; `model` and its `parts` are unloaded at the end.
 
     Raises TuneError when it does not answer, is not in explicit mode, or serves models that are not ours.
     """
     headers = {"triton-grpc-protocol-admin-key": admin_key} if admin_key else {}
     with InferenceServerClient(address) as client:
-        server = TuningServer(client, address, headers, model)
+        server = TuningServer(client, address, headers, model, parts)
         server.check()
         try:
             yield server

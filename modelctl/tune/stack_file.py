@@ -10,7 +10,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.release.commented_yaml import set_key
 from modelctl.release.pin import KEY, edit, save, section
-from modelctl.release.stacks import read_stack, stack_name
+from modelctl.release.stacks import Stack, read_stack, stack_name
 from modelctl.repository.configure import ConfigureError, Facts, configure
 from modelctl.repository.model import Model
 from modelctl.tune.candidate import Candidate
@@ -19,33 +19,30 @@ from spec.settings import ModelServing
 from spec.stack_editor import StackEditor
 
 
-def wanted(
-    file: Path, model: Model, slo_p95_ms: float, slo_p99_ms: float | None = None
-) -> Callable[[Candidate], ModelConfig]:
-    """Return how the stack would serve a candidate: the config that a release would make for it.
-
-    Raises TuneError unless the file is right and says what it wants of the model, with this SLO. That is looked at before
-    anything is measured: an hour later nobody wants to hear that the file has no such model.
-    """
-    if stack_name(file) is None:
-        raise TuneError(f"{file}: is no stack file by its name; a stack file is named Pulumi.<stack>.yaml")
-    stack, problems = read_stack(file)
-    if problems:
-        raise TuneError("\n".join(map(str, problems)))
-    if stack is None or model.name not in stack.serving:
-        raise TuneError(_no_entry(file, model.name))
-    wants = stack.serving[model.name]
+def check_slo(file: Path, name: str, slo_p95_ms: float, slo_p99_ms: float | None = None) -> None:
+    """Refuse another SLO than the stack has for the model: with that it would not be the stack's values."""
+    wants = _stack_of(file, name).serving[name]
     if wants.slo_p95_ms != slo_p95_ms:
         raise TuneError(
-            f"{file}: config.{KEY}.serving.{model.name}.sloP95Ms is {wants.slo_p95_ms}, and --slo-p95-ms {slo_p95_ms:g}; "
+            f"{file}: config.{KEY}.serving.{name}.sloP95Ms is {wants.slo_p95_ms}, and --slo-p95-ms {slo_p95_ms:g}; "
             "tune for the SLO that the stack has"
         )
     if wants.slo_p99_ms != slo_p99_ms:
         there = "has none" if wants.slo_p99_ms is None else f"is {wants.slo_p99_ms}"
         given = "there is no --slo-p99-ms" if slo_p99_ms is None else f"--slo-p99-ms {slo_p99_ms:g}"
         raise TuneError(
-            f"{file}: config.{KEY}.serving.{model.name}.sloP99Ms {there}, and {given}; tune for the SLOs that the stack has"
+            f"{file}: config.{KEY}.serving.{name}.sloP99Ms {there}, and {given}; tune for the SLOs that the stack has"
         )
+
+
+def wanted(file: Path, model: Model) -> Callable[[Candidate], ModelConfig]:
+    """Return how the stack would serve a candidate: the config that a release would make for it.
+
+    Raises TuneError unless the file is right and says what it wants of the model. That is looked at before anything is
+    measured: an hour later nobody wants to hear that the file has no such model.
+    """
+    stack = _stack_of(file, model.name)
+    wants = stack.serving[model.name]
     facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
 
     def configured(candidate: Candidate) -> ModelConfig:
@@ -58,6 +55,17 @@ def wanted(
 
     configured(Candidate(min(model.config.max_batch_size, 1), 0, 1))
     return configured
+
+
+def _stack_of(file: Path, model: str) -> Stack:
+    if stack_name(file) is None:
+        raise TuneError(f"{file}: is no stack file by its name; a stack file is named Pulumi.<stack>.yaml")
+    stack, problems = read_stack(file)
+    if problems:
+        raise TuneError("\n".join(map(str, problems)))
+    if stack is None or model not in stack.serving:
+        raise TuneError(_no_entry(file, model))
+    return stack
 
 
 def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
@@ -98,6 +106,22 @@ def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[s
     if changes:
         save(editor, changes)
     return said
+
+
+def write_batch(file: Path, ensemble: str, largest: int) -> list[str]:
+    """Write the largest batch of an ensemble, which none of its steps may be below; return what changed, a line each.
+
+    An ensemble that the stack has no entry for stays: a release says that its batch does not fit.
+    """
+    editor = edit(file)
+    models = section(editor)
+    entry = models.get("serving", {}).get(ensemble) if models else None
+    if not isinstance(entry, CommentedMap) or entry.get("maxBatchSize") == largest:
+        return []
+    before = entry.get("maxBatchSize")
+    set_key(entry, "maxBatchSize", largest)
+    save(editor, {(editor.key(KEY), "serving", ensemble, "maxBatchSize"): largest})
+    return [f"{ensemble}.maxBatchSize {'none' if before is None else before} → {largest}"]
 
 
 def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:

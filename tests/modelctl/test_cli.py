@@ -110,7 +110,7 @@ def test_problems_are_all_printed_and_nothing_is_released(models: Path, store: S
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     assert lines[0] == f"error: {len(lines) - 1} problems; nothing was released or changed:"
-    assert lines[1].startswith(f"{models}/classify/config.pbtxt: backend: missing; ")
+    assert lines[1].startswith(f"{models}/classify/config.pbtxt: input: missing; ")
     assert f"{models}/classify/config.pbtxt:1:1: ModelConfig has no field foo; it has name, platform" in result.stderr
     assert f"{models}/normalize/1/model.py: missing; the python backend loads it, and 1/ holds nothing" in lines
     assert store.release_ids() == []

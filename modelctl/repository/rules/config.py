@@ -1,4 +1,7 @@
-"""The config of a model by itself, beside its directory's name and the versions that are released."""
+"""The config of one model, by itself: what no server is to be given, and what it leaves to the server.
+
+A stack that has wants of the model (`models.serving`) decides the latter, so there they are no mistake.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,11 @@ from modelctl.repository.selection import RELEASE_FILE
 
 
 def check(
-    config: ModelConfig,
-    directory: Path,
-    versions: Sequence[int],
-    own_backends: Collection[str] = (),
-    *,
-    queues: bool = True,
+    config: ModelConfig, directory: Path, versions: Sequence[int], own_backends: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield what is wrong with the config of the model in `directory`, by itself, when these versions are released.
+    """Yield what is wrong with the config of the model in `directory`, when these versions are released.
 
-    `own_backends`: those that it may name beside NVIDIA's. `queues`: whether a queue has to be bounded.
+    `own_backends`: those that it may name beside NVIDIA's.
     """
     name = directory.name
     if config.name and config.name != name:
@@ -34,10 +32,19 @@ def check(
     if backends.is_ensemble(config):
         return
     yield from tensors.check_compute_capabilities(config)
-    yield from scheduling.check(config, queues=queues)
+    yield from scheduling.check(config)
     yield from instances.check(config)
     yield from warmup.check(config)
     yield from responses.check(config)
+
+
+def left_open(config: ModelConfig, *, queues: bool = True) -> Iterator[str]:
+    """Yield queues without a bound (not with `queues` False), and instances that the server would choose."""
+    if backends.is_ensemble(config):
+        return
+    if queues:
+        yield from scheduling.left_open(config)
+    yield from instances.left_open(config)
 
 
 def _version_policy(config: ModelConfig, versions: Sequence[int]) -> Iterator[str]:

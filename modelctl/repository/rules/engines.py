@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository.backends import backend_of, model_file_of
+from modelctl.repository.backends import backend_of, model_file_of, runs_tensorrt_llm
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules.files import FETCHED_RELEASE, served_path_problem
 from spec.settings.language_model import LanguageModel
@@ -46,13 +46,13 @@ def check(config: ModelConfig) -> Iterator[str]:
         if _PLACE.search(value := getattr(config, field)):
             yield f"{field}: {value} is a place of a template that is not filled; {_FILL}"
     backend = backend_of(config)
-    for key in _MANDATORY.get(backend or "", ()):
+    for key in _MANDATORY.get("tensorrtllm" if runs_tensorrt_llm(config) else backend or "", ()):
         # Not read where it is missing: that would put an empty one into the config.
         value = config.parameters[key].string_value if key in config.parameters else ""
         if _PLACE.search(value):
             yield f"parameters[{key}]: {value} is a place of a template that is not filled; {_FILL}"
-        elif backend == "tensorrtllm" and not value:
-            yield f"parameters[{key}]: missing; the tensorrtllm backend does not start without it"
+        elif runs_tensorrt_llm(config) and not value:
+            yield f"parameters[{key}]: missing; an engine of TensorRT-LLM does not start without it"
     if backend == "vllm" and not config.model_transaction_policy.decoupled:
         yield "model_transaction_policy: the vllm backend loads decoupled models alone; write decoupled: true"
     if backend == "vllm" and config.max_batch_size:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository.backends import backend_of, is_ensemble, model_file_of
+from modelctl.repository.backends import backend_of, is_ensemble, model_file_of, runs_tensorrt_llm
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import environments, golden
 from modelctl.repository.rules.environments import MODEL_DIRECTORY
@@ -196,7 +196,7 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
             if served := served_path_problem(value, released.directory.parent):
                 yield f"{where}: {_quoted(value)} {served}"
                 continue
-            absolute = value.startswith("/") and (backend_of(config) == "tensorrtllm" or not _NAMES_A_FILE.fullmatch(key))
+            absolute = value.startswith("/") and (runs_tensorrt_llm(config) or not _NAMES_A_FILE.fullmatch(key))
             if not absolute or ".." in PurePosixPath(value).parts:
                 yield f"{where}: {_quoted(value)} {wrong}"
 

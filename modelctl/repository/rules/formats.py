@@ -72,7 +72,9 @@ def _shown(head: bytes) -> str:
 
 
 def _plan(file: _File) -> None:
-    _begins_with(plans.TAG)(file)
+    if not file.head.startswith(plans.TAG):
+        tag = plans.TAG.decode()
+        raise _Broken(f"it begins with {_shown(file.head)}, and plans of TensorRT 8.6 and newer begin with '{tag}'")
     if file.size < plans.HEADER_BYTES:
         raise _Broken(f"{file.size} bytes; its header alone has {plans.HEADER_BYTES}")
 

@@ -12,8 +12,12 @@ _MOST_INSTANCES = 1024
 """Each is a thread of the server, or a process, with the model in memory."""
 
 
-def check(config: ModelConfig) -> Iterator[str]:
-    """Missing, contradictory or multiplying instance groups; optimizations that the backend ignores."""
+def left_open(config: ModelConfig) -> Iterator[str]:
+    """Yield missing or multiplying instance groups.
+
+    A count that is left out is let be: the server takes 1, of ONNX models on CPUs 2 (`SetDefaultInstanceCount` of
+    https://github.com/triton-inference-server/core/blob/73aad7c/src/model_config_utils.cc#L1030-L1048).
+    """
     if not config.instance_group:
         yield (
             "instance_group: missing, so the server starts one instance per GPU it finds, or one on the CPU; "
@@ -21,21 +25,14 @@ def check(config: ModelConfig) -> Iterator[str]:
         )
     for index, group in enumerate(config.instance_group):
         yield from _group(f"instance_group[{index}]", group)
-    kinds = sorted({ModelInstanceGroup.Kind.Name(g.kind) for g in config.instance_group if g.kind})
-    if len(kinds) > 1:
-        yield (
-            f"instance_group: {' and '.join(kinds)} in one model share one queue, so the slower takes work from the "
-            "faster; use one kind"
-        )
-    yield from _optimization(config)
 
 
 def _group(where: str, group: ModelInstanceGroup) -> Iterator[str]:
     kind = ModelInstanceGroup.Kind.Name(group.kind)
     if group.kind == ModelInstanceGroup.KIND_AUTO:
         yield f"{where}.kind: missing; KIND_GPU, KIND_CPU or KIND_MODEL"
-    if group.count < 1:
-        yield f"{where}.count: {group.count} is no number of instances (the server reads it as 1); write at least 1"
+    if group.count < 0:
+        yield f"{where}.count: {group.count} is no number of instances; write at least 1"
     if group.count > _MOST_INSTANCES:
         yield (
             f"{where}.count: {group.count} instances are more than a pod holds, each with the model in memory; "
@@ -53,7 +50,14 @@ def _group(where: str, group: ModelInstanceGroup) -> Iterator[str]:
         yield f"{where}.gpus: {kind} takes no GPUs; leave gpus out"
 
 
-def _optimization(config: ModelConfig) -> Iterator[str]:
+def check(config: ModelConfig) -> Iterator[str]:
+    """Yield groups of several kinds, and optimizations that the backend ignores."""
+    kinds = sorted({ModelInstanceGroup.Kind.Name(g.kind) for g in config.instance_group if g.kind})
+    if len(kinds) > 1:
+        yield (
+            f"instance_group: {' and '.join(kinds)} in one model share one queue, so the slower takes work from the "
+            "faster; use one kind"
+        )
     accelerators = config.optimization.execution_accelerators
     for field in ("gpu_execution_accelerator", "cpu_execution_accelerator"):
         for index, accelerator in enumerate(getattr(accelerators, field)):

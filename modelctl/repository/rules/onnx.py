@@ -67,7 +67,7 @@ def read_files(
         except OSError:
             continue
         for name in sorted(model.external):
-            if wrong := released.missing(relative.with_name(name)):
+            if wrong := released.missing(relative.parent / name):
                 problems.append(Problem(path, f"its weights lie in {name!r}, which is {wrong}"))
         newest = max(ONNX_RUNTIMES)
         of_file = (*check_model(model), *check_runtime(model, ONNX_RUNTIMES[newest], f"Triton {newest}"))

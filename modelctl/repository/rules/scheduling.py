@@ -14,23 +14,21 @@ from modelctl.repository.backends import ENGINES, backend_of
 _QUEUE_EXAMPLE = "dynamic_batching { default_queue_policy { max_queue_size: 64 default_timeout_microseconds: 1000000 } }"
 
 
-def check(config: ModelConfig, *, queues: bool = True) -> Iterator[str]:
-    """Yield queues without a bound, and batch sizes and priorities that the server refuses (fatal).
+def check(config: ModelConfig) -> Iterator[str]:
+    """Yield batch sizes and priorities that the server refuses (fatal)."""
+    if config.HasField("dynamic_batching"):
+        yield from _preferred_sizes(config.dynamic_batching, config.max_batch_size)
+        yield from _priorities(config.dynamic_batching)
 
-    `queues` False: a queue without a bound is let be, as it always is where the backend takes each request at once.
-    """
-    if config.HasField("sequence_batching"):
+
+def left_open(config: ModelConfig) -> Iterator[str]:
+    """Yield queues without a bound, but where the backend takes each request at once."""
+    if config.HasField("sequence_batching") or backend_of(config) in ENGINES:
         return
-    queues = queues and backend_of(config) not in ENGINES
     if not config.HasField("dynamic_batching"):
-        if queues:
-            yield f"dynamic_batching: missing, so the queue grows without bound under overload; write {_QUEUE_EXAMPLE}"
+        yield f"dynamic_batching: missing, so the queue grows without bound under overload; write {_QUEUE_EXAMPLE}"
         return
     batching = config.dynamic_batching
-    yield from _preferred_sizes(batching, config.max_batch_size)
-    yield from _priorities(batching)
-    if not queues:
-        return
     delay = batching.max_queue_delay_microseconds
     if not batching.HasField("default_queue_policy"):
         yield f"dynamic_batching.default_queue_policy: missing, so the queue has no bound; write {_QUEUE_EXAMPLE}"

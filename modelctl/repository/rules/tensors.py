@@ -13,7 +13,11 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
 
 
 def check(config: ModelConfig) -> Iterator[str]:
-    """Yield wrong batch size, inputs and outputs (fatal, all but names that are used twice)."""
+    """Yield wrong batch size, inputs and outputs (fatal, all but names that are used twice).
+
+    An output that is declared twice alike is let be, as the server does: the ensemble of TensorRT-LLM has one
+    (https://github.com/NVIDIA/TensorRT-LLM/blob/main/triton_backend/all_models/inflight_batcher_llm/ensemble/config.pbtxt).
+    """
     if config.max_batch_size < 0:
         yield f"max_batch_size: {config.max_batch_size} is negative; 0 means that the model does not batch"
     yield from _tensors("input", config.input)
@@ -77,7 +81,7 @@ def _tensors(field: str, tensors: Sequence[ModelInput] | Sequence[ModelOutput]) 
         if wrong := [size for size in tensor.dims if size < 1 and size != -1]:
             yield f"{where}.dims: {wrong[0]} is no size; a size is at least 1, or -1 when it varies"
     for name, times in Counter(tensor.name for tensor in tensors if tensor.name).items():
-        if times > 1:
+        if times > 1 and (field == "input" or len({t.SerializeToString() for t in tensors if t.name == name}) > 1):
             yield f"{field}: {name} is declared {times} times; a name is used once"
 
 

@@ -83,10 +83,14 @@ def test_numbers_of_a_golden_inference_have_its_type(tmp_path: Path) -> None:
     [
         (
             "data_type: TYPE_FP32 dims: [ -1, 3 ]",
-            "m: input X has a variable shape [-1, 3]; put a golden.json with a typical one in its version, or a sample of "
+            "m: input X has a variable shape [-1, 3]; put a golden.json into its version, or give a file "
+            "(--request), with a typical one, or a sample of "
             "typical dims into model_warmup of its config.pbtxt",
         ),
-        ("data_type: TYPE_STRING dims: [ 1 ]", "m: input X is text; put a golden.json with a typical one in its version"),
+        (
+            "data_type: TYPE_STRING dims: [ 1 ]",
+            "m: input X is text; put a golden.json into its version, or give a file (--request), with a typical one",
+        ),
         ("dims: [ 1 ]", "m: input X has the type INVALID, of which no values can be made"),
     ],
 )

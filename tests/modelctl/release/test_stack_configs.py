@@ -3,6 +3,7 @@
 import hashlib
 import io
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,57 @@ def test_mistakes_of_models_and_of_stacks_are_said_together(models: Path, stacks
         "models/normalize/1/model.py",
         "stacks/Pulumi.qa.yaml",
     ]
+
+
+def test_a_stack_with_wants_of_a_model_decides_what_its_config_leaves_open(models: Path, stacks: Path) -> None:
+    """As configs of NVIDIA's examples have it: neither a bound of the queue nor instances."""
+    config = models / "classify" / "config.pbtxt"
+    text = config.read_text()
+    config.write_text(f"{text[: text.index('# No delay')]}{text[text.index('model_warmup') :]}")
+    unbound = (
+        "models/classify/config.pbtxt: dynamic_batching: missing, so the queue grows without bound under overload; write "
+        "dynamic_batching { default_queue_policy { max_queue_size: 64 default_timeout_microseconds: 1000000 } }, or give "
+        "classify an entry in models.serving of each stack"
+    )
+    unplaced = (
+        "models/classify/config.pbtxt: instance_group: missing, so the server starts one instance per GPU it finds, or one "
+        "on the CPU; write instance_group [ { kind: KIND_GPU count: 1 } ] or KIND_CPU, or give classify an entry in "
+        "models.serving of each stack"
+    )
+    write_stack(stacks, {"classify": wants()})
+    other = write_stack(stacks, {"normalize": wants()}, stack="staging")
+    assert _problems(models, stacks) == [unbound, unplaced]
+
+    other.unlink()
+    plan = _plan(models, stacks)
+
+    assert "max_queue_size: 18\n" in _text(plan, "classify/configs/dev.pbtxt")
+    assert {name: entry.open for name, entry in plan.manifest.models.items()} == {
+        "classify": True,
+        "normalize": False,
+        "pipeline": False,
+    }
+
+
+@pytest.mark.parametrize("write", [pin, lambda file, manifest: candidate.add(file, manifest, None)])
+def test_a_stack_without_wants_of_such_a_model_is_refused(
+    models: Path, stacks: Path, write: Callable[[Path, Manifest], object]
+) -> None:
+    config = models / "classify" / "config.pbtxt"
+    config.write_text(config.read_text().replace("kind: KIND_CPU count: 1", "count: 1"))
+    write_stack(stacks, {"classify": wants()})
+    local = write_stack(stacks, {}, stack="local")
+    manifest = _plan(models, stacks).manifest
+    before = local.read_text()
+
+    with pytest.raises(PinError) as refused:
+        write(local, manifest)
+
+    assert str(refused.value) == (
+        f"{local}: the config.pbtxt of classify in release {manifest.id} leaves its queue or its instances open, and "
+        "config.triton-eks:models.serving has no entry for it; give it one, and make the release again"
+    )
+    assert local.read_text() == before
 
 
 def test_an_ensemble_must_not_send_larger_batches_than_its_steps_take(models: Path, stacks: Path) -> None:
@@ -326,6 +378,37 @@ def test_the_manifest_says_which_tensorrt_built_a_plan_and_another_server_refuse
         "has 11, which loads plans of its own version alone; build it in the image of this version "
         "[models/normalize/config.pbtxt]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ((8, 6, 1, 6), "8.6.1.6"),
+        ((9, 3, 0, 1), "9.3.0.1"),
+        ((10, 16, 1, 11), "10.16.1.11"),
+        ((11, 1, 0, 106), "11.1.0.106"),
+    ],
+)
+def test_each_tensorrt_says_its_version_in_the_same_place(tmp_path: Path, version: tuple[int, ...], said: str) -> None:
+    file = tmp_path / "model.plan"
+    file.write_bytes(_plan_file(*version))
+    assert built_with(file) == said
+
+
+def test_a_plan_whose_header_says_no_version_is_released_and_told(models: Path, stacks: Path, store: Store) -> None:
+    config = models / "normalize" / "config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"'))
+    plan = models / "normalize" / "1" / "model.plan"
+    plan.write_bytes(_plan_file(12, 0, 0, 1, form=1))
+    write_stack(stacks, {"classify": wants()})
+
+    made = _plan(models, stacks)
+    assert (made.manifest.tensorrt, made.plans_of_unknown_versions) == ({}, (plan,))
+
+    assert (
+        f"headers of another form, which do not say the TensorRT that built them, so that nothing compares it: {plan}"
+        in _run("release", models)
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from tests.modelctl.repository.mistake import Mistake
 
 NORMALIZE = "normalize/config.pbtxt"
+OPEN = ", or give normalize an entry in models.serving of each stack"
 
 MISTAKES = [
     Mistake(
@@ -15,7 +16,7 @@ MISTAKES = [
             (
                 "normalize/config.pbtxt: dynamic_batching: missing, so the queue grows without bound under overload; "
                 "write dynamic_batching { default_queue_policy { max_queue_size: 64 default_timeout_microseconds: "
-                "1000000 } }"
+                "1000000 } }" + OPEN
             ),
         ],
     ),
@@ -29,7 +30,7 @@ MISTAKES = [
             (
                 "normalize/config.pbtxt: dynamic_batching.default_queue_policy: missing, so the queue has no bound; "
                 "write dynamic_batching { default_queue_policy { max_queue_size: 64 default_timeout_microseconds: "
-                "1000000 } }"
+                "1000000 } }" + OPEN
             ),
         ],
     ),
@@ -41,7 +42,7 @@ MISTAKES = [
         [
             (
                 "normalize/config.pbtxt: dynamic_batching.default_queue_policy.max_queue_size: 0 means no bound; "
-                "about what the model answers within its timeout, e.g. 64"
+                "about what the model answers within its timeout, e.g. 64" + OPEN
             ),
         ],
     ),
@@ -54,7 +55,7 @@ MISTAKES = [
             (
                 "normalize/config.pbtxt: dynamic_batching.default_queue_policy.default_timeout_microseconds: a request "
                 "that comes alone is refused after 1000000 µs, while it waits for others (max_queue_delay_microseconds: "
-                "1000000); let it wait for longer than that"
+                "1000000); let it wait for longer than that" + OPEN
             ),
         ],
     ),
@@ -66,7 +67,7 @@ MISTAKES = [
         [
             (
                 "normalize/config.pbtxt: dynamic_batching.default_queue_policy.default_timeout_microseconds: 0 lets "
-                "a request wait for ever; the longest useful wait in microseconds, e.g. 1000000"
+                "a request wait for ever; the longest useful wait in microseconds, e.g. 1000000" + OPEN
             ),
         ],
     ),
@@ -94,11 +95,11 @@ MISTAKES = [
             "normalize/config.pbtxt: dynamic_batching.priority_queue_policy: level 4 does not exist; levels are 1 to 2",
             (
                 "normalize/config.pbtxt: dynamic_batching.priority_queue_policy[4].max_queue_size: 0 means no bound; "
-                "about what the model answers within its timeout, e.g. 64"
+                "about what the model answers within its timeout, e.g. 64" + OPEN
             ),
             (
                 "normalize/config.pbtxt: dynamic_batching.priority_queue_policy[4].default_timeout_microseconds: 0 "
-                "lets a request wait for ever; the longest useful wait in microseconds, e.g. 1000000"
+                "lets a request wait for ever; the longest useful wait in microseconds, e.g. 1000000" + OPEN
             ),
         ],
     ),
@@ -110,7 +111,7 @@ MISTAKES = [
         [
             (
                 "normalize/config.pbtxt: instance_group: missing, so the server starts one instance per GPU it "
-                "finds, or one on the CPU; write instance_group [ { kind: KIND_GPU count: 1 } ] or KIND_CPU"
+                "finds, or one on the CPU; write instance_group [ { kind: KIND_GPU count: 1 } ] or KIND_CPU" + OPEN
             ),
         ],
     ),
@@ -140,7 +141,7 @@ MISTAKES = [
         "kind: KIND_CPU count: 1",
         "count: 1",
         [
-            "normalize/config.pbtxt: instance_group[0].kind: missing; KIND_GPU, KIND_CPU or KIND_MODEL",
+            "normalize/config.pbtxt: instance_group[0].kind: missing; KIND_GPU, KIND_CPU or KIND_MODEL" + OPEN,
         ],
     ),
     Mistake(
@@ -150,7 +151,7 @@ MISTAKES = [
         "kind: KIND_CPU count: 1000000000",
         [
             "normalize/config.pbtxt: instance_group[0].count: 1000000000 instances are more than a pod holds, each with the "
-            "model in memory; write 1 or a few",
+            "model in memory; write 1 or a few" + OPEN,
         ],
     ),
     Mistake(
@@ -159,10 +160,7 @@ MISTAKES = [
         "kind: KIND_CPU count: 1",
         "kind: KIND_CPU count: -2",
         [
-            (
-                "normalize/config.pbtxt: instance_group[0].count: -2 is no number of instances (the server reads it "
-                "as 1); write at least 1"
-            ),
+            "normalize/config.pbtxt: instance_group[0].count: -2 is no number of instances; write at least 1" + OPEN,
         ],
     ),
     Mistake(
@@ -173,7 +171,7 @@ MISTAKES = [
         [
             (
                 "normalize/config.pbtxt: instance_group[0].gpus: the device plugin decides which GPUs a pod sees, "
-                "and count is per GPU (2 on each of 2 is 4 instances); leave gpus out"
+                "and count is per GPU (2 on each of 2 is 4 instances); leave gpus out" + OPEN
             ),
         ],
     ),
@@ -183,7 +181,7 @@ MISTAKES = [
         "kind: KIND_CPU count: 1",
         "kind: KIND_CPU count: 1 gpus: [ 0 ]",
         [
-            "normalize/config.pbtxt: instance_group[0].gpus: KIND_CPU takes no GPUs; leave gpus out",
+            "normalize/config.pbtxt: instance_group[0].gpus: KIND_CPU takes no GPUs; leave gpus out" + OPEN,
         ],
     ),
     Mistake(

@@ -126,7 +126,7 @@ MISTAKES = [
         "no backend",
         NORMALIZE,
         'backend: "python"',
-        "",
+        'default_model_filename: "golden.json"',
         [
             (
                 "normalize/config.pbtxt: backend: missing; one of dali, fil, onnxruntime, openvino, python, pytorch, "

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import onnx
 import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository.load import load, validate
+from modelctl.repository.problems import ValidationFailed
+from tests import onnx_models
 
 CONFIG = "normalize/config.pbtxt"
 
@@ -77,3 +82,21 @@ def test_a_platform_looks_for_its_own_file(models: Path, platform: str, file: st
     _use(models, f'platform: "{platform}"')
     backend = "tensorrt" if platform == "tensorrt_plan" else "pytorch"
     assert _messages(models) == [f"normalize/1/{file}: missing; the {backend} backend loads it, and 1/ holds model.py"]
+
+
+@pytest.mark.parametrize("given", ["", 'default_model_filename: "model.py"'])
+def test_a_backend_that_is_not_named_follows_from_the_model_file(models: Path, given: str) -> None:
+    _use(models, given)
+    (model,) = (model for model in load(models) if model.name == "normalize")
+    assert (model.backend, model.config.backend) == ("python", "python")
+    assert "\n# Added by modelctl: what only the release knows.\n" in model.config_text
+    assert text_format.Parse(model.config_text, ModelConfig()).backend == "python"
+
+
+def test_of_several_model_files_the_server_takes_the_same_one(models: Path) -> None:
+    _use(models, "")
+    onnx.save(onnx_models.same("FLOAT", ["batch", 4]), str(models / "normalize" / "1" / "model.onnx"))
+    with pytest.raises(ValidationFailed) as failure:
+        load(models)
+    # What the file says of its tensors is held against the config: it was read as one of onnxruntime.
+    assert "the model has no output NORMALIZED; it has OUT" in str(failure.value)

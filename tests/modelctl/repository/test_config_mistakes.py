@@ -32,13 +32,13 @@ def test_a_mistake_is_reported_exactly(models: Path, mistake: Mistake) -> None:
 def test_mistakes_of_several_models_are_reported_in_one_run(models: Path) -> None:
     for file in ("normalize", "classify"):
         config = models / file / "config.pbtxt"
-        config.write_text(config.read_text().replace("count: 1 }", "count: 0 }"))
+        config.write_text(config.read_text().replace("count: 1 }", "count: -1 }"))
     (models / "pipeline" / "config.pbtxt").write_text("platform: 3\n")
 
     assert _messages(models) == [
-        "classify/config.pbtxt: instance_group[0].count: 0 is no number of instances (the server reads it as 1); "
-        "write at least 1",
-        "normalize/config.pbtxt: instance_group[0].count: 0 is no number of instances (the server reads it as 1); "
-        "write at least 1",
+        "classify/config.pbtxt: instance_group[0].count: -1 is no number of instances; write at least 1, "
+        "or give classify an entry in models.serving of each stack",
+        "normalize/config.pbtxt: instance_group[0].count: -1 is no number of instances; write at least 1, "
+        "or give normalize an entry in models.serving of each stack",
         "pipeline/config.pbtxt:1:11: not valid protobuf text: Expected string but found: '3'",
     ]

@@ -80,7 +80,7 @@ def test_a_generated_config_keeps_every_rule_and_reads_back_as_itself(wants: tup
     text = render(made, "one\ntwo")
     assert text_format.Parse(text, ModelConfig()) == made
     assert render(configure(BASES[backend], wanted_of, facts), "one\ntwo") == text
-    assert list(config_rules.check(made, MODEL, (1,))) == []
+    assert [*config_rules.check(made, MODEL, (1,)), *config_rules.left_open(made)] == []
     policies = [made.dynamic_batching.default_queue_policy, *made.dynamic_batching.priority_queue_policy.values()]
     assert all(0 < policy.max_queue_size <= LARGEST_QUEUE for policy in policies)
     assert all(policy.default_timeout_microseconds >= wanted_of.slo_p95_ms * 1000 for policy in policies)

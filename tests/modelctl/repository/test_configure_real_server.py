@@ -50,6 +50,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     ignored = shutil.ignore_patterns("__pycache__")
     models = Path(shutil.copytree(SAMPLES, directory / "models", ignore=ignored))
     shutil.copytree(EXAMPLES, models, ignore=ignored, dirs_exist_ok=True)
+    _leave_open(models / "clean_text" / "config.pbtxt")
     file = write_stack(
         directory / "stacks",
         SERVING,
@@ -57,6 +58,12 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
         triton={"responseCacheMiB": 8, "rateLimiterResources": {"slots": 2}},
     )
     return prepare(models, PART_BYTES, Silent(), file.parent)
+
+
+def _leave_open(config: Path) -> None:
+    """Take out what NVIDIA's examples leave out: the backend, the bound of the queue, the number of instances."""
+    text = config.read_text().replace('backend: "python"\n', "").replace(" count: 1", "")
+    config.write_text(f"{text[: text.index('dynamic_batching')]}{text[text.index('instance_group') :]}")
 
 
 @pytest.fixture(scope="module")

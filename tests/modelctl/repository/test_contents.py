@@ -103,6 +103,13 @@ def test_what_is_right_is_let_be(tmp_path: Path, name: str) -> None:
     assert _said(tmp_path / name, RIGHT[name]) == []
 
 
+def test_a_plan_of_an_old_tensorrt_is_told_by_how_it_begins(tmp_path: Path) -> None:
+    assert _said(tmp_path / "model.plan", b"ptrt, and so on until here and further") == [
+        "not a TensorRT plan: it begins with 'ptrt, and so on '…, and plans of TensorRT 8.6 and newer begin with 'ftrt'; "
+        "copy or export it again"
+    ]
+
+
 @pytest.mark.parametrize("name", ["model.onnx", "model.pt", "env.tar.gz", "env.tar", "code.zip", "model.safetensors"])
 def test_what_is_cut_off_is_told(tmp_path: Path, name: str) -> None:
     whole = RIGHT[name]

@@ -52,7 +52,7 @@ TENSORRT_LLM = {
         {_TEXT_IN} {_TEXT_OUT} {_CPU}
         parameters {{ key: "tensorrt_llm_model_name" value {{ string_value: "${{tensorrt_llm_model_name}}" }} }}""",
     "ensemble": f"""
-        name: "ensemble" platform: "ensemble" max_batch_size: 8 {_TEXT_IN} {_TEXT_OUT}
+        name: "ensemble" platform: "ensemble" max_batch_size: 8 {_TEXT_IN} {_TEXT_OUT} {_TEXT_OUT}
         ensemble_scheduling {{ step [
           {{ model_name: "preprocessing" model_version: -1
             input_map {{ key: "text_input" value: "text_input" }} output_map {{ key: "ids" value: "_ids" }} }},
@@ -232,6 +232,27 @@ def test_the_models_of_tensorrt_llm_are_taken_as_they_are(tensorrt_llm: Path) ->
     }
 
 
+def test_an_output_that_is_declared_twice_is_declared_alike(tensorrt_llm: Path) -> None:
+    config = tensorrt_llm / "ensemble" / "config.pbtxt"
+    config.write_text(config.read_text().replace(_TEXT_OUT, _TEXT_OUT.replace("STRING", "UINT8"), 1))
+    assert "ensemble/config.pbtxt: output: text_output is declared 2 times; a name is used once" in _messages(tensorrt_llm)
+
+
+def test_the_engine_of_tensorrt_llm_in_python_is_taken_as_it_is(tensorrt_llm: Path) -> None:
+    engine = tensorrt_llm / "tensorrt_llm"
+    config = engine / "config.pbtxt"
+    tokenizer = 'parameters { key: "tokenizer_dir" value { string_value: "${tokenizer_dir}" } }'
+    config.write_text(config.read_text().replace('"tensorrtllm"', '"python"', 1) + tokenizer)
+    (engine / "1" / "model.py").write_text(MODEL_PY)
+    assert _messages(tensorrt_llm) == []
+
+    config.write_text(config.read_text().replace("/engines/llama", "${engine_dir}"))
+    assert _messages(tensorrt_llm) == [
+        "tensorrt_llm/config.pbtxt: parameters[gpt_model_path]: ${engine_dir} is a place of a template that is not filled; "
+        "fill it, as TensorRT-LLM's fill_template.py does"
+    ]
+
+
 def test_without_an_engine_beside_it_a_python_model_needs_a_bound_queue(tensorrt_llm: Path) -> None:
     for name in ("tensorrt_llm", "tensorrt_llm_bls", "ensemble", "postprocessing"):
         (tensorrt_llm / name).rename(tensorrt_llm.parent / name)
@@ -260,7 +281,7 @@ def test_without_an_engine_beside_it_a_python_model_needs_a_bound_queue(tensorrt
             "tensorrt_llm",
             '"gpt_model_type"',
             '"model_type"',
-            ": parameters[gpt_model_type]: missing; the tensorrtllm backend does not start without it",
+            ": parameters[gpt_model_type]: missing; an engine of TensorRT-LLM does not start without it",
         ),
         (
             "preprocessing",

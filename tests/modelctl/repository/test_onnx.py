@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import numpy_helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 from onnx.helper import make_node
 
@@ -143,6 +144,67 @@ def test_weights_in_another_file_have_to_be_there(
         with pytest.raises(NotOnnx) as refused:
             onnx_file.read(path)
         assert str(refused.value) == sentence
+
+
+def _elsewhere(location: str, name: str) -> TensorProto:
+    weight = numpy_helper.from_array(np.ones(2, np.float32), name)
+    set_external_data(weight, location=location)
+    weight.ClearField("raw_data")
+    return weight
+
+
+def _constant() -> ModelProto:
+    pair = ("FLOAT", ["batch", 2])
+    nodes = [make_node("Constant", [], ["W"], value=_elsewhere("w.bin", "W")), make_node("Add", ["IN", "W"], ["OUT"])]
+    return onnx_models.model(nodes, {"IN": pair}, {"OUT": pair})
+
+
+def _branch() -> ModelProto:
+    def graph(name: str, weight: TensorProto) -> GraphProto:
+        out = helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+        return helper.make_graph([make_node("Identity", ["V"], [name])], name, [], [out], [weight])
+
+    one, other = numpy_helper.from_array(np.ones(2, np.float32), "V"), _elsewhere("w.bin", "V")
+    node = make_node("If", ["IN"], ["OUT"], then_branch=graph("a", one), else_branch=graph("b", other))
+    return onnx_models.model([node], {"IN": ("BOOL", [1])}, {"OUT": ("FLOAT", [2])})
+
+
+@pytest.mark.parametrize("made", [_constant(), _branch()], ids=["a constant", "a branch"])
+def test_weights_of_nodes_in_another_file_have_to_be_there_too(tmp_path: Path, made: ModelProto) -> None:
+    path = written(tmp_path / "m.onnx", made)
+    with pytest.raises(NotOnnx, match=r"its weights lie in 'w\.bin', which is not beside it"):
+        onnx_file.read(path)
+
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    assert onnx_file.read(path).external == {"w.bin"}
+    onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def _field(number: int, content: bytes) -> bytes:
+    size, length = len(content), b""
+    while size >= 0x80:
+        size, length = size >> 7, length + bytes([size & 0x7F | 0x80])
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+def test_graphs_in_graphs_without_end_are_refused(tmp_path: Path) -> None:
+    node = b""
+    for _ in range(34):
+        node = _field(5, _field(6, _field(1, node)))  # an attribute, its graph, a node of that
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_models.sums().SerializeToString() + _field(7, _field(1, node)))
+    with pytest.raises(NotOnnx, match="more than 33 graphs stand in each other"):
+        onnx_file.read(path)
+
+
+def test_weights_may_lie_in_a_directory_beside_the_model(tmp_path: Path) -> None:
+    made = onnx_models.sums()
+    made.graph.initializer.append(_elsewhere("data/w.bin", "W"))
+    folder = repository(tmp_path, CONFIG, made)
+    (folder / "m" / "1" / "data").mkdir()
+    (folder / "m" / "1" / "data" / "w.bin").write_bytes(bytes(8))
+
+    assert messages(folder) == []
 
 
 def test_weights_that_a_release_leaves_out_are_told(tmp_path: Path) -> None:

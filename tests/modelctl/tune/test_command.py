@@ -47,10 +47,37 @@ def test_a_broken_repository_is_said_first(models: Path) -> None:
     assert f"\n{models}/classify/config.pbtxt:1:1: ModelConfig has no field max_batch" in text
 
 
-def test_an_ensemble_is_tuned_by_its_parts(models: Path) -> None:
+SEQUENCES = "sequence_batching { oldest { max_candidate_sequences: 8 } }\n"
+PACE = ("--sequence-requests", "20", "--sequence-gap-ms", "32")
+
+
+def _keeps_sequences(models: Path, name: str) -> None:
+    config = models / name / "config.pbtxt"
+    text = config.read_text()
+    config.write_text(text[: text.index("dynamic_batching")] + SEQUENCES + text[text.index("instance_group") :])
+    (models / name / "1" / "golden.json").unlink()
+
+
+def test_a_model_of_sequences_is_told_how_they_come(models: Path) -> None:
+    _keeps_sequences(models, "classify")
+    assert said("classify", "--slo-p95-ms", "50", "--models", str(models)) == (
+        1,
+        "error: classify keeps sequences, and how many of them are open follows from how its clients send: give "
+        "--sequence-requests, the requests of one sequence, and --sequence-gap-ms, the time between two of them\n",
+    )
+    assert said("normalize", "--slo-p95-ms", "50", "--models", str(models), *PACE) == (
+        1,
+        "error: normalize keeps no sequences; leave --sequence-requests and --sequence-gap-ms out\n",
+    )
+    code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models), *PACE[:2])
+    assert (code, "give --sequence-requests and --sequence-gap-ms together" in text) == (2, True)
+
+
+def test_a_pipeline_with_a_part_of_sequences_is_refused(models: Path) -> None:
+    _keeps_sequences(models, "classify")
     assert said("pipeline", "--slo-p95-ms", "50", "--models", str(models)) == (
         1,
-        "error: pipeline is an ensemble and has no instances; tune the models that it is made of: normalize, classify\n",
+        "error: pipeline asks classify, which keeps sequences: a load of pipeline begins none\n",
     )
 
 

@@ -1,11 +1,9 @@
 """The config that Triton is given for a candidate, and its comparison with what Triton serves."""
 
-import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.tune.candidate import Candidate, Space, configured, refuse_untunable
-from modelctl.tune.errors import TuneError
+from modelctl.tune.candidate import Candidate, Space, configured
 from modelctl.tune.server import differences
 
 BASE = """
@@ -89,28 +87,28 @@ def test_neighbours_are_one_step_away_the_simpler_first() -> None:
     assert space.neighbours(Candidate(4, 0, 2)) == [Candidate(4, 0, 1), Candidate(2, 0, 2)]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            'name: "p" platform: "ensemble" ensemble_scheduling { step { model_name: "a" } step { model_name: "b" } }',
-            "p is an ensemble and has no instances; tune the models that it is made of: a, b",
-        ),
-        (
-            'name: "s" backend: "python" sequence_batching { }',
-            "s uses the sequence batcher; tune searches the dynamic batcher's values",
-        ),
-        (
-            'name: "d" backend: "python" model_transaction_policy { decoupled: true }',
-            "d is decoupled, so a request has no single latency; tune cannot judge it",
-        ),
-    ],
-)
-def test_a_model_without_these_values_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(TuneError) as failure:
-        refuse_untunable(config(text))
+def test_a_model_of_sequences_keeps_its_batcher() -> None:
+    oldest = config(
+        'name: "s" backend: "python" max_batch_size: 8 sequence_batching { oldest { max_candidate_sequences: 32 '
+        "preferred_batch_size: [ 8 ] } }"
+    )
+    made = configured(oldest, Candidate(4, 250, 2))
+    assert not made.HasField("dynamic_batching")
+    assert (made.max_batch_size, made.instance_group[0].count) == (4, 2)
+    chosen = made.sequence_batching.oldest
+    assert (chosen.max_queue_delay_microseconds, chosen.max_candidate_sequences, list(chosen.preferred_batch_size)) == (
+        250,
+        32,
+        [],
+    )
 
-    assert str(failure.value) == sentence
+
+def test_in_a_place_of_its_own_a_sequence_waits_for_nobody() -> None:
+    for strategy in ("direct { }", ""):
+        direct = config(f'name: "s" backend: "python" max_batch_size: 8 sequence_batching {{ {strategy} }}')
+        assert Space.of(direct, 1).delays_us == (0,)
+    oldest = config('name: "s" backend: "python" max_batch_size: 8 sequence_batching { oldest { } }')
+    assert Space.of(oldest, 1).delays_us == (0, 100, 250, 500, 1000)
 
 
 def test_what_a_server_fills_in_is_no_difference() -> None:

@@ -9,7 +9,8 @@ from modelctl.repository.load import load
 from modelctl.repository.model import Model
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
-from modelctl.tune.stack_file import wanted, write
+from modelctl.tune.stack_file import check_slo, wanted, write, write_batch
+from spec.settings import load_stack_file
 from tests.modelctl.stacks import wants, write_stack
 
 STACK = """\
@@ -105,7 +106,7 @@ def test_a_candidate_is_configured_as_a_release_would_be_for_the_stack(tmp_path:
     triton = {"responseCacheMiB": 8, "rateLimiterResources": {"slots": 2}}
     file = write_stack(tmp_path, {"classify": entry}, triton=triton)
 
-    config = wanted(file, classify, 50)(Candidate(4, 500, 3))
+    config = wanted(file, classify)(Candidate(4, 500, 3))
 
     assert (config.name, config.max_batch_size, config.instance_group[0].count) == ("classify", 4, 3)
     assert config.dynamic_batching.max_queue_delay_microseconds == 500
@@ -119,7 +120,8 @@ def test_a_candidate_is_configured_as_a_release_would_be_for_the_stack(tmp_path:
 
 def refused(file: Path, model: Model, slo: float = 50) -> str:
     with pytest.raises(TuneError) as failure:
-        wanted(file, model, slo)
+        check_slo(file, model.name, slo)
+        wanted(file, model)
     return str(failure.value)
 
 
@@ -155,7 +157,7 @@ def test_another_slo_of_p99_is_refused_too(
     file = write_stack(tmp_path, {"classify": wants(**({"sloP99Ms": own} if own else {}))})
 
     with pytest.raises(TuneError) as failure:
-        wanted(file, classify, 50, asked)
+        check_slo(file, "classify", 50, asked)
 
     assert str(failure.value) == (
         f"{file}: config.triton-eks:models.serving.classify.sloP99Ms {said}; tune for the SLOs that the stack has"
@@ -184,5 +186,12 @@ def test_a_file_that_is_no_stack_by_its_name_is_said_to_be_none(tmp_path: Path, 
     file = tmp_path / "copy.yaml"
     file.write_text(STACK)
     with pytest.raises(TuneError) as failure:
-        wanted(file, classify, 50)
+        wanted(file, classify)
     assert str(failure.value) == f"{file}: is no stack file by its name; a stack file is named Pulumi.<stack>.yaml"
+
+
+def test_the_batch_of_an_ensemble_is_written_where_the_stack_has_an_entry_for_it(tmp_path: Path) -> None:
+    file = write_stack(tmp_path, {"pipeline": wants(maxBatchSize=8)})
+    assert write_batch(file, "pipeline", 4) == ["pipeline.maxBatchSize 8 → 4"]
+    assert (write_batch(file, "pipeline", 4), write_batch(file, "other", 4)) == ([], [])
+    assert load_stack_file(file).models.serving["pipeline"].max_batch_size == 4
