@@ -30,7 +30,7 @@ _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 
 
 def request_of(model: Model, seed: int, file: Path | None = None) -> list[InferInput]:
-    """Return the inputs of a request, a batch of one: those of `file`, else of golden.json, else random ones of the right shape.
+    """Return the inputs of a request, a batch of one: those of `file`, of golden.json, or random ones.
 
     A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
     no golden.json and a shape or a type leaves open what to send.

@@ -150,7 +150,7 @@ def test_a_stack_may_have_limits_and_needs_none() -> None:
         ({"emails": ["a@example.com"]}, "cost.monthlyUsd: is missing; give the budget in US dollars a month"),
         ({"monthlyUsd": 0, "topicArn": "x"}, "cost.monthlyUsd: 0 is out of range; use 1 to 10000000 US dollars a month"),
         ({"monthlyUsd": 8, "emails": ["me"]}, r"cost.emails\[0\]: 'me' is not an e-mail address; give one like"),
-        ({"monthlyUsd": 8, "emails": ["a@b.ch", "a@b.ch"]}, "cost.emails: a@b.ch is listed twice"),
+        ({"monthlyUsd": 8, "emails": ["a@b.ch", "a@b.ch"]}, "a@b.ch is listed twice, in whatever case; remove one"),
         ({"monthlyUsd": 8, "emails": [f"a{n}@b.ch" for n in range(11)]}, "11 addresses are listed; AWS takes up to 10"),
         (
             {"monthlyUsd": 8, "emails": ["a@b.ch"], "anomalyUsd": 4},
