@@ -115,6 +115,8 @@ def fetch(uri: str, server: str, directory: Path) -> None:
         files = list(islice(mlflow.files(root, PurePosixPath()), _MOST_FILES + 1))
         if len(files) > _MOST_FILES:
             raise NotImported(f"{uri}: has more than {_MOST_FILES} files; name the directory of a model")
+        if twice := next((file for number, file in enumerate(files) if file in files[:number]), None):
+            raise NotImported(f"{uri}: MLflow's server lists {twice} twice; is it one?")
         if not files:
             raise NotImported(f"{uri}: MLflow keeps no file there; give one of {_FORMS} under which a model was logged")
         for file in files:

@@ -200,6 +200,13 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(
     assert said.endswith("is no name of a file in a directory")
 
 
+def test_a_file_that_is_listed_twice_is_refused(server: tuple[MlflowServer, str], tmp_path: Path) -> None:
+    listing = {"files": [{"path": "a", "is_dir": False}] * 2, "artifact_uri": server[0].location}
+    server[0].raw = json.dumps(listing).encode()
+    said = refusal("models:/scores/1", server[1], tmp_path / "models")
+    assert said == "models:/scores/1: MLflow's server lists a twice; is it one?"
+
+
 def test_a_password_in_the_address_is_refused_and_not_printed(tmp_path: Path) -> None:
     address = "https://someone:{}@mlflow.example.com/path".format("hunter2")
     said = refusal("models:/scores/1", address, tmp_path / "models")
