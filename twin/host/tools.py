@@ -295,7 +295,7 @@ def built(families: Sequence[str]) -> dict[str, Path]:
         if not programs.there():
             raise ToolError(
                 f"{family.name} {family.version()} is not built: `make up` builds what the stack of a twin needs, "
-                "and `make up AUTOSCALING=1` what the autoscaled one does"
+                "and `make up` with AUTOSCALING=1, GATEWAY=1 or KARPENTER=1 what these ask for"
             )
         found |= programs.paths()
     return found
