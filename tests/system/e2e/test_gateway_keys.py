@@ -69,7 +69,7 @@ class Site:
         self.gateway.twin.kubectl(f"annotate --overwrite {at} force-sync={uuid.uuid4()}")
 
     def in_cluster(self) -> Keys:
-        """What the operator has made of the secrets of all clients."""
+        """Return what the operator has made of the secrets of all clients."""
         secret = self.gateway.kube.find(object_path("v1", "secrets", EXTERNAL_SECRETS.namespace, CLIENT_KEYS))
         return {name: base64.b64decode(key).decode() for name, key in ((secret or {}).get("data") or {}).items()}
 
