@@ -271,7 +271,7 @@ def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
 
 
 class Cell(Record):
-    """What a rule comes to on a trace, with each seed: the share of requests that miss the SLO, and hours of GPUs."""
+    """Hold what a rule comes to on a trace, by seed: the share of requests that miss the SLO, and hours of GPUs."""
 
     rule: str
     missed_percent: tuple[float, ...]
