@@ -16,13 +16,11 @@ Fixed here before the first run; who changes one of them writes a new entry in b
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
@@ -35,6 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
 from benchmarks.measurement import RESULTS, Conditions, Record, conditions, interval, write  # noqa: E402
+from benchmarks.standalone_server import triton  # noqa: E402
 from modelctl.loadgen.requests import request_of  # noqa: E402
 from modelctl.repository.load import load  # noqa: E402
 from modelctl.tune import evidence as record  # noqa: E402
@@ -114,7 +113,7 @@ def main(
     """Measure the rate up to which each configuration holds the SLO."""
     started, made = datetime.now(UTC), conditions(allow_busy=busy)
     names = model or list(SLO_P95_MS)
-    with _triton() as address:
+    with triton(MODELS, ONE_THREAD) as (address, _, _):
         found = {name: _tune(name, address, tune_seconds, seed, results) for name in names}
         comparisons = [_compare(name, *found[name], address, rounds, seconds, seed) for name in names]
         with connect(address, names[0], None) as server:
@@ -131,30 +130,6 @@ def main(
         comparisons=comparisons,
     )
     typer.echo(f"written: {write(report, 'batching', started, results)}")
-
-
-@contextlib.contextmanager
-def _triton() -> Iterator[str]:
-    """A real server over the sample models whose numerical libraries use one thread; yields its gRPC address."""
-    command = [sys.executable, "-m", "twin", "triton", str(MODELS)]
-    with subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env={**os.environ, **ONE_THREAD},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is this program's: it still has to unload
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            said = re.match(r"gRPC (\S+),", line)
-            if said is None:
-                raise SystemExit(f"no server: `{' '.join(command[1:])}` said {line.strip()!r}; run it to see why")
-            yield said[1]
-        finally:
-            process.terminate()
 
 
 def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> tuple[Evidence, str]:

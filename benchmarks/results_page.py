@@ -45,6 +45,7 @@ def page(results: Path) -> str:
         ("Time that the gateway adds", "gateway"),
         ("Faults and rollouts under load", "soak"),
         ("Autoscaling rules, simulated", "autoscaling"),
+        ("Models on a GPU", "gpu"),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
@@ -69,6 +70,7 @@ def tables(record: Record) -> list[str]:
         "gateway": _gateway,
         "soak": _soak,
         "autoscaling": _autoscaling,
+        "gpu": _gpu,
     }.get(record["kind"])
     return [*rows(record)] if rows is not None else []
 
@@ -86,7 +88,8 @@ def _made(record: Record) -> str:
     said = [f"{record['started'][:10]}, revision {revision}"]
     if machine := record.get("machine"):
         load = f"load average {machine['load_before']:g} before, {machine['load_after']:g} after"
-        said.append(f"server {record['versions']['server']}, {machine['cpus']} CPUs, {load}")
+        server = record.get("server") or record["versions"]["server"]
+        said.append(f"server {server}, {machine['cpus']} CPUs, {load}")
     if made := record.get("conditions"):
         said.append(f"`{made['command']}` with {made['scheduling']}{', **on a busy machine**' if made['busy'] else ''}")
     elif command := record.get("command"):
@@ -244,6 +247,24 @@ def _autoscaling(record: Record) -> Iterator[str]:
     yield "Requests that miss the SLO, and hours of GPUs. [What is compared](autoscaling.md)."
     for table in autoscaling.Report.model_validate(record).tables:
         yield from autoscaling.markdown(table)
+
+
+def _gpu(record: Record) -> Iterator[str]:
+    together = record["together"]
+    golden = ", ".join(f"{name} {wrong or 'right'}" for name, wrong in together["golden"].items())
+    yield f"{record['gpu']}, driver {record['driver']}, onnxruntime {record['onnxruntime']}, stack {record['stack']}."
+    yield (
+        f"MiB: server without models {record['server_mib']}, process before a model {record['context_mib']}, all models "
+        f"together {together['used_mib']}. Golden answers: {golden}. [What it means](../docs/facts/gpu-memory.md)."
+    )
+    yield ""
+    yield "| model | largest request | MiB loaded | MiB after it | p50, p95 of it in ms | differs from a CPU's |"
+    yield "|---|---|---|---|---|---|"
+    for model in record["models"]:
+        shape = " x ".join(map(str, model["largest"]))
+        latency = f"{model['latency']['p50_ms']:g}, {model['latency']['p95_ms']:g}"
+        memory = f"{model['loaded_mib']} | {model['largest_mib']}"
+        yield f"| {model['model']} | {shape} | {memory} | {latency} | {model['difference']:.1%} |"
 
 
 def main() -> None:

@@ -121,7 +121,8 @@ class ModelServing(Section):
     )
     warmup: tuple[_BatchSize, ...] | None = Field(
         default=None,
-        description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1 and the largest",
+        description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1, the largest, and on a "
+        "GPU all up to 16",
     )
     priorities: Priorities | None = Field(
         default=None, description="levels of the queue, of which the first is served first; without it: one level"

@@ -119,13 +119,13 @@ def _serving(found: Found) -> str:
         peakRate: 124
         sequence: {strategy: oldest, maxIdleMs: 5000, maxCandidates: 64}"""
     return """\
-    # The models that `make models` writes. gpuMemoryMiB was not measured: docs/serving.md#the-models-of-the-stacks.
+    # The models that `make models` writes. gpuMemoryMiB: docs/serving.md#the-models-of-the-stacks.
     serving:
-      filetype: {device: gpu, gpuMemoryMiB: 700, sloP95Ms: 100, expectedRate: 5, peakRate: 20}
+      filetype: {device: gpu, gpuMemoryMiB: 400, sloP95Ms: 100, expectedRate: 5, peakRate: 20}
       text_in_picture: {device: cpu, sloP95Ms: 2000, expectedRate: 1, peakRate: 4, instances: 2, warmup: []}
-      text_detection: {device: gpu, gpuMemoryMiB: 4000, sloP95Ms: 500, expectedRate: 1, peakRate: 4}
-      text_direction: {device: gpu, gpuMemoryMiB: 500, sloP95Ms: 250, expectedRate: 2, peakRate: 8}
-      text_recognition: {device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 500, expectedRate: 2, peakRate: 8}
+      text_detection: {device: gpu, gpuMemoryMiB: 2100, sloP95Ms: 500, expectedRate: 1, peakRate: 4}
+      text_direction: {device: gpu, gpuMemoryMiB: 100, sloP95Ms: 250, expectedRate: 2, peakRate: 8}
+      text_recognition: {device: gpu, gpuMemoryMiB: 1100, sloP95Ms: 500, expectedRate: 2, peakRate: 8}
       speech:
         device: cpu
         sloP95Ms: 20

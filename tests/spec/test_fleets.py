@@ -208,8 +208,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**fleet(1, models=["embed", "rank"]), **fleet(2, weights={"rank": 1})},
         [
-            "models.serving: in fleet 'g5': a pod needs 42564 MiB on each GPU (embed 1 x 6000 + rank 1 x 36000 + CUDA "
-            "context 500 + CUDA pool 64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer "
+            "models.serving: in fleet 'g5': a pod needs 42764 MiB on each GPU (embed 1 x 6000 + rank 1 x 36000 + CUDA "
+            "context 700 + CUDA pool 64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer "
             "models, or a pool with larger GPUs"
         ],
     ),

@@ -148,7 +148,7 @@ def test_a_release_made_of_these_wants_is_accepted() -> None:
     [
         {"a": {**CPU, "peakRate": 40}},
         {"a": {**CPU, "maxQueueDelayUs": 49_999}},
-        {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 22 * 1024 - 564}},
+        {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 22 * 1024 - 764}},
         {"a": {**CPU, "priorities": {"levels": 2, "default": 2}, "maxBatchSize": 8, "warmup": [1, 8]}},
         {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 1, "tensorrtEngineCache": True}},
         {"a": {**CPU, "sequence": {"strategy": "direct"}, "decoupled": True}},

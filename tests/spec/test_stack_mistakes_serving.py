@@ -265,12 +265,12 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "models.release": None,
             "models.serving": {
                 "a": {**GPU, "instances": 2, "gpuMemoryMiB": 10_000},
-                "b": {**GPU, "gpuMemoryMiB": 22 * 1024 - 20_000 - 500 - 64 + 1},
+                "b": {**GPU, "gpuMemoryMiB": 22 * 1024 - 20_000 - 700 - 64 + 1},
                 "c": CPU,
             },
         },
         [
-            "models.serving: a pod needs 22529 MiB on each GPU (a 2 x 10000 + b 1 x 1965 + CUDA context 500 + CUDA pool 64) "
+            "models.serving: a pod needs 22529 MiB on each GPU (a 2 x 10000 + b 1 x 1765 + CUDA context 700 + CUDA pool 64) "
             "and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
             "GPUs"
         ],
@@ -278,11 +278,11 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {
             "models.release": None,
-            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 5069}},
+            "models.serving": {"a": {**GPU, "gpuMemoryMiB": 4869}},
             "gpu.pools[0].sharing": {"strategy": "mps", "replicas": 4},
         },
         [
-            "models.serving: a pod needs 5633 MiB on each GPU (a 1 x 5069 + CUDA context 500 + CUDA pool 64) and a "
+            "models.serving: a pod needs 5633 MiB on each GPU (a 1 x 4869 + CUDA context 700 + CUDA pool 64) and a "
             "g5.xlarge of pool 'g5' has 5632 MiB (A10G, of which 4 pods share one by mps); use fewer instances, fewer "
             "models, or a pool with larger GPUs"
         ],
@@ -294,7 +294,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 26564 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 500 + CUDA pool 64 + "
+            "models.serving: a pod needs 26764 MiB on each GPU (a 1 x 1000 + b 2 x 6000 + CUDA context 700 + CUDA pool 64 + "
             "all models once more during an in-place rollout 13000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
         ],
@@ -306,7 +306,7 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
             "triton.rollout": "in-place",
         },
         [
-            "models.serving: a pod needs 22564 MiB on each GPU (a 1 x 11000 + CUDA context 500 + CUDA pool 64 + a once more "
+            "models.serving: a pod needs 22764 MiB on each GPU (a 1 x 11000 + CUDA context 700 + CUDA pool 64 + a once more "
             "during an in-place rollout 11000) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); "
             "use fewer instances, fewer models, or a pool with larger GPUs"
         ],
@@ -438,8 +438,10 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
             {"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b"], "b": ["c"], "c": ["a"]}},
             ["ensembles.a: is a step of itself by way of b and c; leave one of them out"],
         ),
-        ({"models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b", "c"], "b": ["c"]}}, []),
-        ({"asks": {"resnet50": [None, 7]}}, ["asks.resnet50[0]: it is empty; give text", "asks.resnet50[1]: 7; give text"]),
+        (
+            {"asks": {"resnet50": [None, 7]}},
+            ["asks.resnet50[0]: it is empty; give text", "asks.resnet50[1]: 7 is a number; give text"],
+        ),
         (
             {"asks": {"resnet50": ["bert"]}},
             ["asks.resnet50[0]: release 3f2a9c1b7d04 has no model 'bert'; it has resnet50"],
@@ -456,6 +458,14 @@ def test_versions_beside_the_default_are_lower_ones_of_a_model_of_the_release(
 )
 def test_what_is_said_of_models_is_of_models_of_the_release(said: dict[str, Any], expected: list[str]) -> None:
     assert complaints({"models.release": {**RELEASE, **said}}) == [f"models.release.{line}" for line in expected]
+
+
+def test_a_model_may_be_a_step_of_two_ensembles_of_which_one_is_a_step_of_the_other() -> None:
+    release = settings(
+        {"models.release": {**RELEASE, "models": {"a": 1, "b": 1, "c": 1}, "ensembles": {"a": ["b", "c"], "b": ["c"]}}}
+    ).models.release
+    assert release is not None
+    assert release.ensembles == {"a": ("b", "c"), "b": ("c",)}
 
 
 def test_a_stream_is_of_a_model_that_streams() -> None:
@@ -577,7 +587,7 @@ def test_each_served_version_has_its_own_instances_in_the_memory_of_a_gpu() -> N
     release = {**RELEASE, "serving": "0" * 12, "others": {"resnet50": [1, 2]}}
     wants = {"resnet50": {**GPU, "instances": 2, "gpuMemoryMiB": 4000}}
     assert complaints({"models.release": release, "models.serving": wants})[0] == (
-        "models.serving: a pod needs 24564 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 500 + CUDA pool "
+        "models.serving: a pod needs 24764 MiB on each GPU (resnet50 3 versions x 2 x 4000 + CUDA context 700 + CUDA pool "
         "64) and a g5.xlarge of pool 'g5' has 22528 MiB (A10G); use fewer instances, fewer models, or a pool with larger "
         "GPUs"
     )

@@ -1,4 +1,7 @@
-"""Serve ONNX models in the place of NVIDIA's backend `onnxruntime`, on onnxruntime from PyPI and on the CPU.
+"""Serve ONNX models in the place of NVIDIA's backend `onnxruntime`, on onnxruntime from PyPI.
+
+Instances of KIND_CPU run on the CPU. Those of KIND_GPU run on their GPU where the environment has onnxruntime-gpu in the
+place of onnxruntime, and are refused elsewhere.
 
 Triton runs this file as a python-based backend
 (https://github.com/triton-inference-server/backend/blob/main/docs/python_based_backends.md), so it imports nothing of this
@@ -43,6 +46,12 @@ _TYPES = {
     "tensor(string)": "TYPE_STRING",
 }
 """Every type of the real backend but BF16, which numpy has not."""
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_CUDA_OPTIONS = {
+    "cudnn_conv_algo_search": ("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
+    "arena_extend_strategy": ("kNextPowerOfTwo", "kSameAsRequested"),
+}
+"""Parameter of a config to what its numbers stand for."""
 _GRAPH_LEVELS = {
     -1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
@@ -59,10 +68,17 @@ class TritonPythonModel:
         self._max_batch_size = int(config["max_batch_size"])
         path = Path(args["model_repository"], args["model_version"], config["default_model_filename"] or "model.onnx")
         path = path / "model.onnx" if path.is_dir() else path
+        on_gpu, providers = _providers(args, config)
         try:
-            self._session = onnxruntime.InferenceSession(path, _options(config), providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(path, _options(config), providers=providers)
         except Exception as error:  # what it raises has no other base
             raise triton.TritonModelException(f"unable to load model '{args['model_name']}', {_one_line(error)}") from None
+        # Where a library of CUDA is missing, it logs that and takes the CPU.
+        if on_gpu and _CUDA not in self._session.get_providers():
+            raise triton.TritonModelException(
+                f"unable to load model '{args['model_name']}', onnxruntime could not use GPU "
+                f"{args['model_instance_device_id']}; what it logged before says why"
+            )
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         self._inputs = {tensor.name: tensor for tensor in (*inputs, *self._session.get_overridable_initializers())}
         self._outputs = {tensor.name: tensor for tensor in outputs}
@@ -71,7 +87,8 @@ class TritonPythonModel:
         self._scalars = {o["name"]: o["dims"] for o in config["output"] if not self._outputs[o["name"]].shape}
         self._states = _States(config)
         triton.Logger.log_info(
-            f"{args['model_name']}: this is {STAND_IN}: PyPI's onnxruntime {onnxruntime.__version__} on the CPU"
+            f"{args['model_name']}: this is {STAND_IN}: PyPI's onnxruntime {onnxruntime.__version__} on "
+            + (f"GPU {args['model_instance_device_id']}" if on_gpu else "the CPU")
         )
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -148,8 +165,30 @@ def _given(request: Any) -> dict[str, np.ndarray]:
     return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
 
 
+def _providers(args: Mapping[str, str], config: Mapping[str, Any]) -> tuple[bool, list[Any]]:
+    """Return whether the instance is on a GPU, and what runs it, with options of the config. Raises TritonModelException."""
+    if args["model_instance_kind"] != "GPU":
+        return False, [_CPU]
+    if _CUDA not in onnxruntime.get_available_providers():
+        raise triton.TritonModelException(
+            f"unable to load model '{args['model_name']}', its instance is on a GPU, and onnxruntime of this environment is "
+            "the one for CPUs; install onnxruntime-gpu in its place, or write KIND_CPU"
+        )
+    # Out of the packages nvidia-…, which onnxruntime-gpu[cuda,cudnn] brings: the loader does not look there.
+    onnxruntime.preload_dlls(directory="")
+    options = {"device_id": args["model_instance_device_id"]}
+    for name, values in _CUDA_OPTIONS.items():
+        chosen = _number(config, name)
+        if chosen not in range(len(values)):
+            raise triton.TritonModelException(f"unsupported {name} value '{chosen}' is requested")
+        options[name] = values[chosen]
+    if limit := _number(config, "gpu_mem_limit"):
+        options["gpu_mem_limit"] = str(limit)
+    return True, [(_CUDA, options), _CPU]
+
+
 def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
-    """Return the options of the config that mean something on a CPU. Raises TritonModelException."""
+    """Return the options of the config for the session itself. Raises TritonModelException."""
     options = onnxruntime.SessionOptions()
     level = int(config.get("optimization", {}).get("graph", {}).get("level", 0))
     options.graph_optimization_level = _GRAPH_LEVELS.get(level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)

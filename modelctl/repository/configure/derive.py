@@ -60,9 +60,13 @@ def candidate_sequences(max_batch_size: int) -> int:
     return 4 * max(max_batch_size, 1)
 
 
-def warmup_batch_sizes(max_batch_size: int) -> list[int]:
-    """Return the smallest and the largest batch: the first of each is the slow one."""
-    return sorted({1, max(max_batch_size, 1)})
+def warmup_batch_sizes(max_batch_size: int, *, on_gpu: bool) -> list[int]:
+    """Return the smallest and the largest batch, and on a GPU, where the first of each size is slow, all up to 16 too.
+
+    See docs/facts/gpu-memory.md#first-batch-of-a-size.
+    """
+    largest = max(max_batch_size, 1)
+    return sorted({1, largest, *(range(1, min(largest, 16) + 1) if on_gpu else ())})
 
 
 def histogram_buckets_ms(slo_p95_ms: int, slo_p99_ms: int | None = None) -> list[float]:

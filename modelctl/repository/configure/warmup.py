@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInput, ModelWarmup
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInput, ModelInstanceGroup, ModelWarmup
 
 from modelctl.repository.configure import derive
 
@@ -14,13 +14,14 @@ def fill(config: ModelConfig, wanted: Sequence[int] | None) -> Iterator[str]:
 
     The samples that its author wrote say the data, and the sizes of variable dims: Triton repeats a sample's data for
     each request of the batch. An input without one is zeros of its own shape, without the batch
-    (docs/facts/triton-configuration.md#warm-up). `wanted` None: the smallest and the largest batch, of a model that can
+    (docs/facts/triton-configuration.md#warm-up). `wanted` None: those of `derive.warmup_batch_sizes`, of a model that can
     be warmed up.
     """
     samples = _samples(config)
     del config.model_warmup[:]
     obstacles = list(_obstacles(config, samples))
-    sizes = sorted(set(wanted)) if wanted is not None else derive.warmup_batch_sizes(config.max_batch_size)
+    on_gpu = any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group)
+    sizes = sorted(set(wanted)) if wanted is not None else derive.warmup_batch_sizes(config.max_batch_size, on_gpu=on_gpu)
     if obstacles and sizes:
         # Not every model can be warmed up, and nobody asked for it.
         if wanted is not None:

@@ -10,8 +10,11 @@ from spec.settings.chart_values import values_of
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule
 
-CUDA_CONTEXT_MIB = 500
-"""Memory that the CUDA context and its libraries take of each GPU in each pod, before a model. Assumed, rounded up."""
+CUDA_CONTEXT_MIB = 700
+"""Memory that the CUDA context and its libraries take of each GPU in each pod, before a model: on an H200, rounded up.
+
+See docs/facts/gpu-memory.md#before-a-model.
+"""
 CUDA_POOL_MIB = 64
 """Default of --cuda-memory-pool-byte-size, for each GPU. The pinned pool and the response cache are host memory."""
 _CUDA_POOL = re.compile(r"--cuda-memory-pool-byte-size=([0-9]+):([0-9]+)")

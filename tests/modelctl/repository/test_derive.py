@@ -40,8 +40,10 @@ def test_a_queue_holds_what_is_answered_in_time(
     assert derive.queue_size(peak, timeout_us, largest, instances, levels) == size
 
 
-def test_the_smallest_and_the_largest_batch_are_warmed_up() -> None:
-    assert [derive.warmup_batch_sizes(largest) for largest in (0, 1, 8)] == [[1], [1], [1, 8]]
+def test_the_smallest_and_the_largest_batch_are_warmed_up_and_on_a_gpu_those_between() -> None:
+    assert [derive.warmup_batch_sizes(largest, on_gpu=False) for largest in (0, 1, 8)] == [[1], [1], [1, 8]]
+    assert [derive.warmup_batch_sizes(largest, on_gpu=True) for largest in (0, 1, 4)] == [[1], [1], [1, 2, 3, 4]]
+    assert derive.warmup_batch_sizes(64, on_gpu=True) == [*range(1, 17), 64]
 
 
 def test_the_slo_is_a_bound_of_a_latency_bucket() -> None:
