@@ -18,6 +18,8 @@ QUEUE_TIME_MS = 50
 """Mean time in the queue that is too long for a model of which the stack gives no SLO."""
 QUEUE_SHARE_OF_SLO = 0.5
 """Of a model with an SLO, the mean request may spend so much of its p95 in the queue."""
+IDLE_SHARE = 0.05
+"""Of an hour in which a GPU computes; with less for 6 hours it is paid for and hardly used."""
 _DOWN_SECONDS = 120
 _STUCK_SECONDS = 180
 
@@ -333,6 +335,15 @@ def _resources(settings: Settings) -> list[Rule]:
             summary="The memory of GPU {{ $labels.gpu_uuid }} is {{ $value | humanizePercentage }} full",
             description="In {{ $labels.pod }} a larger batch or one more model instance may fail for want of GPU memory. "
             "On a shared GPU the figure is that of the whole card.",
+        ),
+        alert(
+            "TritonGpuIdle",
+            f"max by (namespace, pod, gpu_uuid) (avg_over_time({series('nv_gpu_utilization')}[1h])) < {IDLE_SHARE}",
+            lasting="6h",
+            severity="warning",
+            summary="GPU {{ $labels.gpu_uuid }} computes for {{ $value | humanizePercentage }} of the time",
+            description="The GPU of {{ $labels.pod }} costs what a busy one costs. No user notices, and pods are scaled on "
+            "requests, not on this figure.",
         ),
         alert(
             "TritonMemoryHigh",
