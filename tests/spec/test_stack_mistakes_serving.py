@@ -14,8 +14,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, "
-    "rateLimiter, tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
+    "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, "
+    "responseCache, rateLimiter, tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
