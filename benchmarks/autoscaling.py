@@ -1,7 +1,7 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
-        [--paces | --spare | --held-out | --at-once]
+        [--paces | --spare | --held-out | --at-once | --step]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,6 +70,8 @@ class Model:
 
 MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
 FEWEST, MOST, FAR_MORE = 2, 12, 40
+STEPS, STEP_SEEDS = ((0.16, 0.72), (0.002, 0.48)), 20
+"""Parts of the peak before and after a step, of which a pod answers a fifth."""
 OURS, AT_ONCE = "bounded queue", "at once"
 OTHERS = ("CPU 80 %", "GPU 80 %", "queue 5", "production-stack")
 """Of whom the one with the fewest misses is the best. The queue's time is not among them: it keeps all pods, always."""
@@ -253,6 +255,24 @@ def at_once(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan
     return {OURS: plain, AT_ONCE: dataclasses.replace(plain, controller=knows)}
 
 
+def steps(model: Model, plan: Plan) -> Iterator[str]:
+    """Yield, for steps of load from 16 % of the peak and from nearly nothing, the seconds until another pod is wanted.
+
+    The least, the middle and the most of STEP_SEEDS moments at which scrapes, rules, questions and looks begin. A start
+    lasts longer. The second level needs more pods than there are at the first one.
+    """
+    for before, after in STEPS:
+        rates = np.full(900, before * model.peak)
+        rates[300:] = after * model.peak
+        found = []
+        for seed in range(STEP_SEEDS):
+            wanted = simulate(plan, Trace("step", {NAME: rates}), everybody={NAME: 1}, seed=seed).wanted
+            had = [pods for at, pods in wanted if at <= 300][-1]
+            found.append(next((at - 300 for at, pods in wanted if at > 300 and pods > had), math.inf))
+        found.sort()
+        yield f"{found[0]:g}, {found[STEP_SEEDS // 2]:g}, {found[-1]:g} s"
+
+
 def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     """Return our rule, without a spare pod, with other limits of how many come and go, at bounds far from what is needed."""
     plain = ours(model, start_seconds, most=FAR_MORE, sparePods=0)
@@ -315,6 +335,7 @@ def main(
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
     compare_spares: Annotated[bool, typer.Option("--spare", help="spare pods and shares of our own rule")] = False,
     bound: Annotated[bool, typer.Option("--at-once", help="our rule beside one that sees the load at once")] = False,
+    step: Annotated[bool, typer.Option("--step", help="seconds from a step of load to another pod wanted")] = False,
     others: Annotated[
         bool, typer.Option("--held-out", help="the shares on traces and seeds they were not chosen by")
     ] = False,
@@ -323,6 +344,14 @@ def main(
     for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
         if given is not None and given not in known:
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
+    if step:
+        print(
+            f"| | {' | '.join(f'{100 * one:g} to {100 * other:g} %' for one, other in STEPS)} |\n|---|{'---:|' * len(STEPS)}"
+        )
+        for name, of in MODELS.items():
+            for rule, bounded in (("ours", False), (OURS, True)):
+                print(f"| `{name}`, {rule} | {' | '.join(steps(of, ours(of, 240, bounded=bounded)))} |", flush=True)
+        return
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
         traces = {one: samples.sample(one, everybody) for one in ((trace,) if trace is not None else samples.NAMES)}
