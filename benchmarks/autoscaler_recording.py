@@ -4,23 +4,29 @@
     python benchmarks/autoscaler_recording.py prepare
     make up AUTOSCALING=1
     python benchmarks/autoscaler_recording.py record tests/twin/replay/recordings/keda-traces.json
+    python benchmarks/autoscaler_recording.py record --trace step --trace step --seconds 180 steps.json
+    python benchmarks/autoscaler_recording.py steps steps.json
 
 `prepare` gives the twin six pods and the targets that are derived for every stack. `record` sends one trace after the other,
 each compressed to some minutes. Twice a second it looks at the numbers that KEDA tells the HorizontalPodAutoscaler, the
 replicas that this one wants and the pods that are ready. After each trace it asks Prometheus for all samples that it has
 scraped and recorded since the beginning, and writes the file, so that a run that is ended has the traces before it.
+`steps` says of each trace `step` how long it took until a second pod was wanted, and where the seconds went.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +41,7 @@ from modelctl.loadgen import Schedule  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE  # noqa: E402
 from spec.prometheus.rule import series  # noqa: E402
-from spec.scaling.signal import RECORDINGS, SPARE_PODS  # noqa: E402
+from spec.scaling.signal import NEEDED, RECORDINGS, SPARE_PODS  # noqa: E402
 from twin.cluster import certificates, quantity  # noqa: E402
 from twin.cluster.certificates import Pki  # noqa: E402
 from twin.cluster.kube_api import KubeApi, KubeClient  # noqa: E402
@@ -46,6 +52,7 @@ from twin.host.home import TwinHome  # noqa: E402
 from twin.load import requests  # noqa: E402
 from twin.load.requests import RequestLoad  # noqa: E402
 from twin.replay import samples  # noqa: E402
+from twin.replay.hpa import TOLERANCE  # noqa: E402
 from twin.replay.traces import Rates  # noqa: E402
 from twin.services import release_sources  # noqa: E402
 from twin.services.release_sources import SLOW_MODEL  # noqa: E402
@@ -59,6 +66,8 @@ PEAK = 20.0
 MOST_PODS = 6
 TRACES = tuple(name for name in samples.NAMES if name != "slow-pod")
 """Not the one in which a pod is slow: nothing here makes a server of the twin slow."""
+STEP, STEP_RATE, STEP_SECONDS = "step", 10.0, 60
+"""Nothing, so that one pod is enough, and then so many requests/s for the last seconds of the trace."""
 _LOOK_SECONDS = 0.5
 _IN = f"namespaces/{TRITON_NAMESPACE}"
 
@@ -120,9 +129,10 @@ def record(
 ) -> None:
     """Send the traces to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
     wanted = trace or list(TRACES)
-    unknown = [name for name in wanted if name not in TRACES]
+    unknown = [name for name in wanted if name not in (*TRACES, STEP)]
     if unknown:
-        raise typer.BadParameter(f"there is no {unknown[0]}; give some of {', '.join(TRACES)}", param_hint="--trace")
+        known = ", ".join((*TRACES, STEP))
+        raise typer.BadParameter(f"there is no {unknown[0]}; give some of {known}", param_hint="--trace")
     home = TwinHome.from_environment()
     servers = Servers.running(home)
     api = servers.cluster().client
@@ -135,6 +145,7 @@ def record(
         "revision": _revision(),
         "command": shlex.join(["python", *sys.argv]),
         "syncSeconds": SYNC_SECONDS,
+        "stepAt": seconds - STEP_SECONDS,
         "scaledObject": scaled["spec"],
     }
     for name in wanted:
@@ -142,8 +153,49 @@ def record(
         _write(file, {**head, **_document(recording), **_prometheus(servers.prometheus_urls()[0], recording)})
 
 
+@app.command()
+def steps(file: Annotated[Path, typer.Argument(help="a recording with traces `step`")]) -> None:
+    """Print, in seconds from each step of load, what was seen of it and when."""
+    recording = json.loads(file.read_text())
+    print("| scraped | recorded | told to the autoscaler | a second pod wanted | ready |\n|---:|---:|---:|---:|---:|")
+    for name, begins, _ in recording["sections"]:
+        if name == STEP:
+            print(f"| {' | '.join(f'{at:.1f}' for at in seconds_of_step(recording, begins))} |")
+
+
+def seconds_of_step(recording: Mapping[str, Any], begins: float) -> tuple[float, ...]:
+    """Return when the load was first scraped, recorded and told to the autoscaler; a second pod wanted; one ready.
+
+    The second and the third count where they ask for another pod: more than the target, and a tenth of it.
+    """
+    loaded = begins + recording["stepAt"]
+    busy = f"busy-{SLOW_MODEL}"
+    (asked,) = (one["metadata"] for one in recording["scaledObject"]["triggers"] if one["name"] == busy)
+    enough, added = (1 + TOLERANCE) * float(asked["threshold"]), float(asked["query"].partition(" + ")[2] or 0)
+
+    def first(changes: Iterable[Sequence[float]], least: float) -> float:
+        return min((at for at, value in changes if at >= loaded and value is not None and value > least), default=math.inf)
+
+    counters = recording["samples"]["nv_inference_request_success"].values()
+    scraped = min(
+        (
+            after[0]
+            for of_pod in counters
+            for before, after in pairwise(of_pod)
+            if after[0] >= loaded and after[1] > before[1]
+        ),
+        default=math.inf,
+    )
+    recorded = min(first(of_pod, enough - added) for of_pod in recording["samples"][NEEDED.series].values())
+    told = first(recording["values"][busy], enough)
+    wanted, ready = (first(recording[name], 1) for name in ("wanted", "ready"))
+    return tuple(round(at - loaded, 1) for at in (scraped, recorded, told, wanted, ready))
+
+
 def compressed(name: str, seconds: int) -> Rates:
     """Return a sample in so many seconds, in requests/s. Of the day its curve, with bursts of 20 to 40 s of their own."""
+    if name == STEP:
+        return np.repeat([0.0, STEP_RATE], [seconds - STEP_SECONDS, STEP_SECONDS])
     if name == "diurnal":
         rates = 0.45 - 0.3 * np.cos(2 * np.pi * (np.arange(seconds) / seconds - 1 / 6))
         source = np.random.default_rng(17)

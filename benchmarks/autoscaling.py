@@ -1,6 +1,7 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
-    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240] [--paces|--spare|--held-out] [--record]
+    python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
+        [--paces | --spare | --held-out | --at-once | --step] [--record]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -11,11 +12,12 @@ import dataclasses
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -27,13 +29,15 @@ sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 from benchmarks.measurement import RESULTS, Record, write  # noqa: E402
 from modelctl.tune import evidence  # noqa: E402
 from spec.prometheus.timing import NODE_START_SECONDS  # noqa: E402
+from spec.scaling.signal import BUSY_SHARE_BESIDE_BOUNDED_QUEUE, SPARE_PODS_BESIDE_BOUNDED_QUEUE  # noqa: E402
 from spec.settings import load, read_config  # noqa: E402
 from spec.stack_names import stack_file  # noqa: E402
 from stackctl.cost import prices  # noqa: E402
 from twin.replay import samples  # noqa: E402
 from twin.replay.capacity import Starts  # noqa: E402
 from twin.replay.controllers import Controller, Keda, Seen  # noqa: E402
-from twin.replay.hpa import Autoscaler, by_average_value, by_pods_metric  # noqa: E402
+from twin.replay.hpa import SYNC_SECONDS, Autoscaler, by_average_value, by_pods_metric  # noqa: E402
+from twin.replay.keda import autoscaler_of  # noqa: E402
 from twin.replay.outcome import Outcome  # noqa: E402
 from twin.replay.plan import Number, Plan, plans  # noqa: E402
 from twin.replay.prometheus import Target  # noqa: E402
@@ -70,6 +74,12 @@ class Model:
 
 MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
 FEWEST, MOST, FAR_MORE = 2, 12, 40
+STEPS, STEP_SEEDS = ((0.16, 0.72), (0.002, 0.48)), 20
+"""Parts of the peak before and after a step, of which a pod answers a fifth."""
+OURS, AT_ONCE = "bounded queue", "at once"
+OTHERS = ("CPU 80 %", "GPU 80 %", "queue 5", "production-stack")
+"""Of whom the one with the fewest misses is the best. The queue's time is not among them: it keeps all pods, always."""
+GOAL = ("best other rule", "half of its misses", "1.1 times its hours", "1.5 times the oracle's hours")
 _DAY = 86_400
 
 
@@ -135,6 +145,28 @@ class Oracle:
         return min(max(math.ceil(most / self._each), FEWEST), MOST)
 
 
+class AtOnce:
+    """Knows the load of this second, without a scrape, a window or chance, and nothing of the next one.
+
+    It wants what our rule wants of a model with a bounded queue, and looks back as long. While its pods start it can do
+    nothing: what it misses, no rule misses less of that reacts, and keeps no more pods before the load comes.
+    """
+
+    poll_seconds: int | None = None
+
+    def __init__(self, rates: Rates, capacity: float, spec: Mapping[str, Any]) -> None:
+        self._rates, self._each = rates, capacity * BUSY_SHARE_BESIDE_BOUNDED_QUEUE
+        self._autoscaler = Autoscaler(spec)
+
+    def poll(self, seen: Seen) -> None:
+        """Ask nothing: it knows."""
+
+    def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
+        """Return the pods wanted."""
+        load = float(self._rates[max(0, int(now))])
+        return self._autoscaler.decide(now, seen.current, [math.ceil(load / self._each + SPARE_PODS_BESIDE_BOUNDED_QUEUE)])
+
+
 def queue_us(target: Target, _now: float) -> float | None:
     """Return the mean wait of a request in the last two scrapes, by Little's law: those that wait, over those answered."""
     recent = list(target.samples)[-2:]
@@ -154,11 +186,16 @@ def cpu_share(target: Target, _now: float) -> float | None:
     return CPU_SECONDS * (after.successes - before.successes) / (after.at - before.at) / CPUS
 
 
-def ours(model: Model, start_seconds: int, most: int = MOST, **keys: Any) -> Plan:
-    """Return prod with one model, its derived targets, this measured start, and these keys of `triton-eks:autoscaling`."""
+def ours(model: Model, start_seconds: int, most: int = MOST, *, bounded: bool = False, **keys: Any) -> Plan:
+    """Return prod with one model, its derived targets, this measured start, and these keys of `triton-eks:autoscaling`.
+
+    `bounded`: with a queue that holds nothing that can no longer be answered in time.
+    """
     file = stack_file("prod")
     config: dict[str, Any] = dict(read_config((REPOSITORY / file).read_bytes(), file))
     serving = {"device": "cpu", "sloP95Ms": model.slo_ms, "expectedRate": model.peak / 2, "peakRate": model.peak}
+    if bounded:
+        serving["queueTimeoutMs"] = round(model.slo_ms - model.batch_ms[1])
     config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": {NAME: {**serving, "maxBatchSize": model.batch}}}
     config["triton-eks:gpu"]["pools"][0]["max"] = most + 2
     config["triton-eks:autoscaling"] = {
@@ -202,10 +239,9 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
     capacity = plain.models[0].service.capacity
     return {
         "ours": plain,
-        "no spare pod": ours(model, start_seconds, sparePods=0),
-        "one warm pod": ours(model, start_seconds, warmPods=1),
-        "default pace": _with_pace(plain, {}),
-        "on rate": ours(model, start_seconds, targets={NAME: {"rate": RATE_SHARE * capacity}}),
+        "bounded queue": ours(model, start_seconds, bounded=True),
+        "bounded, one warm pod": ours(model, start_seconds, bounded=True, warmPods=1),
+        "bounded, on rate": ours(model, start_seconds, bounded=True, targets={NAME: {"rate": RATE_SHARE * capacity}}),
         "CPU 80 %": other(partial(OnOneNumber, CPU_BUSY), cpu_share),
         "GPU 80 %": other(partial(OnOneNumber, GPU_BUSY), Target.busy),
         "queue 5": other(partial(OnOneNumber, QUEUE), Target.pending),
@@ -213,6 +249,32 @@ def rules(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
         "production-stack": other(ProductionStack, Target.pending),
         "oracle": other(partial(Oracle, trace.rates[NAME], start_seconds, capacity), None),
     }
+
+
+def at_once(model: Model, start_seconds: int, trace: Trace) -> Mapping[str, Plan]:
+    """Return our rule with a bounded queue, and one that sees the load at once."""
+    plain = ours(model, start_seconds, bounded=True)
+    scaled, _ = cast(partial[Keda], plain.controller).args
+    knows = partial(AtOnce, trace.rates[NAME], plain.models[0].service.capacity, autoscaler_of(scaled))
+    return {OURS: plain, AT_ONCE: dataclasses.replace(plain, controller=knows)}
+
+
+def steps(model: Model, plan: Plan) -> Iterator[str]:
+    """Yield, for steps of load from 16 % of the peak and from nearly nothing, the seconds until another pod is wanted.
+
+    The least, the middle and the most of STEP_SEEDS moments at which scrapes, rules, questions and looks begin. A start
+    lasts longer. The second level needs more pods than there are at the first one.
+    """
+    for before, after in STEPS:
+        rates = np.full(900, before * model.peak)
+        rates[300:] = after * model.peak
+        found = []
+        for seed in range(STEP_SEEDS):
+            wanted = simulate(plan, Trace("step", {NAME: rates}), everybody={NAME: 1}, seed=seed).wanted
+            had = [pods for at, pods in wanted if at <= 300][-1]
+            found.append(next((at - 300 for at, pods in wanted if at > 300 and pods > had), math.inf))
+        found.sort()
+        yield f"{found[0]:g}, {found[STEP_SEEDS // 2]:g}, {found[-1]:g} s"
 
 
 def paces(model: Model, start_seconds: int) -> Mapping[str, Plan]:
@@ -294,7 +356,7 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, spare pods, or spare pods on traces that were held out."""
+    """One run. `compared`: rules, paces, spare pods, spare pods on traces that were held out, or at once."""
 
     kind: str = "autoscaling"
     started: datetime
@@ -310,15 +372,25 @@ def main(
     start: Annotated[int | None, typer.Option(help="seconds of a start; default: 30, 240 and 600")] = None,
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
     compare_spares: Annotated[bool, typer.Option("--spare", help="spare pods and shares of our own rule")] = False,
+    bound: Annotated[bool, typer.Option("--at-once", help="our rule beside one that sees the load at once")] = False,
+    step: Annotated[bool, typer.Option("--step", help="seconds from a step of load to another pod wanted")] = False,
     others: Annotated[
         bool, typer.Option("--held-out", help="the shares on traces and seeds they were not chosen by")
     ] = False,
-    record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results")] = False,
+    record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
     for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
         if given is not None and given not in known:
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
+    if step:
+        print(
+            f"| | {' | '.join(f'{100 * one:g} to {100 * other:g} %' for one, other in STEPS)} |\n|---|{'---:|' * len(STEPS)}"
+        )
+        for name, of in MODELS.items():
+            for rule, bounded in (("ours", False), (OURS, True)):
+                print(f"| `{name}`, {rule} | {' | '.join(steps(of, ours(of, 240, bounded=bounded)))} |", flush=True)
+        return
     started, revision, tables = datetime.now(UTC), evidence.revision(), []
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
@@ -326,25 +398,56 @@ def main(
         for seconds in (start,) if start is not None else STARTS:
             rows = []
             for sample, sent in (held_out(everybody) if others else traces).items():
-                if compare_paces:
+                if bound:
+                    found = at_once(of, seconds, sent)
+                elif compare_paces:
                     found = paces(of, seconds)
                 else:
                     found = spares(of, seconds) if compare_spares or others else rules(of, seconds, sent)
                 every = HELD_OUT_SEEDS if others else SEEDS
                 seeds = every[:1] if sent.seconds >= _DAY else every  # of millions of requests two differ by nothing
-                cells = (
-                    _cell(rule, [simulate(plan, sent, everybody=everybody, seed=seed) for seed in seeds])
-                    for rule, plan in found.items()
-                )
+                cells = []
+                for rule, plan in found.items():
+                    sync = 1 if rule == AT_ONCE else SYNC_SECONDS
+                    outcomes = (simulate(plan, sent, everybody=everybody, seed=seed, sync_seconds=sync) for seed in seeds)
+                    cells.append(_cell(rule, outcomes))
                 rows.append(Row(trace=sample, cells=tuple(cells)))
                 shown = markdown(Table(model=name, start_seconds=seconds, rows=tuple(rows)))
                 print("\n".join(shown if len(rows) == 1 else shown[-1:]), flush=True)
             tables.append(Table(model=name, start_seconds=seconds, rows=tuple(rows)))
+            print("\n".join(goals(tables[-1])), flush=True)
     if record:
-        compared = "held out" if others else "paces" if compare_paces else "spare pods" if compare_spares else "rules"
+        modes = {"held out": others, "paces": compare_paces, "spare pods": compare_spares, "at once": bound}
+        compared = next((mode for mode, given in modes.items() if given), "rules")
         command = shlex.join(["python", *sys.argv])
         report = Report(started=started, revision=revision, command=command, compared=compared, tables=tuple(tables))
         print(f"\nwritten: {write(report, 'autoscaling', started, RESULTS)}")
+
+
+def goals(table: Table) -> list[str]:
+    """Return the lines of a table of what the goal asks of our rule; none where others or the oracle were not simulated."""
+    if not any(cell.rule == "oracle" for cell in table.rows[0].cells):
+        return []
+    lines = ["", f"| | {' | '.join(GOAL)} |", f"|---|{'---:|' * len(GOAL)}"]
+    return [*lines, *(f"| `{row.trace}` | {' | '.join(goal(row))} |" for row in table.rows)]
+
+
+def goal(row: Row) -> list[str]:
+    """Return the columns of GOAL for one trace. A part of the goal that is missed is in bold."""
+    missed = {cell.rule: fmean(cell.missed_percent) for cell in row.cells}
+    hours = {cell.rule: fmean(cell.gpu_hours) for cell in row.cells}
+    best = min(OTHERS, key=lambda rule: (round(missed[rule], 2), hours[rule]))
+    most, most_beside_oracle = 1.1 * hours[best], 1.5 * hours["oracle"]
+
+    def figure(text: str, met: bool) -> str:
+        return text if met else f"**{text}**"
+
+    return [
+        f"{best}: {missed[best]:.2f} %, {hours[best]:.1f} h",
+        figure(f"{missed[OURS]:.2f} of {missed[best] / 2:.2f} %", round(missed[OURS], 2) <= round(missed[best] / 2, 2)),
+        figure(f"{hours[OURS]:.1f} of {most:.1f} h", hours[OURS] <= most),
+        figure(f"{hours[OURS]:.1f} of {most_beside_oracle:.1f} h", hours[OURS] <= most_beside_oracle),
+    ]
 
 
 def markdown(table: Table) -> list[str]:

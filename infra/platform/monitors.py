@@ -12,7 +12,7 @@ from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
-from spec.prometheus.rule import JOB, SCRAPE_SECONDS
+from spec.prometheus.rule import JOB, SCRAPE_SECONDS, TRITON_SCRAPE_SECONDS
 from spec.settings.model import Settings
 
 API_VERSION = "monitoring.coreos.com/v1"
@@ -24,7 +24,7 @@ Manifest = dict[str, Any]
 def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
     """Return the monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
     monitors = [
-        pod_monitor(JOB, TRITON_NAMESPACE),
+        pod_monitor(JOB, TRITON_NAMESPACE, interval=TRITON_SCRAPE_SECONDS, timeout=TRITON_SCRAPE_SECONDS),
         # It asks each pod at each scrape, and it names the pods in labels of its own.
         pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]

@@ -12,7 +12,7 @@ to do (https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/
 
 from __future__ import annotations
 
-from spec.prometheus.rule import SCRAPE_SECONDS, Group, Rule, alert, group, record, series
+from spec.prometheus.rule import TRITON_SCRAPE_SECONDS, Group, Rule, alert, group, record, series
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
 
@@ -36,7 +36,7 @@ def language_model_groups(settings: Settings) -> list[Group]:
         group(
             "triton.language_models.recording",
             [rule for model in models for rule in _recorded(settings, model)],
-            interval=f"{SCRAPE_SECONDS}s",
+            interval=f"{TRITON_SCRAPE_SECONDS}s",
         ),
         group(
             "triton.language_models.alerts", [rule for name, one in models.items() for rule in _alerts(settings, name, one)]

@@ -16,10 +16,14 @@ Severity = Literal["critical", "warning"]
 JOB = TRITON_CHART
 """The `job` label of its scrape targets: the monitor takes it from the pods' label `app.kubernetes.io/name`."""
 SCRAPE_SECONDS = 15
-"""Between two scrapes of a pod. The rules' shortest window, a minute, has to hold four of them.
+"""Between two scrapes of a pod that nothing is scaled on. The rules' shortest window, a minute, has to hold four of them.
 
 See docs/facts/triton-metrics.md#windows.
 """
+TRITON_SCRAPE_SECONDS = 5
+"""The same of Triton's pods, which are scaled on what is scraped: it is a part of the time until another pod is wanted."""
+SCALING_WINDOW_SECONDS = 30
+"""Over which the numbers that pods are scaled on are taken. It holds six scrapes."""
 
 _MINUTE, _HOUR = 60, 3600
 

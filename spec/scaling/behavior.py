@@ -13,9 +13,11 @@ from spec.prometheus.timing import start_seconds, timing
 from spec.settings.model import Settings
 
 _SETTLE_SECONDS = 30
+"""Of numbers that are not averaged: those that a HorizontalPodAutoscaler asks prometheus-adapter for."""
 _MORE_IN_A_START = {"Pods": 4, "Percent": 300}
 _FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
+_SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS = 300
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
 _LONGEST_LOOK_BACK_SECONDS = 3600
@@ -48,21 +50,23 @@ def behavior(settings: Settings) -> dict[str, Any]:
     More: at once four times the pods that there are, or four more, and again after the time that a start takes. While they
     start, the backlog that they are for goes on growing, and without a limit it would ask for all pods that there may be; a
     lower limit loses requests for several starts where the load is many times the usual one
-    (benchmarks/autoscaling.md#the-pace). What asks for them has to last for two looks: one scrape may come upon a queue that
-    is empty a moment later, by chance alone
-    (tests/spec/scaling/test_chance.py).
+    (benchmarks/autoscaling.md#the-pace). One scrape may come upon a queue that is empty a moment later, by chance alone
+    (tests/spec/scaling/test_chance.py): KEDA asks for the mean of half a minute, and where each look has the number of one
+    scrape, what asks for pods has to last for two looks.
 
     Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take
-    one. A stack may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step then takes no longer, or one start.
+    one. One start is enough where no queue holds what can no longer be answered in time: such a fleet has no backlog, which
+    asks for more pods than the load. A stack may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step then
+    takes no longer, or one start.
     """
     start = start_seconds(settings)
     period = min(start, _LONGEST_PERIOD_SECONDS)
     wanted = settings.autoscaling.scale_down_after_seconds if settings.autoscaling is not None else None
-    look_back = wanted or min(max(2 * start, _SHORTEST_LOOK_BACK_SECONDS), _LONGEST_LOOK_BACK_SECONDS)
+    look_back = wanted or min(_look_back(settings, start), _LONGEST_LOOK_BACK_SECONDS)
     step_down = max(period, min(_SHORTEST_STEP_DOWN_SECONDS, look_back))
     return {
         "scaleUp": {
-            "stabilizationWindowSeconds": _SETTLE_SECONDS,
+            "stabilizationWindowSeconds": 0 if settings.pod_autoscaler == "keda" else _SETTLE_SECONDS,
             "selectPolicy": "Max",
             "policies": _policies(_MORE_IN_A_START, period),
         },
@@ -71,6 +75,13 @@ def behavior(settings: Settings) -> dict[str, Any]:
             "policies": _policies(_FEWER_IN_A_STEP, step_down),
         },
     }
+
+
+def _look_back(settings: Settings, start: int) -> int:
+    serving = settings.models.serving.values()
+    if serving and all(wants.queue_is_bounded for wants in serving):
+        return max(start, _SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS)
+    return max(2 * start, _SHORTEST_LOOK_BACK_SECONDS)
 
 
 def _policies(most: Mapping[str, int], period: int) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from spec.scaling.signal import Signal, signals
 from spec.settings.autoscaling import Autoscaling, CronFloor
 from spec.settings.model import Settings
 
-_POLLING_SECONDS = 15
-_FAILURES_BEFORE_FALLBACK = 4
+_POLLING_SECONDS = 5
+_FAILURES_BEFORE_FALLBACK = 12
 _SHORTEST_IDLE_SECONDS = (_FAILURES_BEFORE_FALLBACK + 3) * _POLLING_SECONDS
 """For how long KEDA has to see nothing before it ends the last pod: longer than a fleet under load looks idle.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from spec.prometheus import language_models, recording
-from spec.prometheus.rule import pods_of, series
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, series
 from spec.settings.autoscaling import Target
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
@@ -26,6 +26,14 @@ See docs/facts/triton-metrics.md#measured-pod.
 BUSY_SHARE_BESIDE_SPARE = 0.8
 """The same where there is a spare pod, which is what the 70 % would leave free (benchmarks/autoscaling.md#a-spare-pod)."""
 SPARE_PODS = 1
+BUSY_SHARE_BESIDE_BOUNDED_QUEUE = 0.9
+"""The same of a model whose requests are rejected when they can no longer be answered in time (`queueTimeoutMs`).
+
+Its pods may be fuller: an overload leaves no backlog, and what it rejects is counted among the instances that are needed.
+Not more: a tenth more than the target is tolerated, and the instances of a full fleet would never ask for a pod.
+"""
+SPARE_PODS_BESIDE_BOUNDED_QUEUE = 0.5
+"""Half a pod: of what is asked for, the number is rounded up."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +51,19 @@ WAITING_SHARE = 0.1
 
 
 PENDING = Recording(recording.PENDING, "triton_pending_requests")
-BUSY = Recording(recording.BUSY, "triton_busy_instances")
-ANSWERED = Recording(recording.ANSWERED, "triton_answered_requests")
-RECORDINGS = (PENDING, BUSY)
+NEEDED = Recording(recording.NEEDED, "triton_needed_instances")
+ASKED = Recording(recording.ASKED, "triton_requests")
+RECORDINGS = (PENDING, NEEDED)
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
-_KINDS = {PENDING: "pending", BUSY: "busy", ANSWERED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+_KINDS = {PENDING: "pending", NEEDED: "busy", ASKED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
     """Return the rules whose series a stack's pods may be scaled on."""
     stacks = [fleet.stack for fleet in settings.each_fleet]
     targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
-    rate = (ANSWERED,) if any(target.rate is not None for target in targets) else ()
+    rate = (ASKED,) if any(target.rate is not None for target in targets) else ()
     streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
     return (*RECORDINGS, *rate, *streams)
 
@@ -77,7 +85,7 @@ class Signal:
     """Per pod."""
     deployment: str | None = None
     """The Deployment whose pods count; None where there is no other."""
-    spare: int = 0
+    spare: float = 0
     """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
 
     def __post_init__(self) -> None:
@@ -98,7 +106,9 @@ class Signal:
     def query(self) -> str:
         """Return PromQL of one element: the sum over all pods, and the spare; without pods nothing, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
-        total = f"sum({series(self.recording.series, *own, model=self.model)})"
+        found = series(self.recording.series, *own, model=self.model)
+        # A gauge: what one scrape finds by chance counts a part.
+        total = f"sum({f'avg_over_time({found}[{SCALING_WINDOW_SECONDS}s])' if self.recording is PENDING else found})"
         return f"{total} + {self.added:g}" if self.spare else total
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
@@ -151,7 +161,6 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
     """
     bounds = settings.autoscaling
-    spare = spare_pods(settings)
     found = []
     for model, wants in sorted(settings.models.serving.items()):
         if model in settings.models.ensembles:
@@ -160,16 +169,16 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
         if wants.llm is not None:
             found += _of_language_model(model, wants.llm, given, deployment)
             continue
-        instances = instances_per_pod(settings, model, wants)
+        instances, spare = instances_per_pod(settings, model, wants), spare_pods(settings, wants)
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
         found.append(Signal(PENDING, model, pending, deployment))
         if given.busy is not None or given.rate is None:
-            busy = given.busy if given.busy is not None else busy_target(instances, spare)
-            found.append(Signal(BUSY, model, busy, deployment, spare))
+            busy = given.busy if given.busy is not None else busy_target(instances, spare, bounded=wants.queue_is_bounded)
+            found.append(Signal(NEEDED, model, busy, deployment, spare))
         if given.rate is not None:
-            found.append(Signal(ANSWERED, model, given.rate, deployment, spare))
+            found.append(Signal(ASKED, model, given.rate, deployment, spare))
     return found
 
 
@@ -197,14 +206,21 @@ def pending_target(batch: int, instances: int) -> int:
     return instances * batch
 
 
-def spare_pods(settings: Settings) -> int:
-    """Return the pods beyond those that busy instances ask for."""
+def spare_pods(settings: Settings, wants: ModelServing) -> float:
+    """Return the pods beyond those that a model's instances ask for."""
     bounds = settings.autoscaling
     if bounds is None or settings.pod_autoscaler != "keda":
         return 0
-    return SPARE_PODS if bounds.spare_pods is None else bounds.spare_pods
+    if bounds.spare_pods is not None:
+        return bounds.spare_pods
+    return SPARE_PODS_BESIDE_BOUNDED_QUEUE if wants.queue_is_bounded else SPARE_PODS
 
 
-def busy_target(instances: int, spare: int = 0) -> float:
-    """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod."""
-    return round((BUSY_SHARE_BESIDE_SPARE if spare else BUSY_SHARE) * instances, 3)
+def busy_target(instances: int, spare: float = 0, *, bounded: bool = False) -> float:
+    """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod.
+
+    `bounded`: the queue holds nothing that can no longer be answered in time (`ModelServing.queue_is_bounded`).
+    """
+    if not spare:
+        return round(BUSY_SHARE * instances, 3)
+    return round((BUSY_SHARE_BESIDE_BOUNDED_QUEUE if bounded else BUSY_SHARE_BESIDE_SPARE) * instances, 3)

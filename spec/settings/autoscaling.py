@@ -248,8 +248,9 @@ class Autoscaling(Section):
     )
     scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,
-        description="for how many seconds fewer pods have to be enough before one goes, and 105 at least before the last "
-        "one does (minReplicas: 0); without it: two starts, and 600 at least",
+        description="for how many seconds fewer pods have to be enough before one goes, and 75 at least before the last "
+        "one does (minReplicas: 0); without it: two starts, and 600 at least; one start, and 300 at least, where each model "
+        "has a queueTimeoutMs below its SLO",
     )
     prometheus_url: _PrometheusUrl | None = Field(
         default=None, description="a Prometheus of your own; without it: that of the section monitoring"
@@ -261,7 +262,8 @@ class Autoscaling(Section):
     spare_pods: Annotated[int, between(0, 100, "pods")] | None = Field(
         default=None,
         description="pods beyond those that the busy instances ask for, for what comes while another one starts, with KEDA "
-        "only; without it: 1, and 80 % of the instances may be busy; with 0, or without KEDA, 70 %",
+        "only; without it: 1, and 80 % of the instances may be busy, or half a pod and 90 % of a model with a "
+        "queueTimeoutMs below its SLO; with 0, or without KEDA, 70 %",
     )
 
     @rule

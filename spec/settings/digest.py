@@ -14,7 +14,7 @@ _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 """Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
 
 
-_SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms")
+_SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms", "queue_timeout_ms")
 """Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
 
 

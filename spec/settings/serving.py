@@ -116,6 +116,12 @@ class ModelServing(Section):
         description="how many µs a request may wait for others to be batched with; without it: derived from the SLO and "
         "the rate",
     )
+    queue_timeout_ms: Annotated[int, between(1, 600_000, "ms")] | None = Field(
+        default=None,
+        description="how many ms a request may wait in the queue before it is rejected, like what the SLO leaves beside a "
+        "full batch, so that what can no longer be answered in time makes no other request late; without it: three times "
+        "the SLO",
+    )
     preferred_batch_sizes: tuple[_BatchSize, ...] = Field(
         default=(), description="batch sizes that a TensorRT plan was optimized for; without it: none is preferred"
     )
@@ -173,15 +179,22 @@ class ModelServing(Section):
 
     @property
     def queue_timeout_us(self) -> int:
-        """Return how long a request may wait in the queue before it is rejected, in µs: three times the SLO.
+        """Return how long a request may wait in the queue before it is rejected, in µs: by default three times the SLO.
 
         Not the SLO itself: one request in twenty may take longer, and rejecting those would turn a latency that is promised
         into errors. With an exponential tail whose p95 is the SLO, P(wait > 3 SLO) = exp(-3 ln 20) = 1 in 8000, so a fleet
         that holds its SLO rejects next to nothing, and one that does not sheds load instead of answering too late. At least
         100 ms: a stall shorter than that (a scheduler, a garbage collector) ends sooner than the retries of a whole queue.
         """
+        if self.queue_timeout_ms is not None:
+            return self.queue_timeout_ms * 1000
         slo_us = self.slo_p95_ms * 1000
         return max(SHORTEST_TIMEOUT_US, min(TIMEOUT_PER_SLO * slo_us, max(slo_us, LONGEST_TIMEOUT_US)))
+
+    @property
+    def queue_is_bounded(self) -> bool:
+        """Return whether a request is rejected before the wait alone is longer than the SLO."""
+        return self.queue_timeout_ms is not None and self.queue_timeout_ms < self.slo_p95_ms
 
     @property
     def longest_request_seconds(self) -> int:
@@ -318,6 +331,7 @@ class ModelServing(Section):
             return
         for key, wanted in (
             ("maxQueueDelayUs", self.max_queue_delay_us is not None),
+            ("queueTimeoutMs", self.queue_timeout_ms is not None),
             ("preferredBatchSizes", bool(self.preferred_batch_sizes)),
             ("priorities", self.priorities is not None),
         ):

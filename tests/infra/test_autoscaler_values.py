@@ -35,7 +35,7 @@ def test_each_part_of_keda_is_there_twice_and_spelt_as_the_chart_does() -> None:
 def test_the_adapter_serves_custom_metrics_alone() -> None:
     rules: dict[str, Any] = prometheus_adapter.values("http://p.monitoring.svc:9090")["rules"]
     assert (rules["default"], rules["external"], rules["resource"]) == (False, [], {})
-    assert [rule["name"]["as"] for rule in rules["custom"]] == ["triton_pending_requests", "triton_busy_instances"]
+    assert [rule["name"]["as"] for rule in rules["custom"]] == ["triton_pending_requests", "triton_needed_instances"]
 
 
 def test_the_adapter_asks_the_prometheus_of_the_stack() -> None:

@@ -45,7 +45,7 @@ def test_the_most_demanding_number_of_the_most_loaded_model_decides() -> None:
 
 
 def test_an_outage_of_prometheus_takes_no_pod_away() -> None:
-    assert scaled_object()["fallback"] == {"failureThreshold": 4, "replicas": 1, "behavior": "currentReplicasIfHigher"}
+    assert scaled_object()["fallback"] == {"failureThreshold": 12, "replicas": 1, "behavior": "currentReplicasIfHigher"}
     assert scaled_object(fallbackReplicas=2)["fallback"]["replicas"] == 2
 
 
@@ -78,7 +78,7 @@ def test_the_last_pod_stays_for_longer_than_a_fleet_under_load_looks_idle_while_
         looks = spec["fallback"]["failureThreshold"] + 1 + 1
         return spec["cooldownPeriod"], looks * spec["pollingInterval"]
 
-    assert [last_pod(after) for after in (1, 60, 104, 106)] == [(105, 90), (105, 90), (105, 90), (106, 90)]
+    assert [last_pod(after) for after in (1, 60, 74, 76)] == [(75, 70), (75, 70), (75, 70), (76, 70)]
 
 
 def test_a_fleet_behind_a_gateway_gets_its_first_pod_by_a_request_that_found_none_and_keeps_it_until_it_can_answer() -> None:
@@ -119,7 +119,9 @@ def test_both_owners_have_the_same_bounds_pace_and_target() -> None:
     assert hpa["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triton"}
     assert keda["scaleTargetRef"] == {"name": "triton"}
     assert (hpa["minReplicas"], hpa["maxReplicas"]) == (keda["minReplicaCount"], keda["maxReplicaCount"]) == (1, 2)
-    assert hpa["behavior"] == keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    pace = keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert hpa["behavior"]["scaleDown"] == pace["scaleDown"]
+    assert hpa["behavior"]["scaleUp"] == {**pace["scaleUp"], "stabilizationWindowSeconds": 30}, "its numbers are no means"
     assert len(hpa["metrics"]) == len(keda["triggers"])
 
 
@@ -205,7 +207,7 @@ def test_the_names_in_that_warning_are_those_of_the_dashboard() -> None:
 def test_the_pace_follows_from_a_start() -> None:
     assert behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=400)})) == {
         "scaleUp": {
-            "stabilizationWindowSeconds": 30,
+            "stabilizationWindowSeconds": 0,
             "selectPolicy": "Max",
             "policies": [
                 {"type": "Pods", "value": 4, "periodSeconds": 400},
@@ -231,6 +233,17 @@ def test_a_stack_says_when_pods_may_go_and_a_step_is_never_shorter_than_a_start(
     assert pace(startSeconds=15, scaleDownAfterSeconds=60) == (60, 60)
     assert pace(startSeconds=90, scaleDownAfterSeconds=60) == (60, 90)
     assert pace(startSeconds=15, scaleDownAfterSeconds=1200) == (1200, 180)
+
+
+def test_a_fleet_whose_queues_hold_nothing_too_late_looks_back_for_one_start() -> None:
+    def look_back(start: int, **wants: int) -> int:
+        serving = {"models.serving": {"classify": {**CLASSIFY, **wants}}}
+        read = settings({**SCALED, **serving, "autoscaling": scaling(startSeconds=start)})
+        return int(behavior(read)["scaleDown"]["stabilizationWindowSeconds"])
+
+    assert [look_back(start) for start in (15, 400)] == [600, 800]
+    assert [look_back(start, queueTimeoutMs=25) for start in (15, 400)] == [300, 400]
+    assert look_back(15, queueTimeoutMs=CLASSIFY["sloP95Ms"]) == 600, "the wait alone is the SLO"
 
 
 @given(

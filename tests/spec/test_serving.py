@@ -30,6 +30,7 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "gpu_memory_mib": None,
         "max_batch_size": None,
         "max_queue_delay_us": None,
+        "queue_timeout_ms": None,
         "preferred_batch_sizes": (),
         "warmup": None,
         "priorities": None,
@@ -173,6 +174,20 @@ def test_what_just_fits_is_accepted(changes: dict[str, Any]) -> None:
 def test_a_request_is_rejected_after_three_times_the_slo(slo_ms: int, timeout_us: int, seconds: int) -> None:
     model = settings({**UNPINNED, "models.serving": {"a": {**CPU, "sloP95Ms": slo_ms}}}).models.serving["a"]
     assert (model.queue_timeout_us, model.longest_request_seconds) == (timeout_us, seconds)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "slo_ms", "bounded", "seconds"), [(25, 50, True, 1), (50, 50, False, 1), (2000, 50, False, 3)]
+)
+def test_a_stack_says_after_how_long_in_the_queue_a_request_is_rejected(
+    timeout_ms: int, slo_ms: int, bounded: bool, seconds: int
+) -> None:
+    wants = {**CPU, "sloP95Ms": slo_ms, "queueTimeoutMs": timeout_ms}
+    model = settings({**UNPINNED, "models.serving": {"a": wants}}).models.serving["a"]
+    assert (model.queue_timeout_us, model.queue_is_bounded) == (timeout_ms * 1000, bounded)
+    assert model.longest_request_seconds == seconds
+    assert not settings({**UNPINNED, "models.serving": {"a": CPU}}).models.serving["a"].queue_is_bounded
+    assert digest({"a": wants}) != digest({"a": {**CPU, "sloP95Ms": slo_ms}}), "the model's config has it"
 
 
 def test_the_timeout_is_where_an_exponential_tail_leaves_one_request_in_8000() -> None:

@@ -14,8 +14,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
-    "tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
+    "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, "
+    "responseCache, rateLimiter, tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -146,11 +146,13 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
             **GPU,
             "sequence": {"strategy": "oldest"},
             "maxQueueDelayUs": 0,
+            "queueTimeoutMs": 100,
             "preferredBatchSizes": [8],
             "priorities": {"levels": 2, "default": 2},
         },
         [
             f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.queueTimeoutMs: is of dynamic batching, which sequence takes the place of; remove one",
             f"{PATH}.preferredBatchSizes: is of dynamic batching, which sequence takes the place of; remove one",
             f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
         ],

@@ -27,7 +27,7 @@ from twin.replay.simulation import check
 
 _KEY = "triton-eks:autoscaling"
 _BUSY_SHARES = (0.5, 0.85)
-"""Of a model's instances, how many are to be busy; 0.7 or, with a spare pod, 0.8 are derived (`spec.scaling.signal`).
+"""Of a model's instances, how many are to be busy; 0.7, or with a spare pod 0.8 or 0.9, are derived (`spec.scaling.signal`).
 
 More than 0.87 might never ask for a pod: of an instance that is always busy 0.96 were measured
 (docs/facts/triton-metrics.md#measured-pod), and a tenth more than the target is tolerated.
@@ -114,10 +114,10 @@ def changes(settings: Settings, section: Keys, answered: Mapping[str, float]) ->
         if bounds.warm_pods:
             yield {"warmPods": bounds.warm_pods - 1}
     if settings.pod_autoscaler == "keda":
-        spare = spare_pods(settings)
-        yield {"sparePods": spare + 1}
+        spare = max(spare_pods(settings, wants) for wants in settings.models.serving.values())
+        yield {"sparePods": math.floor(spare) + 1}
         if spare:
-            yield {"sparePods": spare - 1}
+            yield {"sparePods": math.ceil(spare) - 1}
     look_back = behavior(settings)["scaleDown"]["stabilizationWindowSeconds"]
     yield {"scaleDownAfterSeconds": look_back // 2}
     if look_back < _LONGEST_LOOK_BACK_SECONDS:

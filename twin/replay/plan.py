@@ -10,7 +10,7 @@ from spec.capacity import pods_per_node
 from spec.failure import NOT_TRIED, Failure
 from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
-from spec.scaling.signal import ANSWERED, BUSY, PENDING, Signal, signals
+from spec.scaling.signal import ASKED, NEEDED, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings
 from spec.settings.fleets import Fleet
 from stackctl.cost.node_counts import shares
@@ -22,7 +22,7 @@ from twin.replay.controllers import Controller, Fixed, Hpa, Keda
 from twin.replay.prometheus import Target
 from twin.replay.service import Service, service_of
 
-_READ = {PENDING: Target.pending, BUSY: Target.busy, ANSWERED: Target.answered}
+_READ = {PENDING: Target.pending, NEEDED: Target.needed, ASKED: Target.asked}
 _NO_PROMETHEUS = "http://prometheus"
 """The address in the triggers, which nobody asks here."""
 

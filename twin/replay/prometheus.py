@@ -1,4 +1,4 @@
-"""Make of the counters of Triton's pods what Prometheus makes: samples every scrape, `rate` over a minute, recorded numbers.
+"""Make of the counters of Triton's pods what Prometheus makes: samples every scrape, `rate` over half a minute, numbers.
 
 `rate` is a port of `extrapolatedRate`, without native histograms and start timestamps, which Triton does not export:
 https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The rules are those of
@@ -8,26 +8,29 @@ https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from spec.prometheus.rule import SCRAPE_SECONDS
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS
 
-WINDOW_SECONDS = 60
-"""`[1m]` of the recording rules."""
-_KEPT = WINDOW_SECONDS // SCRAPE_SECONDS + 2
+WINDOW_SECONDS = SCALING_WINDOW_SECONDS
+_KEPT = WINDOW_SECONDS // TRITON_SCRAPE_SECONDS + 2
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One scrape of a pod's numbers of one model. `seconds`: each request is charged the time of its whole batch."""
+    """One scrape of a pod's numbers of one model. `seconds`: each request is charged the time of its whole batch.
+
+    `rejected`: requests that waited for longer than the queue's timeout.
+    """
 
     at: float
     successes: float
     executions: float
     seconds: float
     pending: float
+    rejected: float = 0.0
 
 
 @dataclass(slots=True)
@@ -38,29 +41,42 @@ class Target:
     gone: bool = False
     """The pod is no longer scraped: its gauges end at once, its rates with the samples in their window."""
 
-    def pending(self, _now: float) -> float | None:
-        """Return `pod_model:triton_pending_requests:sum`."""
-        return None if self.gone or not self.samples else self.samples[-1].pending
+    def pending(self, now: float) -> float | None:
+        """Return the mean of `pod_model:triton_pending_requests:sum` that is asked for (`Signal.query`)."""
+        recent = self._recent(now)
+        return None if self.gone or not recent else sum(one.pending for one in recent) / len(recent)
 
-    def answered(self, now: float) -> float | None:
-        """Return `pod_model:triton_answered_requests:rate1m`; None before there are two samples."""
-        recent = [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]
-        return rate([one.at for one in recent], [one.successes for one in recent], now) if len(recent) > 1 else None
+    def asked(self, now: float) -> float | None:
+        """Return `pod_model:triton_requests:rate30s`; None before there are two samples."""
+        recent = self._recent(now)
+        return _rate(recent, now, lambda one: one.successes + one.rejected) if len(recent) > 1 else None
 
     def busy(self, now: float) -> float | None:
-        """Return `pod_model:triton_busy_instances:rate1m`, 0 of an idle pod; None before there are two samples."""
-        recent = [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]
+        """Return the instances that execute, 0 of an idle pod; None before there are two samples."""
+        recent = self._recent(now)
         if len(recent) < 2:
             return None
-        times = [sample.at for sample in recent]
-        executions = rate(times, [sample.executions for sample in recent], now)
-        successes = rate(times, [sample.successes for sample in recent], now)
-        if not successes:
-            return 0 * executions
-        return rate(times, [sample.seconds for sample in recent], now) * executions / successes
+        executions = _rate(recent, now, lambda one: one.executions)
+        successes = _rate(recent, now, lambda one: one.successes)
+        return _rate(recent, now, lambda one: one.seconds) * executions / successes if successes else 0 * executions
+
+    def needed(self, now: float) -> float | None:
+        """Return `pod_model:triton_needed_instances:rate30s`, 0 of an idle pod; None before there are two samples."""
+        busy, recent = self.busy(now), self._recent(now)
+        if not busy:
+            return busy
+        successes = _rate(recent, now, lambda one: one.successes)
+        return busy * (1 + _rate(recent, now, lambda one: one.rejected) / successes)
+
+    def _recent(self, now: float) -> list[Sample]:
+        return [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]
 
 
-def rate(times: Sequence[float], values: Sequence[float], now: float, window: float = WINDOW_SECONDS) -> float:
+def _rate(samples: Sequence[Sample], now: float, counter: Callable[[Sample], float]) -> float:
+    return rate([one.at for one in samples], [counter(one) for one in samples], now, WINDOW_SECONDS)
+
+
+def rate(times: Sequence[float], values: Sequence[float], now: float, window: float) -> float:
     """Return PromQL's `rate` of a counter: its two samples or more, all of them within the window that ends now."""
     increase = values[-1] - values[0]
     increase += sum(before for before, after in pairwise(values) if after < before)

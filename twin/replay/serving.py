@@ -8,20 +8,31 @@ way (any part of it is as likely) and for the backlog before it. What waits long
 from __future__ import annotations
 
 from twin.replay.prometheus import Sample, Target
-from twin.replay.service import Service
+from twin.replay.service import Service, Steady
 
 
 class Server:
     """A model in a pod. Its counters are those that Triton exports, in requests and seconds."""
 
-    __slots__ = ("_executions", "_pending", "_seconds", "_slo", "_successes", "_timeout", "queue", "service", "target")
+    __slots__ = (
+        "_executions",
+        "_pending",
+        "_rejected",
+        "_seconds",
+        "_slo",
+        "_successes",
+        "_timeout",
+        "queue",
+        "service",
+        "target",
+    )
 
     def __init__(self, service: Service, slo_seconds: float, timeout_seconds: float) -> None:
         self.service = service
         self.queue = 0.0
         self.target = Target()
         self._slo, self._timeout = slo_seconds, timeout_seconds
-        self._successes = self._executions = self._seconds = self._pending = 0.0
+        self._successes = self._rejected = self._executions = self._seconds = self._pending = 0.0
 
     def second(self, arriving: float) -> tuple[float, float]:
         """Take a second's requests; return how many of them are answered after the SLO, and how many rejected."""
@@ -36,27 +47,34 @@ class Server:
             self._executions += now.executions
             self._seconds += arriving * now.batch_seconds
             self._pending = arriving * now.share * now.batch_seconds / 2
-            return arriving * _late(now.share, now.batch_seconds, 0.0, self._slo), 0.0
+            return arriving * self._late(now, 0.0), 0.0
         served = min(before + arriving, capacity)
         left = before + arriving - served
         rejected = min(arriving, max(0.0, left - capacity * self._timeout))
         self.queue = left - rejected
         now = service.steady(served)
         self._successes += served
+        self._rejected += rejected
         self._executions += now.executions
         self._seconds += served * now.batch_seconds
         self._pending = self.queue + served * now.share * now.batch_seconds / 2
         delay = (before + self.queue) / 2 / capacity
-        return (arriving - rejected) * _late(now.share, now.batch_seconds, delay, self._slo), rejected
+        return (arriving - rejected) * self._late(now, delay), rejected
 
     def scrape(self, at: float) -> None:
         """Let Prometheus take a sample."""
-        self.target.samples.append(Sample(at, self._successes, self._executions, self._seconds, self._pending))
+        self.target.samples.append(
+            Sample(at, self._successes, self._executions, self._seconds, self._pending, self._rejected)
+        )
 
+    def _late(self, now: Steady, delay: float) -> float:
+        """Return the part of the answers that take longer than the SLO: of those that wait for a batch, and of the others.
 
-def _late(share: float, batch: float, delay: float, slo: float) -> float:
-    """Return the share of requests that take longer than the SLO: of `share`, which wait, and of the others."""
-    left = slo - delay - batch
-    if left < 0:
-        return 1.0
-    return share * (1 - left / batch) if left < batch else 0.0
+        What waits for longer than the queue's timeout is rejected, so that no answer takes longer than that and a batch.
+        """
+        if self._timeout + now.batch_seconds <= self._slo:
+            return 0.0
+        left = self._slo - delay - now.batch_seconds
+        if left < 0:
+            return 1.0
+        return now.share * (1 - left / now.batch_seconds) if left < now.batch_seconds else 0.0

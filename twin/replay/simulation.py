@@ -14,7 +14,7 @@ from itertools import repeat
 
 import numpy as np
 
-from spec.prometheus.rule import SCRAPE_SECONDS
+from spec.prometheus.rule import TRITON_SCRAPE_SECONDS
 from twin.replay.capacity import Cluster, Pod
 from twin.replay.controllers import Seen
 from twin.replay.hpa import SYNC_SECONDS
@@ -44,8 +44,8 @@ class Clocks:
     def drawn(cls, seed: int) -> Clocks:
         """Return seconds by chance."""
         source = random.Random(seed)  # noqa: S311 - repeatable on purpose
-        rules, poll, sync = (source.randrange(SCRAPE_SECONDS) for _ in range(3))
-        return cls((source.randrange(SCRAPE_SECONDS) for _ in repeat(None)), rules, poll, sync)
+        rules, poll, sync = (source.randrange(TRITON_SCRAPE_SECONDS) for _ in range(3))
+        return cls((source.randrange(TRITON_SCRAPE_SECONDS) for _ in repeat(None)), rules, poll, sync)
 
 
 def simulate(
@@ -121,7 +121,7 @@ class _Simulation:
                 server.service = service
         ready = [pod for pod in cluster.pods if pod.ready_at is not None and pod.ready_at <= now]
         late = rejected = 0.0
-        scrape = now % SCRAPE_SECONDS
+        scrape = now % TRITON_SCRAPE_SECONDS
         if ready:
             shares = [requests / len(ready) for requests in arriving]
             for pod in ready:
@@ -161,7 +161,7 @@ class _Simulation:
 
     def _look(self, now: int, counted: bool) -> None:
         """Let the clocks of Prometheus, KEDA and the autoscaler come round."""
-        if now % SCRAPE_SECONDS == self._clocks.rules:
+        if now % TRITON_SCRAPE_SECONDS == self._clocks.rules:
             self._record(now)
         polls = self._controller.poll_seconds
         if polls is not None and now % polls == self._clocks.poll % polls:

@@ -123,6 +123,11 @@ def test_given_values_win_over_derived_ones() -> None:
     assert made.dynamic_batching.default_queue_policy.max_queue_size == 2 * 16 * 3
 
 
+def test_a_stack_says_after_how_long_a_request_is_rejected_and_the_queue_holds_no_more() -> None:
+    policy = _configure(queueTimeoutMs=25, peakRate=4000).dynamic_batching.default_queue_policy
+    assert (policy.default_timeout_microseconds, policy.max_queue_size) == (25_000, 100)
+
+
 def test_a_high_rate_gets_a_delay() -> None:
     assert _configure(expectedRate=14_000, peakRate=20_000).dynamic_batching.max_queue_delay_microseconds == 500
 

@@ -61,7 +61,7 @@ def test_tritons_pods_are_selected_and_scraped_on_a_port_that_they_have() -> Non
     (endpoint,) = spec["podMetricsEndpoints"]
     ports = {port["name"]: port["containerPort"] for port in rendering.container()["ports"]}
     assert ports[endpoint["port"]] == 8002
-    assert (endpoint["interval"], endpoint["scrapeTimeout"], endpoint["honorLabels"]) == ("15s", "10s", False)
+    assert (endpoint["interval"], endpoint["scrapeTimeout"], endpoint["honorLabels"]) == ("5s", "5s", False)
 
 
 def test_the_job_is_the_one_that_the_rules_ask_for() -> None:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from spec.scaling.signal import ANSWERED, BUSY, PENDING, Signal, signals
+from spec.scaling.signal import ASKED, NEEDED, PENDING, Signal, signals
 from tests.spec.prometheus import promtool as tool
 from tests.spec.prometheus.stacks import SERVING, rule_groups, settings
 
 pytestmark = pytest.mark.timeout(1800)
 
 PENDING_OF_CLASSIFY = Signal(PENDING, "classify", 8)
-BUSY_OF_CLASSIFY = Signal(BUSY, "classify", 0.7)
-RATE_OF_CLASSIFY = Signal(ANSWERED, "classify", 10)
-WITH_A_SPARE_POD = Signal(BUSY, "classify", 0.8, spare=1)
-SIGNALS = [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY, RATE_OF_CLASSIFY, WITH_A_SPARE_POD]
+NEEDED_OF_CLASSIFY = Signal(NEEDED, "classify", 0.7)
+RATE_OF_CLASSIFY = Signal(ASKED, "classify", 10)
+WITH_A_SPARE_POD = Signal(NEEDED, "classify", 0.8, spare=1)
+SIGNALS = [PENDING_OF_CLASSIFY, NEEDED_OF_CLASSIFY, RATE_OF_CLASSIFY, WITH_A_SPARE_POD]
 AT = "5m"
 
 Series = list[tuple[str, str]]
@@ -37,6 +37,11 @@ def counters(pod: str, *, infer_us: int, executions: int, requests: int, **label
         "nv_inference_request_success": requests,
     }
     return [(metric(name, pod, **labels), f"0+{step}x40") for name, step in growth.items()]
+
+
+def rejected(pod: str, requests: int) -> Series:
+    """Requests that waited too long, so many more every 15 s."""
+    return [(metric("nv_inference_request_failure", pod, reason="REJECTED"), f"0+{requests}x40")]
 
 
 def pending(pod: str, value: int, **labels: str) -> Series:
@@ -73,9 +78,18 @@ def test_busy_instances_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path
         for pod in ("triton-a", "triton-b")
         for entry in counters(pod, infer_us=4 * 15 * 600_000, executions=15, requests=60)
     ]
-    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, loaded, 1.2)
+    answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, loaded, 1.2)
     answer(promtool, tmp_path, WITH_A_SPARE_POD, loaded, 2)
     answer(promtool, tmp_path, RATE_OF_CLASSIFY, loaded, 8)
+
+
+def test_requests_that_waited_too_long_count_as_if_they_had_been_answered(promtool: Path, tmp_path: Path) -> None:
+    """An instance that is busy all the time answers 4 a second, and 6 more come; those of other reasons do not count."""
+    full = counters("triton-a", infer_us=15_000_000, executions=60, requests=60)
+    failed = [(metric("nv_inference_request_failure", "triton-a", reason="BACKEND"), "0+900x40")]
+    answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, full + failed, 1)
+    answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, full + failed + rejected("triton-a", 90), 2.5)
+    answer(promtool, tmp_path, RATE_OF_CLASSIFY, full + failed + rejected("triton-a", 90), 10)
 
 
 def test_waiting_requests_are_the_sum_over_the_pods(promtool: Path, tmp_path: Path) -> None:
@@ -97,10 +111,10 @@ def test_a_pair_of_series_of_a_gpu_counts_once(promtool: Path, tmp_path: Path) -
     answer(promtool, tmp_path, PENDING_OF_CLASSIFY, waiting, 6)
     executing = counters("triton-a", infer_us=4 * 15 * 600_000, executions=15, requests=60, **with_gpu)
     idle = counters("triton-a", infer_us=0, executions=0, requests=0)
-    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, executing + idle, 0.6)
+    answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, executing + idle, 0.6)
 
 
-@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, NEEDED_OF_CLASSIFY], ids=["pending", "busy"])
 def test_an_idle_fleet_is_0_and_not_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
     """Nothing would be a failure (`ignoreNullValues` false), and the fallback would hold an idle fleet up."""
     idle = counters("triton-a", infer_us=0, executions=0, requests=0) + pending("triton-a", 0)
@@ -113,7 +127,7 @@ def test_a_fleet_that_is_not_scraped_is_nothing_and_not_0(signal: Signal, promto
     answer(promtool, tmp_path, signal, [("up{job='other'}", "1x40")], None)
 
 
-@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, BUSY_OF_CLASSIFY], ids=["pending", "busy"])
+@pytest.mark.parametrize("signal", [PENDING_OF_CLASSIFY, NEEDED_OF_CLASSIFY], ids=["pending", "busy"])
 def test_a_fleet_that_is_not_scraped_any_more_becomes_nothing(signal: Signal, promtool: Path, tmp_path: Path) -> None:
     """Scrapes ended four minutes ago, gone from the queries because a failed scrape marks its series as stale."""
     gone = [
@@ -127,10 +141,10 @@ def test_a_pod_that_has_just_started_takes_nothing_from_the_others(promtool: Pat
     """It has no rate before its second scrape."""
     loaded = counters("triton-a", infer_us=4 * 15 * 600_000, executions=15, requests=60)
     new = [(name, f"_x19 {'0 ' * 2}".strip()) for name, _ in counters("triton-b", infer_us=0, executions=0, requests=0)]
-    answer(promtool, tmp_path, BUSY_OF_CLASSIFY, loaded + new, 0.6)
+    answer(promtool, tmp_path, NEEDED_OF_CLASSIFY, loaded + new, 0.6)
 
 
 def test_the_queries_of_a_stack_are_those_that_are_tested() -> None:
     read = settings(SERVING)
-    tested = {PENDING_OF_CLASSIFY.query, (WITH_A_SPARE_POD if read.pod_autoscaler == "keda" else BUSY_OF_CLASSIFY).query}
+    tested = {PENDING_OF_CLASSIFY.query, (WITH_A_SPARE_POD if read.pod_autoscaler == "keda" else NEEDED_OF_CLASSIFY).query}
     assert {signal.query for signal in signals(read) if signal.model == "classify"} == tested

@@ -2,9 +2,8 @@
 
 import random
 from collections.abc import Iterator
-from itertools import pairwise
 
-from spec.prometheus.rule import SCRAPE_SECONDS
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS
 from spec.scaling.behavior import behavior
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED
@@ -17,9 +16,9 @@ HOURS = 8
 def waiting(source: random.Random) -> Iterator[int]:
     """Yield the queue at each scrape of a pod that answers requests one by one, and is busy half of the time."""
     arrives, answered, queue = 0.0, 0.0, list[float]()
-    first = source.random() * SCRAPE_SECONDS
-    for scrape in range(HOURS * 3600 // SCRAPE_SECONDS):
-        now = first + scrape * SCRAPE_SECONDS
+    first = source.random() * TRITON_SCRAPE_SECONDS
+    for scrape in range(HOURS * 3600 // TRITON_SCRAPE_SECONDS):
+        now = first + scrape * TRITON_SCRAPE_SECONDS
         while arrives <= now:
             answered = max(answered, arrives)  # when the server begins with it
             queue.append(answered)
@@ -29,11 +28,16 @@ def waiting(source: random.Random) -> Iterator[int]:
         yield len(queue)
 
 
-def test_two_looks_in_a_row_ask_for_a_pod_by_chance_a_tenth_as_often_as_one() -> None:
+def test_the_mean_of_half_a_minute_asks_for_a_pod_by_chance_a_hundredth_as_often_as_one_scrape() -> None:
     source = random.Random(1)  # noqa: S311 - repeatable on purpose
-    pods = [list(waiting(source)) for _ in range(PODS)]
-    asks = [by_average_value(sum(of_all), 1, PODS) > PODS for of_all in zip(*pods, strict=True)]
-    once, twice = sum(asks), sum(one and other for one, other in pairwise(asks))
-    assert (len(asks), once, twice) == (1920, 80, 5)
-    window = behavior(settings(SCALED))["scaleUp"]["stabilizationWindowSeconds"]
+    waits = [sum(of_all) for of_all in zip(*(list(waiting(source)) for _ in range(PODS)), strict=True)]
+    held = SCALING_WINDOW_SECONDS // TRITON_SCRAPE_SECONDS
+    means = [sum(waits[last - held : last]) / held for last in range(held, len(waits) + 1)]
+    once, averaged = (sum(by_average_value(waits, 1, PODS) > PODS for waits in of) for of in (waits, means))
+    assert (len(waits), once, averaged) == (5760, 227, 2)
+
+
+def test_where_each_look_has_one_scrape_two_have_to_agree() -> None:
+    window = behavior(settings({**SCALED, "triton.autoscaler": "hpa"}))["scaleUp"]["stabilizationWindowSeconds"]
     assert SYNC_SECONDS < window <= 2 * SYNC_SECONDS, "a look counts with the one before it"
+    assert behavior(settings(SCALED))["scaleUp"]["stabilizationWindowSeconds"] == 0

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
-    ANSWERED,
-    BUSY,
+    ASKED,
     IN_FLIGHT,
+    NEEDED,
     PENDING,
     RECORDINGS,
     WAITING,
@@ -68,7 +68,7 @@ def test_a_language_model_is_scaled_on_its_own_requests_and_never_on_tritons_que
         'sum(pod_model:triton_requests_in_flight{namespace="triton",model="chat"})',
         'sum(pod_model:triton_requests_waiting{namespace="triton",model="chat"})',
     }
-    assert recordings(read) == (PENDING, BUSY, WAITING, IN_FLIGHT)
+    assert recordings(read) == (PENDING, NEEDED, WAITING, IN_FLIGHT)
     assert recordings(settings(SCALED)) == RECORDINGS
 
 
@@ -120,10 +120,8 @@ def test_a_rate_takes_the_place_of_the_derived_instances() -> None:
         ("pending-classify", 8, 0),
         ("rate-classify", 64, 1),
     ]
-    assert signals(read)[1].query == (
-        'sum(pod_model:triton_answered_requests:rate1m{namespace="triton",model="classify"}) + 64'
-    )
-    assert recordings(read) == (*RECORDINGS, ANSWERED)
+    assert signals(read)[1].query == ('sum(pod_model:triton_requests:rate30s{namespace="triton",model="classify"}) + 64')
+    assert recordings(read) == (*RECORDINGS, ASKED)
     both = {"autoscaling": scaling(targets={"classify": {"rate": 64, "busy": 0.9}})}
     assert targets(both) == {"pending-classify": 8, "busy-classify": 0.9, "rate-classify": 64}
 
@@ -142,12 +140,13 @@ def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
     recorded = {rule["record"] for rule in recording_group()["rules"]}
     assert {recording.series for recording in RECORDINGS} <= recorded
     signal = Signal(PENDING, "embed.v2", 4)
-    assert signal.query == 'sum(pod_model:triton_pending_requests:sum{namespace="triton",model="embed.v2"})'
+    pending = 'pod_model:triton_pending_requests:sum{namespace="triton",model="embed.v2"}'
+    assert signal.query == f"sum(avg_over_time({pending}[30s]))"
 
 
 def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
     assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment", "spare"]
-    signal = Signal(BUSY, "classify", 0.7)
+    signal = Signal(NEEDED, "classify", 0.7)
     assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
     assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"
     with pytest.raises(AttributeError):
@@ -161,26 +160,28 @@ def test_a_target_is_a_number_that_one_can_divide_by(target: float) -> None:
 
 
 def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
-    assert Signal(BUSY, "classify", 0.7).keda_trigger("http://p:9090") == {
+    assert Signal(NEEDED, "classify", 0.7).keda_trigger("http://p:9090") == {
         "type": "prometheus",
         "name": "busy-classify",
         "metricType": "AverageValue",
         "useCachedMetrics": True,
         "metadata": {
             "serverAddress": "http://p:9090",
-            "query": 'sum(pod_model:triton_busy_instances:rate1m{namespace="triton",model="classify"})',
+            "query": 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"})',
             "threshold": "0.7",
             "ignoreNullValues": "false",
         },
     }
 
 
-SPARE = Signal(BUSY, "classify", 0.8, spare=2)
+BOUNDED = {"models.serving": {"classify": {**CLASSIFY, "queueTimeoutMs": 25}}}
+"""A queue that holds nothing that can no longer be answered in time."""
+SPARE = Signal(NEEDED, "classify", 0.8, spare=2)
 
 
 def test_a_spare_pod_is_added_to_what_the_busy_instances_ask_for() -> None:
     metadata = SPARE.keda_trigger("http://p:9090")["metadata"]
-    query = 'sum(pod_model:triton_busy_instances:rate1m{namespace="triton",model="classify"}) + 1.6'
+    query = 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"}) + 1.6'
     assert (metadata["query"], metadata["threshold"], "activationThreshold" in metadata) == (query, "0.8", False)
     assert [by_average_value(busy + SPARE.added, SPARE.target, 1) for busy in (0, 0.8, 2)] == [2, 3, 5]
 
@@ -197,6 +198,9 @@ def test_a_spare_pod_keeps_no_pod_of_a_fleet_that_may_have_none() -> None:
         ({"autoscaling": scaling(sparePods=0)}, {"busy-classify": (0.7, 0), "pending-classify": (8, 0)}),
         ({"autoscaling": scaling(sparePods=1)}, {"busy-classify": (0.8, 1), "pending-classify": (8, 0)}),
         ({"triton.autoscaler": "hpa"}, {"busy-classify": (0.7, 0), "pending-classify": (8, 0)}),
+        (BOUNDED, {"busy-classify": (0.9, 0.5), "pending-classify": (8, 0)}),
+        ({**BOUNDED, "autoscaling": scaling(sparePods=1)}, {"busy-classify": (0.9, 1), "pending-classify": (8, 0)}),
+        ({**BOUNDED, "autoscaling": scaling(sparePods=0)}, {"busy-classify": (0.7, 0), "pending-classify": (8, 0)}),
     ],
 )
 def test_instances_may_be_busier_where_there_is_a_spare_pod(changes: dict[str, Any], expected: Any) -> None:
@@ -205,10 +209,10 @@ def test_instances_may_be_busier_where_there_is_a_spare_pod(changes: dict[str, A
 
 
 def test_an_autoscaler_asks_for_the_same_number_of_the_same_model() -> None:
-    assert Signal(BUSY, "classify", 0.7).pods_metric() == {
+    assert Signal(NEEDED, "classify", 0.7).pods_metric() == {
         "type": "Pods",
         "pods": {
-            "metric": {"name": "triton_busy_instances", "selector": {"matchLabels": {"model": "classify"}}},
+            "metric": {"name": "triton_needed_instances", "selector": {"matchLabels": {"model": "classify"}}},
             "target": {"type": "AverageValue", "averageValue": "700m"},
         },
     }

@@ -46,7 +46,7 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         assert self.path.startswith("/api/v1/query?query=")
-        value = self.prometheus.busy if "busy" in self.path else self.prometheus.busy and "0"
+        value = self.prometheus.busy if "needed" in self.path else self.prometheus.busy and "0"
         if "rq_direct_response" in self.path:
             value = self.prometheus.refused
         elements = [{"metric": {}, "value": [time.time(), value]}] if value is not None else []

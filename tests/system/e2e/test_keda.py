@@ -388,7 +388,7 @@ def quickly(spec: dict[str, Any], name: str) -> dict[str, Any]:
     none of them active (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977).
     """
     spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-    return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 15}
+    return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 20}
 
 
 def to_zero(name: str, queue: str) -> dict[str, Any]:

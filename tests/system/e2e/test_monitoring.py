@@ -68,7 +68,7 @@ def test_tritons_pods_are_scraped_as_the_programs_monitor_says(monitored: Monito
         lambda: [t for t in monitored.targets(TRITON) if t["health"] == "up"], "Triton's target to be up"
     )
     assert target["scrapeUrl"] == f"http://{pod.listens}:8002/metrics"
-    assert (target["scrapeInterval"], target["scrapeTimeout"]) == ("15s", "10s")
+    assert (target["scrapeInterval"], target["scrapeTimeout"]) == ("5s", "5s")
     labels = target["labels"]
     assert (labels["job"], labels["namespace"], labels["pod"]) == ("triton", "triton", pod.name)
     assert labels["instance"] == f"{pod.address}:8002"

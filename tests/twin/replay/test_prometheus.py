@@ -2,7 +2,7 @@
 
 import pytest
 
-from spec.prometheus.recording import ANSWERED, BUSY, PENDING, recording_group
+from spec.prometheus.recording import ASKED, BUSY, NEEDED, PENDING, recording_group
 from twin.replay.prometheus import Sample, Target, rate
 
 
@@ -18,37 +18,49 @@ from twin.replay.prometheus import Sample, Target, rate
     ],
 )
 def test_rate(times: list[float], values: list[float], now: float, expected: float) -> None:
-    assert rate(times, values, now) == pytest.approx(expected)
+    assert rate(times, values, now, 60) == pytest.approx(expected)
 
 
 def target(*samples: tuple[float, float, float, float]) -> Target:
     """`at, successes, executions, seconds` of each scrape."""
     made = Target()
-    made.samples.extend(Sample(*sample, pending=3) for sample in samples)
+    made.samples.extend(Sample(*sample, pending=3 + place) for place, sample in enumerate(samples))
     return made
 
 
 def test_busy_instances_are_executions_times_the_time_of_one() -> None:
     """Ten requests/s in batches of four that take 0.2 s: each request is charged 0.2 s."""
-    loaded = target(*((at, 10 * at, 2.5 * at, 10 * at * 0.2) for at in (100, 115, 130, 145)))
-    assert loaded.busy(150) == pytest.approx(2.5 * 0.2)
-    assert target((100, 7, 7, 1), (115, 7, 7, 1)).busy(120) == 0
-    assert target((115, 7, 7, 1)).busy(120) is None, "a rate takes two samples"
-    assert loaded.busy(190) is None, "within the window there is one"
+    loaded = target(*((at, 10 * at, 2.5 * at, 10 * at * 0.2) for at in range(90, 120, 5)))
+    assert loaded.busy(116) == loaded.needed(116) == pytest.approx(2.5 * 0.2)
+    assert target((100, 7, 7, 1), (105, 7, 7, 1)).needed(106) == 0
+    assert target((105, 7, 7, 1)).needed(106) is None, "a rate takes two samples"
+    assert loaded.needed(143) is None, "within the window there is one"
 
 
-def test_answered_requests_are_those_of_a_second_in_the_last_minute() -> None:
-    assert target(*((at, 10 * at, at, 1) for at in (100, 115, 130, 145))).answered(150) == pytest.approx(10)
-    assert target((115, 7, 7, 1)).answered(120) is None
+def test_instances_that_rejected_requests_would_have_kept_busy_are_needed() -> None:
+    """Twice as many requests as one instance, always busy, answers."""
+    loaded = Target()
+    loaded.samples.extend(Sample(at, 5 * at, 5 * at, at, pending=3, rejected=5 * at) for at in range(90, 120, 5))
+    assert (loaded.busy(116), loaded.needed(116)) == pytest.approx((1, 2))
+    assert loaded.asked(116) == pytest.approx(10)
+
+
+def test_requests_that_are_asked_are_those_of_a_second() -> None:
+    assert target(*((at, 10 * at, at, 1) for at in range(90, 120, 5))).asked(116) == pytest.approx(10)
+    assert target((105, 7, 7, 1)).asked(106) is None
+
+
+def test_what_waits_is_the_mean_of_half_a_minute() -> None:
+    assert target((85, 1, 1, 1), (105, 1, 1, 1), (110, 1, 1, 1)).pending(116) == (4 + 5) / 2
 
 
 def test_a_pod_that_is_gone_keeps_its_rate_for_a_while_and_its_queue_not() -> None:
-    gone = target((100, 10, 10, 1), (115, 20, 20, 2))
-    assert gone.pending(120) == 3
+    gone = target((100, 10, 10, 1), (105, 20, 20, 2))
+    assert gone.pending(106) == 3.5
     gone.gone = True
-    assert gone.pending(120) is None
-    assert gone.busy(159) is not None
-    assert gone.busy(160) is None
+    assert gone.pending(106) is None
+    assert gone.needed(129) is not None
+    assert gone.needed(130) is None
 
 
 def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
@@ -56,14 +68,21 @@ def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
     rules = {rule["record"]: rule["expr"] for rule in recording_group()["rules"]}
     by, of = "sum by (namespace, pod, model)", '{namespace="triton"}'
 
-    def rate_of(metric: str) -> str:
-        return f"{by} (rate({metric}{of}[1m]))"
+    def rate_of(metric: str, window: str = "30s", labels: str = of) -> str:
+        return f"{by} (rate({metric}{labels}[{window}]))"
+
+    def busy(window: str) -> str:
+        successes = rate_of("nv_inference_request_success", window)
+        executed = f"{successes}\n    - {rate_of('nv_cache_num_hits_per_model', window)}\n  or {successes}"
+        return (
+            f"{rate_of('nv_inference_compute_infer_duration_us', window)} / 1e6\n"
+            f"* {rate_of('nv_inference_exec_count', window)}\n/ (({executed}) > 0)"
+        )
 
     successes, executions = rate_of("nv_inference_request_success"), rate_of("nv_inference_exec_count")
-    executed = f"{successes}\n    - {rate_of('nv_cache_num_hits_per_model')}\n  or {successes}"
-    assert rules[ANSWERED] == successes
+    rejected = rate_of("nv_inference_request_failure", labels='{namespace="triton",reason="REJECTED"}')
+    asked = f"{successes}\n    + {rejected}\n  or {successes}"
+    assert rules[ASKED] == asked
     assert rules[PENDING] == f"{by} (nv_inference_pending_request_count{of})"
-    assert rules[BUSY] == (
-        f"{rate_of('nv_inference_compute_infer_duration_us')} / 1e6\n"
-        f"* {executions}\n/ (({executed}) > 0)\nor 0 * {executions}"
-    )
+    assert rules[BUSY] == f"{busy('1m')}\nor 0 * {rate_of('nv_inference_exec_count', '1m')}"
+    assert rules[NEEDED] == f"{busy('30s')}\n* ({asked})\n/ ({successes} > 0)\nor 0 * {executions}"

@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from spec.scaling.signal import BUSY, PENDING
+from spec.prometheus.recording import BUSY, PENDING
 from twin.replay.hpa import Autoscaler, by_average_value
 from twin.replay.keda import ScaledObject, autoscaler_of
-from twin.replay.prometheus import WINDOW_SECONDS, rate
+from twin.replay.prometheus import rate
 from twin.services.release_sources import SLOW_MODEL
 
 FOLDER = Path(__file__).parent / "recordings"
+WINDOW_SECONDS = 60
+"""Of the rules when they were recorded."""
 LOOK_SECONDS = 1.2
 """The recorder looks twice a second; a busy machine makes it a second."""
 
@@ -95,7 +97,7 @@ def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_la
     scaled = ScaledObject(recorded["scaledObject"])
     changes = [pair for found in recorded["values"].values() for pair in pairwise(found)]
     polls = sorted({moment for (_, before), (moment, after) in changes if None not in (before, after)})
-    for series, kind in ((PENDING.series, "pending"), (BUSY.series, "busy")):
+    for series, kind in ((PENDING, "pending"), (BUSY, "busy")):
         name = f"{kind}-{SLOW_MODEL}"
         (query,) = (one["metadata"]["query"] for one in recorded["scaledObject"]["triggers"] if one["name"] == name)
         added = float(query.partition(" + ")[2] or 0)
@@ -121,7 +123,7 @@ def total(pods: dict[str, list[list[float]]], moment: float) -> float:
 def test_recorded_rates_are_those_of_the_scraped_samples(recorded: Any) -> None:
     samples = recorded["samples"]
     compared = 0
-    for pod, evaluated in samples[BUSY.series].items():
+    for pod, evaluated in samples[BUSY].items():
         for moment, value in evaluated:
             rates = [
                 rate_of(samples[metric][pod], moment)
@@ -144,4 +146,4 @@ def rate_of(scraped: list[list[float]], moment: float) -> float | None:
     if moment - WINDOW_SECONDS < 0 and scraped[0][0] < 16:
         return None
     window = [(taken, value) for taken, value in scraped if moment - WINDOW_SECONDS < taken <= moment]
-    return rate([taken for taken, _ in window], [value for _, value in window], moment)
+    return rate([taken for taken, _ in window], [value for _, value in window], moment, WINDOW_SECONDS)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spec.prometheus.rule import SCRAPE_SECONDS
-from spec.scaling.signal import BUSY, PENDING, Signal
-from twin.replay import simulation
+from spec.scaling.signal import NEEDED, PENDING, Signal
+from twin.replay import prometheus, simulation
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Keda
 from twin.replay.plan import Model, Number, Plan
@@ -28,7 +27,15 @@ SERVICE = Service(instances=1, batch=8, one=0.155, full=0.19, source="twin/model
 START_SECONDS = 10
 WARMED_UP = 9
 """Requests of `warmup` and of golden.json that a pod has answered when it is ready."""
-TRIGGERS = {"pending": (PENDING, Target.pending), "busy": (BUSY, Target.busy)}
+SCRAPE_SECONDS, WINDOW_SECONDS = 15, 60
+"""Of the Prometheus and its rules when they were recorded, which were those of one scrape for what waits."""
+
+
+def pending(target: Target, _now: float) -> float | None:
+    return None if target.gone or not target.samples else target.samples[-1].pending
+
+
+TRIGGERS = {"pending": (PENDING, pending), "busy": (NEEDED, Target.busy)}
 
 
 def answered(recording: Any) -> Trace:
@@ -91,6 +98,9 @@ def pod_seconds(wanted: Sequence[Sequence[float]], begins: float, ends: float) -
 def test_hours_of_pods_are_within_five_percent_of_the_recorded_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the second at which the autoscaler looks."""
     monkeypatch.setattr(simulation, "SETTLE_SECONDS", 120)
+    monkeypatch.setattr(simulation, "TRITON_SCRAPE_SECONDS", SCRAPE_SECONDS)
+    monkeypatch.setattr(simulation, "WINDOW_SECONDS", WINDOW_SECONDS)
+    monkeypatch.setattr(prometheus, "WINDOW_SECONDS", WINDOW_SECONDS)
     recording = json.loads((FOLDER / f"{name}.json").read_text())
     load, made, period = answered(recording), plan(recording), recording["syncSeconds"]
     recorded = pod_seconds(recording["wanted"], 0, load.seconds)

@@ -69,6 +69,26 @@ def test_an_overload_waits_until_the_timeout_and_is_then_rejected() -> None:
     assert server.queue == 0
 
 
+def test_where_the_queue_holds_nothing_that_is_too_late_an_overload_answers_what_it_can_in_time() -> None:
+    """200 ms of a batch after 300 ms of waiting at most: the SLO. Of 30 requests/s 20 are answered, and none is late."""
+    server = Server(MEASURED_POD, 0.5, timeout_seconds=0.3)
+    late, rejected = run(server, 30, 60)
+    assert (late, rejected) == (0, pytest.approx(60 * 10 - 20 * 0.3))
+    longer = Server(MEASURED_POD, 0.5, timeout_seconds=0.5)
+    assert run(longer, 30, 60)[0] > 0.9 * 60 * 20
+
+
+def test_what_is_rejected_is_scraped() -> None:
+    server = Server(MEASURED_POD, 0.5, timeout_seconds=0.3)
+    for second in range(60):
+        server.second(30)
+        if second % 5 == 4:
+            server.scrape(second)
+    assert server.target.busy(60) == pytest.approx(1)
+    assert server.target.needed(60) == pytest.approx(1.5), "half as many again as one instance answers"
+    assert server.target.asked(60) == pytest.approx(30)
+
+
 def test_what_prometheus_scrapes_is_what_was_answered() -> None:
     server = Server(MEASURED_POD, 0.5, timeout_seconds=1.5)
     run(server, 10, 30)
