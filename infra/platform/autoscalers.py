@@ -36,7 +36,7 @@ def install_pod_autoscaler(
     """Install KEDA where it scales Triton or the workers, and prometheus-adapter for a plain HorizontalPodAutoscaler."""
     opts = pulumi.ResourceOptions(depends_on=list(after))
     installed: list[pulumi.Resource] = []
-    if "keda" in (settings.pod_autoscaler, settings.worker.autoscaler if settings.worker is not None else None):
+    if "keda" in (settings.pod_autoscaler, settings.worker.pod_autoscaler if settings.worker is not None else None):
         installed.append(Keda("keda", cluster, monitored=settings.monitoring is not None, opts=opts))
     if settings.pod_autoscaler == "hpa":
         served = recordings(settings)

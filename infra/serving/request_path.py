@@ -51,7 +51,7 @@ def answer_requests(
         fleets=settings.each_fleet,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
     )
-    if worker.autoscaler == "keda":
+    if worker.pod_autoscaler == "keda":
         WorkerScaling(
             "worker-scaling",
             cluster,

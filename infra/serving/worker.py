@@ -127,7 +127,7 @@ def values(stack: Stack, worker: Worker, concurrency: int, fleets: Sequence[Flee
         computed["triton"] |= {"url": fleets[0].grpc_url, "fleets": asked_of(fleets)}
     if worker.aws_endpoint is not None:
         computed["aws"]["endpoint"] = worker.aws_endpoint
-    if worker.autoscaler == "none":
+    if worker.pod_autoscaler == "none":
         computed["replicaCount"] = worker.replicas
     else:
         computed["autoscaling"] = {"owner": "external"}

@@ -204,8 +204,8 @@ class Document(Section):
             found["monitoring"] += (DCGM_EXPORTER,)
         if self.pod_autoscaler != "none":
             found["triton.autoscaler"] = (KEDA if self.pod_autoscaler == "keda" else PROMETHEUS_ADAPTER,)
-        if self.worker is not None and self.worker.autoscaler == "keda" and self.pod_autoscaler != "keda":
-            found["worker.scaler"] = (KEDA,)
+        if self.worker is not None and self.worker.pod_autoscaler == "keda" and self.pod_autoscaler != "keda":
+            found["worker.autoscaler"] = (KEDA,)
         if self.node_autoscaler != "none":
             karpenter = self.node_autoscaler == "karpenter"
             found["nodes.autoscaler"] = (KARPENTER, KARPENTER_CRDS) if karpenter else (CLUSTER_AUTOSCALER,)

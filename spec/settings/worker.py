@@ -1,7 +1,7 @@
 """The asynchronous path of a stack, the request queue and the workers that answer from it: `triton-eks:worker`."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -25,27 +25,28 @@ class Worker(Section):
     """Workers and their queue."""
 
     guide: ClassVar[str] = "docs/requests.md"
+    gone: ClassVar[Mapping[str, str]] = {"scaler": "is called autoscaler, as in triton and nodes; rename it"}
 
     image: Name = Field(description="the image by digest, like <mirror>/triton-worker@sha256:<64 hex digits>")
-    scaler: Literal["none", "keda"] | None = Field(
+    autoscaler: Literal["none", "keda"] | None = Field(
         default=None,
         description="who changes the number of pods; without it: keda where maxReplicas is given, else none",
     )
     replicas: _Pods | None = Field(
-        default=None, description="the number of pods; required with scaler: none, else forbidden"
+        default=None, description="the number of pods; required with autoscaler: none, else forbidden"
     )
     min_replicas: Annotated[int, between(0, 1000, "pods")] | None = Field(
         default=None,
-        description="the fewest pods that KEDA leaves; without it: 0, none while the queue is empty; forbidden with scaler: "
+        description="the fewest pods that KEDA leaves; without it: 0, none while the queue is empty; forbidden with autoscaler: "
         "none",
     )
     max_replicas: _Pods | None = Field(
-        default=None, description="the most pods that KEDA starts; required with scaler: keda, else forbidden"
+        default=None, description="the most pods that KEDA starts; required with autoscaler: keda, else forbidden"
     )
     messages_per_replica: Annotated[int, between(1, 100_000, "messages")] | None = Field(
         default=None,
         description="how many messages, waiting or being answered, KEDA counts on one pod for; without it: the concurrency; "
-        "forbidden with scaler: none",
+        "forbidden with autoscaler: none",
     )
     concurrency: Annotated[int, between(1, 1000, "requests at a time")] | None = Field(
         default=None,
@@ -80,9 +81,9 @@ class Worker(Section):
     )
 
     @property
-    def autoscaler(self) -> Literal["none", "keda"]:
+    def pod_autoscaler(self) -> Literal["none", "keda"]:
         """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
-        return owner_of_pods(self.scaler, self.max_replicas)
+        return owner_of_pods(self.autoscaler, self.max_replicas)
 
     @property
     def fewest(self) -> int:
@@ -97,16 +98,16 @@ class Worker(Section):
     @rule
     def _one_owner_of_the_replicas(self, at: Place) -> Iterator[Problem]:
         """Require replicas without KEDA, and maxReplicas, and minReplicas that are no more, with it."""
-        if self.autoscaler == "none":
+        if self.pod_autoscaler == "none":
             if self.replicas is None:
-                yield at.problem("replicas", "is missing; nobody else sets the number of pods while scaler is none")
+                yield at.problem("replicas", "is missing; nobody else sets the number of pods while autoscaler is none")
             for key, value in (
                 ("minReplicas", self.min_replicas),
                 ("maxReplicas", self.max_replicas),
                 ("messagesPerReplica", self.messages_per_replica),
             ):
                 if value is not None:
-                    yield at.problem(key, "is of scaler keda and scaler is none; remove it, or use scaler: keda")
+                    yield at.problem(key, "is of autoscaler keda and autoscaler is none; remove it, or use autoscaler: keda")
             return
         if self.replicas is not None:
             yield at.problem("replicas", "KEDA owns the number of pods; remove it, and give minReplicas and maxReplicas")

@@ -12,7 +12,7 @@ from tests.spec.stack_config import ECR, complaints, settings
 DIGEST = "sha256:" + "fedcba9876543210" * 4
 KEDA: dict[str, Any] = {
     "image": f"{ECR}/triton-worker@{DIGEST}",
-    "scaler": "keda",
+    "autoscaler": "keda",
     "maxReplicas": 10,
     "cpu": "250m",
     "memoryMiB": 512,
@@ -20,7 +20,7 @@ KEDA: dict[str, Any] = {
     "oldMessageMinutes": 15,
     "resultDays": 30,
 }
-BY_HAND = {**{key: value for key, value in KEDA.items() if key != "maxReplicas"}, "scaler": "none", "replicas": 2}
+BY_HAND = {**{key: value for key, value in KEDA.items() if key != "maxReplicas"}, "autoscaler": "none", "replicas": 2}
 TOPIC = "arn:aws:sns:us-west-2:123456789012:oncall"
 BY_DIGEST = "give <mirror>/triton-worker@sha256:<64 hex digits> (`crane digest` prints it)"
 
@@ -40,14 +40,14 @@ def test_workers_are_accepted(section: dict[str, Any]) -> None:
     ("section", "owner"),
     [
         (KEDA, "keda"),
-        ({**KEDA, "scaler": None}, "keda"),
+        ({**KEDA, "autoscaler": None}, "keda"),
         (BY_HAND, "none"),
-        ({**BY_HAND, "scaler": None}, "none"),
+        ({**BY_HAND, "autoscaler": None}, "none"),
     ],
 )
 def test_keda_owns_the_workers_where_there_are_bounds(section: dict[str, Any], owner: str) -> None:
     worker = settings({"worker": section}).worker
-    assert worker is not None and worker.autoscaler == owner
+    assert worker is not None and worker.pod_autoscaler == owner
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,18 @@ def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
     assert settings({"environment": "local", "worker": section}, "local").warnings == ()
 
 
+def test_the_key_that_was_called_scaler_is_told_by_its_name() -> None:
+    assert complaints({"worker": {**KEDA, "scaler": "keda"}}) == [
+        "worker.scaler: is called autoscaler, as in triton and nodes; rename it"
+    ]
+
+
 def test_without_an_autoscaler_the_number_is_given_once() -> None:
     section = {**{key: value for key, value in BY_HAND.items() if key != "replicas"}, "maxReplicas": 3, "minReplicas": 1}
     assert complaints({"worker": section}) == [
-        "worker.replicas: is missing; nobody else sets the number of pods while scaler is none",
-        "worker.minReplicas: is of scaler keda and scaler is none; remove it, or use scaler: keda",
-        "worker.maxReplicas: is of scaler keda and scaler is none; remove it, or use scaler: keda",
+        "worker.replicas: is missing; nobody else sets the number of pods while autoscaler is none",
+        "worker.minReplicas: is of autoscaler keda and autoscaler is none; remove it, or use autoscaler: keda",
+        "worker.maxReplicas: is of autoscaler keda and autoscaler is none; remove it, or use autoscaler: keda",
     ]
 
 

@@ -12,7 +12,7 @@ def scalers(config: Mapping[str, Any]) -> frozenset[str]:
     The file may have mistakes: only what these keys say is read.
     """
     worker = _section(config, "worker")
-    return frozenset((*_of_fleets(config), _owner_of_pods(worker.get("scaler"), worker.get("maxReplicas"))))
+    return frozenset((*_of_fleets(config), _owner_of_pods(worker.get("autoscaler"), worker.get("maxReplicas"))))
 
 
 def node_scaler(config: Mapping[str, Any]) -> str:

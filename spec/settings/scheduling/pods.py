@@ -63,7 +63,7 @@ def workers(document: Document) -> list[Pods]:
     worker = document.worker
     if worker is None:
         return []
-    most = worker.replicas if worker.autoscaler == "none" else worker.max_replicas
+    most = worker.replicas if worker.pod_autoscaler == "none" else worker.max_replicas
     return [Pods(names.WORKER_DEPLOYMENT, Request(cpu_millis(worker.cpu), worker.memory_mib), most or 0)]
 
 

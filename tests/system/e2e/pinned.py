@@ -32,7 +32,7 @@ CHAT: dict[str, Any] = {
 HPA: dict[str, Any] = {
     "triton-eks:triton.autoscaler": "hpa",
     # KEDA would be there for the workers.
-    "triton-eks:worker.scaler": "none",
+    "triton-eks:worker.autoscaler": "none",
     "triton-eks:worker.replicas": 1,
     "triton-eks:worker.minReplicas": None,
     "triton-eks:worker.maxReplicas": None,

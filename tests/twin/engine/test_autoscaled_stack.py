@@ -58,7 +58,7 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
     settings = settings_of(stack_files.config(autoscaled, "local"), "local")
     assert (settings.triton.autoscaler, settings.triton.replicas) == ("keda", None)
     assert settings.worker is not None
-    assert (settings.worker.scaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
+    assert (settings.worker.autoscaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
     assert settings.autoscaling is not None
     assert settings.triton_nodes.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
     triton_values.check_drain(settings.environment, settings.models.serving)
@@ -111,7 +111,7 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
     tracked = stack_files.config(TwinHome(tmp_path / "other"), "local")
     assert registry.families(tracked) == ()
     assert registry.families(stack_files.config(autoscaled, "local")) == ("prometheus", "prometheus-operator", "keda")
-    worker = {"triton-eks:worker": {"scaler": "keda"}, "triton-eks:triton": {"autoscaler": "none"}}
+    worker = {"triton-eks:worker": {"autoscaler": "keda"}, "triton-eks:triton": {"autoscaler": "none"}}
     assert registry.families(worker) == ("keda",)
     scaled = {"minReplicas": 1, "maxReplicas": 2}
     for config in ({"triton-eks:autoscaling": scaled}, {"triton-eks:fleets": [{"autoscaling": scaled}]}):
