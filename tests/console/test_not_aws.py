@@ -109,6 +109,7 @@ def test_where_a_service_speaks_json_a_page_is_no_answer_either(instead_of_aws: 
         ("null", "what cannot be parsed"),
         ('"x"', "what cannot be parsed"),
         ("5", "what cannot be parsed"),
+        pytest.param("[" * 100_000, "what cannot be parsed", id="deep"),
     ],
 )
 def test_json_that_is_not_of_the_services_model_is_no_answer(
