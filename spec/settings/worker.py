@@ -37,8 +37,8 @@ class Worker(Section):
     )
     min_replicas: Annotated[int, between(0, 1000, "pods")] | None = Field(
         default=None,
-        description="the fewest pods that KEDA leaves; without it: 0, none while the queue is empty; forbidden with autoscaler: "
-        "none",
+        description="the fewest pods that KEDA leaves; without it: 0, none while the queue is empty; forbidden with "
+        "autoscaler: none",
     )
     max_replicas: _Pods | None = Field(
         default=None, description="the most pods that KEDA starts; required with autoscaler: keda, else forbidden"

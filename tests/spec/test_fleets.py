@@ -105,7 +105,8 @@ def test_a_fleet_is_scaled_on_its_own_pods() -> None:
     queries = {signal.name: signal.query for signal in signals(g5.stack, g5.deployment)}
     assert list(queries) == ["pending-embed", "busy-embed", "pending-tokenize", "busy-tokenize"]
     assert queries["pending-embed"] == (
-        'sum(pod_model:triton_pending_requests:sum{namespace="triton",model="embed",pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"})'
+        "sum(avg_over_time(pod_model:triton_pending_requests:sum{"
+        'namespace="triton",model="embed",pod=~"triton-g5-[0-9a-z]+-[0-9a-z]{5}"}[30s]))'
     )
 
 
