@@ -102,7 +102,7 @@ def test_a_repository_that_does_not_exist_fails_with_the_command_that_makes_it(s
 def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) -> None:
     worker = {
         "image": f"{ECR}/triton-worker@sha256:{'0123456789abcdef' * 4}",
-        "scaler": "none",
+        "autoscaler": "none",
         "replicas": 1,
         "cpu": "1",
         "memoryMiB": 512,
