@@ -278,7 +278,7 @@ def test_a_query_to_prometheus_behind_a_service_scales_and_a_killed_operator_com
     cluster: Cluster, prometheus: Prometheus
 ) -> None:
     cluster.deployment("triton")
-    metadata = {"serverAddress": PROMETHEUS_URL, "query": "busy", "threshold": "10", "ignoreNullValues": "false"}
+    metadata = {"serverAddress": PROMETHEUS_URL, "query": "needed", "threshold": "10", "ignoreNullValues": "false"}
     cluster.scaled_object("triton", {"type": "prometheus", "metricType": "AverageValue", "metadata": metadata})
     prometheus.busy = "21"
     cluster.scaled_to("triton", 3)
