@@ -106,13 +106,14 @@ REAL_SERVERS := $(addprefix tests/,charts/test_real_server.py twin/triton/test_s
   $(addprefix modelctl/repository/,test_real_server.py test_configure_real_server.py))
 
 # Lint runs meanwhile, with what it says kept for the end: the tests wait now and then, and mypy uses one processor.
+# Many wait for a process of their own: three workers keep two CPUs busy.
 test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left behind, no AWS account; promtool and actionlint are built once)
 	@said=$$(mktemp)
 	$(MAKE_COMMAND) --no-print-directory lint >"$$said" 2>&1 & linter=$$!
 	trap 'kill $$linter 2>/dev/null || :; wait $$linter || :; rm -f "$$said"' EXIT
 	trap 'exit 130' INT
 	failed=
-	$(PY) -m pytest -q -n 2 --dist loadscope $(addprefix --ignore ,tests/system/e2e tests/system/serving $(STAND_INS) $(REAL_SERVERS)) tests || failed="the tests"
+	$(PY) -m pytest -q -n 3 --dist loadscope $(addprefix --ignore ,tests/system/e2e tests/system/serving $(STAND_INS) $(REAL_SERVERS)) tests || failed="the tests"
 	wait $$linter || failed="$${failed:+$$failed and }lint"
 	cat "$$said"
 	[ -z "$$failed" ] || { echo "make: failed: $$failed" >&2; exit 1; }
