@@ -197,6 +197,12 @@ def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> N
     assert "x86_64-nvidia-1.35-" in image["Name"]
 
 
+def test_a_load_says_how_many_nodes_there_are(nodes: Nodes) -> None:
+    done = nodes.run("load", "--rate", "2", "--seconds", "3", seconds=120)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "ready nodes: 2 at first, 2 at most, 2 at the end" in done.stdout
+
+
 def test_karpenter_listens_on_this_machine_alone(nodes: Nodes) -> None:
     record = processes.find(nodes.home, "karpenter")
     assert record is not None
