@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -131,27 +132,26 @@ def test_each_group_is_files_that_make_e2e_leaves_out_and_has_a_job_every_night(
     assert nightly == [*groups, "properties"]
 
 
+def asked_of(target: str) -> list[str]:
+    """The words of the commands that a target runs."""
+    run = subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, text=True)
+    return run.stdout.split()
+
+
+def left_out() -> list[str]:
+    """The paths that `make test` leaves out."""
+    return [after for word, after in pairwise(asked_of("test")) if word == "--ignore"]
+
+
 def test_what_make_test_leaves_out_is_tested_by_make_e2e() -> None:
-    asked = {
-        target: subprocess.run(
-            ["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.split()
-        for target in ("test", "e2e")
-    }
-    left_out = {after for word, after in zip(asked["test"], asked["test"][1:], strict=False) if word == "--ignore"}
-    ran_later = {word for word in asked["e2e"] if word.startswith("tests/")}
-    assert left_out and left_out <= ran_later
-    assert [path for path in left_out if not (ROOT / path).exists()] == []
+    assert left_out() and set(left_out()) <= {word for word in asked_of("e2e") if word.startswith("tests/")}
+    assert [path for path in left_out() if not (ROOT / path).exists()] == []
     guards = {"tests/twin/host", "tests/twin/commands", "tests/twin/test_makefile.py"}
-    assert guards & left_out == set()
+    assert guards.isdisjoint(left_out())
 
 
 def test_each_test_that_make_test_leaves_out_can_be_collected() -> None:
     """A group has its turn once in many commits: until then nobody would see that it cannot begin."""
-    asked = subprocess.run(
-        ["make", "--dry-run", "test"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.split()
-    left_out = [after for word, after in zip(asked, asked[1:], strict=False) if word == "--ignore"]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out()]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]
