@@ -1,8 +1,10 @@
-"""One inference of the model of `models`, over HTTP or gRPC, and what became of it."""
+"""Inferences of the model of `models`, over HTTP or gRPC, and what became of them."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +15,7 @@ import tritonclient.grpc.aio as triton
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from tests.system.serving.pods import Pod
+from tests.system.serving.pods import METRICS, Pod
 
 Protocol = Literal["http", "grpc"]
 PROTOCOLS: tuple[Protocol, ...] = ("http", "grpc")
@@ -41,6 +43,26 @@ async def sender(protocol: Protocol, pod: Pod, model: str = "echo", *, keep_aliv
     making = _http(pod, model, keep_alive) if protocol == "http" else _grpc(pod, model)
     async with making as send:
         yield send
+
+
+async def burst(pod: Pod, send: Send, number: int, instances: int = 1) -> list[asyncio.Task[Answer]]:
+    """So many requests at once, all of which the server has got when this returns."""
+    tasks = [asyncio.create_task(send()) for _ in range(number)]
+    deadline = asyncio.get_running_loop().time() + 30
+    # Requests in execution are not in the server's count of pending ones, and those that a full queue rejected are in none.
+    while await _pending(pod) + sum(task.done() for task in tasks) < number - instances:
+        assert asyncio.get_running_loop().time() < deadline, f"waited 30 s in vain for {number} requests to arrive"
+        await asyncio.sleep(0.02)
+    return tasks
+
+
+async def _pending(pod: Pod) -> int:
+    """Return how many requests wait in the server's queue."""
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        answer = await client.get(f"http://{pod.address}:{METRICS}/metrics")
+    return sum(
+        int(value) for value in re.findall(r"^nv_inference_pending_request_count\{.*\} (\d+)$", answer.text, re.MULTILINE)
+    )
 
 
 @contextlib.asynccontextmanager

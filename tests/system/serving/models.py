@@ -66,7 +66,12 @@ class Timing:
 
 def reached(gate: Path) -> bool:
     """Return whether a batch is in execution, or a load under way, that has found the gate closed."""
-    return gate.with_name(f"{gate.name}.reached").exists()
+    return reached_file(gate).exists()
+
+
+def reached_file(gate: Path) -> Path:
+    """Return the file that says so; whoever takes it away can ask anew."""
+    return gate.with_name(f"{gate.name}.reached")
 
 
 def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing = Timing()) -> None:

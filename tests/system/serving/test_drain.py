@@ -7,12 +7,10 @@ when the rendered grace period is over. The table of docs/drain.md is what these
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -22,9 +20,9 @@ from examples.http_client import HttpClient
 from examples.retries import RetryPolicy
 from modelctl.loadgen import Account, RequestFailed, Schedule, run
 from tests.system.serving import models
-from tests.system.serving.client import OK, PROTOCOLS, Answer, Protocol, Send, sender
+from tests.system.serving.client import OK, PROTOCOLS, Answer, Protocol, Send, burst, sender
 from tests.system.serving.models import Timing
-from tests.system.serving.pods import METRICS, Exit, Kubelet, Pod
+from tests.system.serving.pods import Exit, Kubelet, Pod
 
 PRE_STOP = 2
 QUEUE_FULL = "Exceeds maximum queue size"
@@ -58,26 +56,6 @@ def make_pod(kubelet: Kubelet, repository: Path) -> MakePod:
 def gate(tmp_path: Path) -> Path:
     """A file that a model waits for: what a test needs to be under way is, however long it takes to look."""
     return tmp_path / "open"
-
-
-async def burst(pod: Pod, send: Send, number: int, instances: int = 1) -> list[asyncio.Task[Answer]]:
-    """So many requests at once, all of which the server has got when this returns."""
-    tasks = [asyncio.create_task(send()) for _ in range(number)]
-    deadline = asyncio.get_running_loop().time() + 30
-    # Requests in execution are not in the server's count of pending ones, and those that a full queue rejected are in none.
-    while await pending(pod) + sum(task.done() for task in tasks) < number - instances:
-        assert asyncio.get_running_loop().time() < deadline, f"waited 30 s in vain for {number} requests to arrive"
-        await asyncio.sleep(0.02)
-    return tasks
-
-
-async def pending(pod: Pod) -> int:
-    """Return how many requests wait in the server's queue."""
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-        answer = await client.get(f"http://{pod.address}:{METRICS}/metrics")
-    return sum(
-        int(value) for value in re.findall(r"^nv_inference_pending_request_count\{.*\} (\d+)$", answer.text, re.MULTILINE)
-    )
 
 
 async def terminating(pod: Pod) -> asyncio.Future[Exit]:
