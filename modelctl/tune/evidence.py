@@ -83,6 +83,14 @@ class LoadRecord(_Record):
     stopped: bool
 
 
+class GpuMemoryRecord(_Record):
+    """MiB in use of the whole GPU of which most was taken, by all models of the run and whatever else was on it."""
+
+    before_mib: int = Field(description="before any model of the run was loaded")
+    loaded_mib: int = Field(description="when all of them were, with the values of the trial, and one request was answered")
+    highest_mib: int = Field(description="highest that was read under the loads of the trial, about every two seconds")
+
+
 class TrialRecord(_Record):
     """One candidate measured once; `origin` says why: prior knowledge, the optimiser, or to measure the best again."""
 
@@ -92,6 +100,7 @@ class TrialRecord(_Record):
     rate: float = Field(description="highest requests/s at which the SLO held; 0 = none")
     lone_p95_ms: float
     loads: list[LoadRecord]
+    gpu_memory: GpuMemoryRecord | None = Field(default=None, description="none where the server has no GPU to read")
 
 
 class WinnerRecord(_Record):
@@ -138,6 +147,7 @@ def trial_record(trial: Trial) -> TrialRecord:
         rate=round(trial.rate, 3),
         lone_p95_ms=round(trial.lone_p95_ms, 3),
         loads=[load_record(probe) for probe in trial.probes],
+        gpu_memory=None if trial.gpu_memory is None else GpuMemoryRecord(**asdict(trial.gpu_memory)),
     )
 
 

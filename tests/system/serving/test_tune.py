@@ -19,6 +19,7 @@ from tritonclient.utils import InferenceServerException
 from modelctl.tune.evidence import Evidence
 from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import wants, write_stack
+from tests.modelctl.tune.played_gpu import PlayedGpu, serving
 from tests.system.serving.models import Timing, write
 from twin.triton.tritonserver import tritonserver_command
 
@@ -115,7 +116,27 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
     assert entry == {**wants(sloP95Ms=400), **evidence.winner.values.model_dump(), "tuned": file.as_posix()}
     assert re.search(rf"^evidence: {re.escape(str(file))} and {file.stem}\.svg$", done.stdout, re.MULTILINE)
     assert "trial 1 (prior): no batching, 1 instance: " in done.stderr
+    # The server has no GPU: nothing is said of its memory.
+    assert {trial.gpu_memory for trial in evidence.trials} == {None}
+    assert "GPU" not in done.stdout
+    assert "GPU" not in done.stderr
     assert ready(client) == set()
+
+
+def test_where_the_metrics_are_those_of_a_gpu_its_memory_is_in_the_evidence(tune: Tune, tmp_path: Path) -> None:
+    gpu = PlayedGpu(591, 700, 1211)
+    with serving(gpu) as metrics:
+        done = tune("sleeper", "--slo-p95-ms", "400", "--metrics", metrics)
+
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "results").glob("sleeper-*.json")
+    first, *others = [trial.gpu_memory for trial in Evidence.model_validate_json(file.read_text()).trials]
+    assert first is not None
+    assert (first.before_mib, first.loaded_mib <= first.highest_mib) == (591, True)
+    assert {(use.before_mib, use.loaded_mib, use.highest_mib) for use in others if use} == {(591, 1211, 1211)}
+    assert " GPU MiB " in done.stdout.splitlines()[0]
+    said = r"^GPU memory: 620 MiB taken at the highest \(591 in use before, (700|1211) when loaded, 1211 then\)$"
+    assert re.search(said, done.stdout, re.MULTILINE)
 
 
 def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
