@@ -27,7 +27,7 @@ from modelctl.tune.errors import TuneError
 from modelctl.tune.gpu_memory import GpuMemory, watched
 from modelctl.tune.pipeline import Found, Part
 from modelctl.tune.plot import plot
-from modelctl.tune.report import memory_in_words, table_of, watch_on
+from modelctl.tune.report import busy_in_words, memory_in_words, table_of, watch_on
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Goal, Search, Winner, choose, in_short
@@ -116,6 +116,8 @@ def tune(
     for one in found.values():
         _tell(run, one, files[one.part.model.name])
     _tell_memory(run, list(found.values())[-1], stack)
+    if _on_loopback(server.address) and run.load_before > record.most_load():
+        print(busy_in_words(run.load_before, record.most_load()))
     if stack is not None:
         _into_stack(run, stack, {part: one.winner.candidate for part, one in found.items()}, files, loaded)
         print(f"make a release with these values: python3 -m modelctl release {models} --bucket BUCKET --pin {stack}")

@@ -23,6 +23,9 @@ from modelctl.tune.subject import Probe
 REQUESTS = "requests by themselves"
 STREAMS = "streams, of which the first response is judged"
 
+MOST_BUSY = 0.25
+"""Runnable processes per CPU before the first measurement, above which figures would be those of the other work."""
+
 CLIENT_PACKAGES = ("tritonclient", "grpcio", "numpy", "optuna")
 
 
@@ -167,7 +170,7 @@ def machine(load_before: float, server_on_loopback: bool) -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=_cpus(),
         load_before=load_before,
         load_after=load_average(),
         server_on_loopback=server_on_loopback,
@@ -177,6 +180,15 @@ def machine(load_before: float, server_on_loopback: bool) -> Machine:
 def load_average() -> float:
     """Return the number of runnable processes on this machine, averaged over the last minute."""
     return round(os.getloadavg()[0], 2)
+
+
+def most_load() -> float:
+    """Return the load average up to which a measurement on this machine is one of what it measures."""
+    return MOST_BUSY * _cpus()
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def versions(server: str) -> Versions:

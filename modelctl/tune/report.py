@@ -121,3 +121,11 @@ def memory_in_words(
         ((name, count),) = instances.items()
         mend = f"give models.serving.{name}.gpuMemoryMiB {math.ceil(use.taken_mib / count)} or more"
     return f"{said}\n{what}, which is less: pods would run out of GPU memory; {mend}"
+
+
+def busy_in_words(load: float, most: float) -> str:
+    """Return what a load average says of figures that were measured beside other work."""
+    return (
+        f"the machine was busy: its load average was {load:g} before the first measurement, and is {most:g} at most where "
+        "other work changes no figure; tune again on a machine that does nothing else before you keep these values"
+    )

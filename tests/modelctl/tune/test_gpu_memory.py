@@ -1,15 +1,19 @@
 """The memory that models take of a GPU, read from the metrics that a server on an H200 exported, over HTTP."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from modelctl.tune import gpu_memory
 from modelctl.tune.candidate import Candidate
+from modelctl.tune.command import _tell_memory
 from modelctl.tune.gpu_memory import MemoryUse, watched
+from modelctl.tune.pipeline import Found
 from modelctl.tune.report import memory_in_words, table_of
 from modelctl.tune.stack_file import gpu_memory_mib
-from modelctl.tune.study import Trial
+from modelctl.tune.study import Trial, Winner
 from tests.modelctl.stacks import wants, write_stack
 from tests.modelctl.tune.played_gpu import CPU_ONLY, RECORDED, PlayedGpu, serving
 
@@ -153,3 +157,22 @@ def test_the_stack_counts_its_models_on_gpus_alone(tmp_path: Path) -> None:
     on_gpu = wants(device="gpu", gpuMemoryMiB=400)
     stack = write_stack(tmp_path, {"net": on_gpu, "head": wants()})
     assert gpu_memory_mib(stack, ["net", "head"]) == {"net": 400}
+
+
+def test_what_is_told_is_of_the_values_that_were_chosen_for_all_models(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen, other = Candidate(8, 0, 2), Candidate(8, 0, 4)
+    trials = [
+        Trial(1, "prior", other, 10.0, 60.0, gpu_memory=MemoryUse(591, 900, 2000)),
+        Trial(2, "prior", chosen, 10.0, 60.0, gpu_memory=MemoryUse(591, 700, 1000)),
+        Trial(3, "again", chosen, 10.0, 60.0, gpu_memory=MemoryUse(591, 700, 1211)),
+        Trial(4, "claim", chosen, 10.0, 60.0),
+    ]
+    run, part, search = (cast("Any", SimpleNamespace()) for _ in range(3))
+    run.gpu_memory_mib, search.trials, part.model = {"net": 200, "head": 50}, trials, SimpleNamespace(name="net")
+    last = Found(part, search, Winner(chosen, 60.0, 0.06), {"head": Candidate(1, 0, 3), "on_cpu": Candidate(1, 0, 1)})
+
+    _tell_memory(run, last, Path("Pulumi.dev.yaml"))
+
+    said, less = capsys.readouterr().out.splitlines()
+    assert said == TAKEN
+    assert less.startswith("gpuMemoryMiB of Pulumi.dev.yaml counts 550 MiB (net 2 x 200 + head 3 x 50), which is less")
