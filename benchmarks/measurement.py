@@ -19,8 +19,6 @@ from modelctl.tune import evidence
 from spec.files import rewrite
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MOST_BUSY = 0.25
-"""Runnable processes per CPU before the first measurement, above which figures would be those of the other work."""
 _PATIENCE_SECONDS = 300.0
 """The average is one over a minute, and goes on telling of what has just ended, such as the measurement before."""
 _POLICIES = {
@@ -56,7 +54,7 @@ class Conditions(Record):
 def conditions(*, allow_busy: bool) -> Conditions:
     """Return how what comes now is measured. Ends the program on a machine that stays busy, unless that is allowed."""
     load = evidence.load_average()
-    most = MOST_BUSY * len(os.sched_getaffinity(0))
+    most = evidence.most_load()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while load > most and not allow_busy and time.monotonic() < deadline:
         print(f"waiting: the load average is {load:g}, and a measurement begins at {most:g} at most", file=sys.stderr)

@@ -361,6 +361,14 @@ def tune(
     server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
         "127.0.0.1:8001"
     ),
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="That of its metrics, which say how much of a GPU is taken.",
+            show_default="port 8002 of the same host",
+        ),
+    ] = None,
     admin_key: Annotated[
         str | None, typer.Option(envvar="TRITON_ADMIN_KEY", help="Key of a server that restricts its model control.")
     ] = None,
@@ -395,4 +403,5 @@ def tune(
         raise typer.BadParameter("give --sequence-requests and --sequence-gap-ms together")
     pace = Pace(sequence_requests, sequence_gap_ms / 1000) if sequence_requests and sequence_gap_ms else None
     goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
-    command.tune(model, models, goal, max_instances, command.Server(server, admin_key), stack, results, pace, request)
+    of_its_own = command.Server(server, admin_key, metrics)
+    command.tune(model, models, goal, max_instances, of_its_own, stack, results, pace, request)

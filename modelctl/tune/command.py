@@ -24,22 +24,33 @@ from modelctl.tune import evidence as record
 from modelctl.tune import pipeline, stack_file
 from modelctl.tune.candidate import Candidate, Space, configured
 from modelctl.tune.errors import TuneError
+from modelctl.tune.gpu_memory import GpuMemory, watched
 from modelctl.tune.pipeline import Found, Part
 from modelctl.tune.plot import plot
-from modelctl.tune.report import table_of, watch_on
+from modelctl.tune.report import busy_in_words, memory_in_words, table_of, watch_on
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Goal, Search, Winner, choose, in_short
 from modelctl.tune.workload import Kind, requests, sequences, streams
 from spec.files import rewrite
+from spec.names import TRITON_METRICS_PORT
 
 
 @dataclass(frozen=True)
 class Server:
-    """A Triton of its own for tuning: HOST:PORT of its gRPC, and the key when it restricts its model control."""
+    """A Triton of its own for tuning: HOST:PORT of its gRPC, and the key when it restricts its model control.
+
+    `metrics`: HOST:PORT of its metrics, where that is not the usual port of the same host.
+    """
 
     address: str
     admin_key: str | None
+    metrics: str | None = None
+
+    @property
+    def metrics_address(self) -> str:
+        """Return HOST:PORT of its metrics."""
+        return self.metrics or f"{self.address.rpartition(':')[0]}:{TRITON_METRICS_PORT}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class _Run:
     goal: Goal
     started: datetime
     load_before: float
+    gpu_memory_mib: Mapping[str, int]
 
 
 def tune(
@@ -90,14 +102,22 @@ def tune(
         for model in of_run
         if not backends.is_ensemble(model.config)
     )
-    run = _Run(asked, tuple(of_run), parts, kind, load_text, request, goal, datetime.now(UTC), record.load_average())
+    memory_mib = {} if stack is None else stack_file.gpu_memory_mib(stack, [part.model.name for part in parts])
+    started, load_before = datetime.now(UTC), record.load_average()
+    run = _Run(asked, tuple(of_run), parts, kind, load_text, request, goal, started, load_before, memory_mib)
     found: dict[str, Found] = {}
-    with connect(server.address, name, server.admin_key, [model.name for model in of_run]) as triton:
-        _search(run, triton, found)
+    with (
+        connect(server.address, name, server.admin_key, [model.name for model in of_run]) as triton,
+        watched(server.metrics_address, partial(progress().print, markup=False, soft_wrap=True)) as gpu_memory,
+    ):
+        _search(run, triton, gpu_memory, found)
         evidence = [_evidence(run, triton, one) for one in found.values()]
     files = {one.model: _write(one, results) for one in evidence}
     for one in found.values():
         _tell(run, one, files[one.part.model.name])
+    _tell_memory(run, list(found.values())[-1], stack)
+    if _on_loopback(server.address) and run.load_before > record.most_load():
+        print(busy_in_words(run.load_before, record.most_load()))
     if stack is not None:
         _into_stack(run, stack, {part: one.winner.candidate for part, one in found.items()}, files, loaded)
         print(f"make a release with these values: python3 -m modelctl release {models} --bucket BUCKET --pin {stack}")
@@ -138,7 +158,7 @@ def _load(models: Path, name: str) -> dict[str, Model]:
     return loaded
 
 
-def _search(run: _Run, triton: TuningServer, found: dict[str, Found]) -> None:
+def _search(run: _Run, triton: TuningServer, gpu_memory: GpuMemory | None, found: dict[str, Found]) -> None:
     """Search every part; `found` holds the last search of each, also after an interruption."""
     inputs = request_of(run.asked, run.goal.seed, run.request)
     for config in pipeline.ensembles_of(run.models, 1):  # and their steps with them
@@ -153,7 +173,7 @@ def _search(run: _Run, triton: TuningServer, found: dict[str, Found]) -> None:
 
         def served(part: Part) -> ServedModel:
             slos = (run.goal.slo_p95_ms, run.goal.slo_p99_ms)
-            return ServedModel(triton, part.configured, inputs, *slos, kind=run.kind)
+            return ServedModel(triton, part.configured, inputs, *slos, kind=run.kind, gpu_memory=gpu_memory)
 
         def search_one(part: Part) -> tuple[Search, Winner]:
             if len(run.parts) > 1:
@@ -193,6 +213,19 @@ def _tell(run: _Run, found: Found, file: Path) -> None:
         f"{goal.objective_ms:g} ms in the long run (95 % confidence)"
     )
     print(f"evidence: {file} and {file.with_suffix('.svg').name}")
+
+
+def _tell_memory(run: _Run, last: Found, stack: Path | None) -> None:
+    """Say what all models of the run took of a GPU with the values that were chosen, and where the stack counts on less."""
+    chosen = {last.part.model.name: last.winner.candidate, **last.beside}
+    of_chosen = [
+        trial.gpu_memory for trial in last.search.trials if trial.candidate == last.winner.candidate and trial.gpu_memory
+    ]
+    if not of_chosen:
+        return
+    most = max(of_chosen, key=lambda use: use.taken_mib)
+    instances = {name: candidate.instances for name, candidate in chosen.items() if name in run.gpu_memory_mib}
+    print(memory_in_words(most, instances, run.gpu_memory_mib, stack))
 
 
 def _into_stack(

@@ -23,6 +23,9 @@ from modelctl.tune.subject import Probe
 REQUESTS = "requests by themselves"
 STREAMS = "streams, of which the first response is judged"
 
+MOST_BUSY = 0.25
+"""Runnable processes per CPU before the first measurement, above which figures would be those of the other work."""
+
 CLIENT_PACKAGES = ("tritonclient", "grpcio", "numpy", "optuna")
 
 
@@ -83,6 +86,14 @@ class LoadRecord(_Record):
     stopped: bool
 
 
+class GpuMemoryRecord(_Record):
+    """MiB in use of the whole GPU of which most was taken, by all models of the run and whatever else was on it."""
+
+    before_mib: int = Field(description="before any model of the run was loaded")
+    loaded_mib: int = Field(description="when all of them were, with the values of the trial, and one request was answered")
+    highest_mib: int = Field(description="highest that was read under the loads of the trial, about every two seconds")
+
+
 class TrialRecord(_Record):
     """One candidate measured once; `origin` says why: prior knowledge, the optimiser, or to measure the best again."""
 
@@ -92,6 +103,7 @@ class TrialRecord(_Record):
     rate: float = Field(description="highest requests/s at which the SLO held; 0 = none")
     lone_p95_ms: float
     loads: list[LoadRecord]
+    gpu_memory: GpuMemoryRecord | None = Field(default=None, description="none where the server has no GPU to read")
 
 
 class WinnerRecord(_Record):
@@ -138,6 +150,7 @@ def trial_record(trial: Trial) -> TrialRecord:
         rate=round(trial.rate, 3),
         lone_p95_ms=round(trial.lone_p95_ms, 3),
         loads=[load_record(probe) for probe in trial.probes],
+        gpu_memory=None if trial.gpu_memory is None else GpuMemoryRecord(**asdict(trial.gpu_memory)),
     )
 
 
@@ -157,7 +170,7 @@ def machine(load_before: float, server_on_loopback: bool) -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=_cpus(),
         load_before=load_before,
         load_after=load_average(),
         server_on_loopback=server_on_loopback,
@@ -167,6 +180,15 @@ def machine(load_before: float, server_on_loopback: bool) -> Machine:
 def load_average() -> float:
     """Return the number of runnable processes on this machine, averaged over the last minute."""
     return round(os.getloadavg()[0], 2)
+
+
+def most_load() -> float:
+    """Return the load average up to which a measurement on this machine is one of what it measures."""
+    return MOST_BUSY * _cpus()
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def versions(server: str) -> Versions:

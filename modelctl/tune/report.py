@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,9 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from console.terminal import table
+from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.study import Trial, Watch, in_short
 
-_NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"})
+_GPU_MEMORY = "GPU MiB"
+_NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads", _GPU_MEMORY})
 
 
 class Lines(Watch):
@@ -84,15 +88,44 @@ def _rate(trial: Trial) -> str:
 
 
 def table_of(trials: Sequence[Trial]) -> Table:
-    """Best first."""
-    made = table(
-        "#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads", "why", right=_NUMERIC
-    )
+    """Return the trials, best first; with the GPU memory that was taken at the highest where that was measured."""
+    columns = ["#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"]
+    on_gpu = any(trial.gpu_memory is not None for trial in trials)
+    made = table(*columns, *[_GPU_MEMORY] * on_gpu, "why", right=_NUMERIC)
     for trial in sorted(trials, key=lambda trial: -trial.rate):
         candidate = trial.candidate
         best = max((probe for probe in trial.probes if probe.held), key=lambda probe: probe.rate, default=None)
         p95 = f"{best.summary.p95_ms:.1f}" if best is not None and best.summary.p95_ms is not None else "-"
         values = (trial.number, candidate.max_batch_size, candidate.max_queue_delay_us, candidate.instances)
-        measured = (_rate(trial), p95, f"{trial.lone_p95_ms:.1f}", str(len(trial.probes)))
+        measured = [_rate(trial), p95, f"{trial.lone_p95_ms:.1f}", str(len(trial.probes))]
+        if on_gpu:
+            measured.append("-" if trial.gpu_memory is None else str(trial.gpu_memory.taken_mib))
         made.add_row(*map(str, values), *measured, trial.origin)
     return made
+
+
+def memory_in_words(
+    use: MemoryUse, instances: Mapping[str, int], instance_mib: Mapping[str, int], stack: Path | None
+) -> str:
+    """Return what was taken of a GPU, with what the stack counts for `instances` of its models where that is less."""
+    said = (
+        f"GPU memory: {use.taken_mib} MiB taken at the highest "
+        f"({use.before_mib} in use before, {use.loaded_mib} when loaded, {use.highest_mib} then)"
+    )
+    counted = sum(count * instance_mib[name] for name, count in instances.items())
+    if not instances or counted >= use.taken_mib:
+        return said
+    terms = " + ".join(f"{name} {count} x {instance_mib[name]}" for name, count in instances.items())
+    what, mend = f"gpuMemoryMiB of {stack} counts {counted} MiB ({terms})", "give more to the model that takes it"
+    if len(instances) == 1:
+        ((name, count),) = instances.items()
+        mend = f"give models.serving.{name}.gpuMemoryMiB {math.ceil(use.taken_mib / count)} or more"
+    return f"{said}\n{what}, which is less: pods would run out of GPU memory; {mend}"
+
+
+def busy_in_words(load: float, most: float) -> str:
+    """Return what a load average says of figures that were measured beside other work."""
+    return (
+        f"the machine was busy: its load average was {load:g} before the first measurement, and is {most:g} at most where "
+        "other work changes no figure; tune again on a machine that does nothing else before you keep these values"
+    )

@@ -15,6 +15,7 @@ from modelctl.loadgen import Outcome, RequestFailed, Schedule, Send, run
 from modelctl.loadgen.result import nearest_rank, rank
 from modelctl.tune.candidate import Candidate
 from modelctl.tune.errors import TuneError
+from modelctl.tune.gpu_memory import GpuMemory, MemoryUse
 from modelctl.tune.server import TuningServer
 from modelctl.tune.subject import Probe
 from modelctl.tune.workload import Kind, Workload, requests
@@ -44,8 +45,9 @@ class ServedModel:
         slo_p95_ms: float,
         slo_p99_ms: float | None = None,
         kind: Kind = requests,
+        gpu_memory: GpuMemory | None = None,
     ) -> None:
-        self._server, self._configured = server, configured
+        self._server, self._configured, self._gpu_memory = server, configured, gpu_memory
         self._slos = {95.0: slo_p95_ms} | ({99.0: slo_p99_ms} if slo_p99_ms is not None else {})
         self._runner = asyncio.Runner()
         self._opening: AbstractAsyncContextManager[Workload] = kind(
@@ -67,6 +69,11 @@ class ServedModel:
         """Serve with exactly this config, and answer one request before anything is measured."""
         self._server.load(config)
         self._runner.run(self._settle())
+        if self._gpu_memory is not None:
+            self._gpu_memory.loaded()
+
+    def gpu_memory(self) -> MemoryUse | None:
+        return None if self._gpu_memory is None else self._gpu_memory.use()
 
     def lone_p95_ms(self) -> float:
         return self._runner.run(self._lone())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ruamel.yaml.comments import CommentedMap
@@ -55,6 +55,12 @@ def wanted(file: Path, model: Model) -> Callable[[Candidate], ModelConfig]:
 
     configured(Candidate(min(model.config.max_batch_size, 1), 0, 1))
     return configured
+
+
+def gpu_memory_mib(file: Path, models: Iterable[str]) -> dict[str, int]:
+    """Return what the stack counts for an instance of each of the models that it has on a GPU."""
+    counted = {name: _stack_of(file, name).serving[name].gpu_memory_mib for name in models}
+    return {name: mib for name, mib in counted.items() if mib is not None}
 
 
 def _stack_of(file: Path, model: str) -> Stack:

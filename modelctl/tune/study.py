@@ -17,6 +17,7 @@ from typing import Literal
 from modelctl.loadgen.result import rank
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
+from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
 from modelctl.tune.subject import Probe, Subject
 from spec import objectives
@@ -68,6 +69,7 @@ class Trial:
     lone_p95_ms: float
     rate: float = 0.0
     probes: list[Probe] = field(default_factory=list)
+    gpu_memory: MemoryUse | None = None
 
 
 @dataclass(frozen=True)
@@ -247,6 +249,7 @@ class Search:
                 return self._probe(trial, rate, LATE_TO_COMPARE)
 
             trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
+        trial.gpu_memory = self._subject.gpu_memory()
         self.trials.append(trial)
         self._watch.measured(trial)
         return trial
@@ -271,6 +274,7 @@ class Search:
                 trial.rate = rate
                 break
             rate *= 1 - LESS
+        trial.gpu_memory = self._subject.gpu_memory()
         self.trials.append(trial)
         self._watch.measured(trial)
         return replace(winner, rate=rate, requests=probe.summary.due) if trial.rate else None

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate
+from modelctl.tune.gpu_memory import MemoryUse
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,6 @@ class Subject(Protocol):
 
     def probe(self, rate: float, seconds: float, seed: int) -> Probe:
         """Load it and say whether the SLO held; a load that cannot hold it any more is cut short."""
+
+    def gpu_memory(self) -> MemoryUse | None:
+        """Return what was used of a GPU since `use`; None where that is not known."""

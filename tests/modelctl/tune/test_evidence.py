@@ -21,6 +21,7 @@ from modelctl.tune.evidence import (
     versions,
     winner_record,
 )
+from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.plot import plot
 from modelctl.tune.study import Trial, Winner
 from modelctl.tune.subject import Probe
@@ -38,7 +39,7 @@ def evidence(seed: int = 1) -> Evidence:
     none, batch = Candidate(1, 0, 1), Candidate(8, 250, 2)
     trials = [
         Trial(1, "prior", none, 10.0, 40.0, [probe(40, 30.0), probe(60, None)]),
-        Trial(2, "search", batch, 11.0, 120.0, [probe(120, 45.0), probe(180, 70.0)]),
+        Trial(2, "search", batch, 11.0, 120.0, [probe(120, 45.0), probe(180, 70.0)], MemoryUse(591, 700, 1211)),
     ]
     return Evidence(
         model="classify",
@@ -74,6 +75,10 @@ def test_values_are_in_the_words_of_a_stack_and_loads_are_raw() -> None:
         "p90_ms": 9.5, "p95_ms": None, "p99_ms": None, "max_ms": None, "late_p95_ms": 0.1, "errors": {"UNAVAILABLE": 9},
         "stopped": True,
     }  # fmt: skip
+    assert [trial["gpu_memory"] for trial in document["trials"]] == [
+        None,
+        {"before_mib": 591, "loaded_mib": 700, "highest_mib": 1211},
+    ]
 
 
 def test_a_file_is_named_after_model_date_and_content() -> None:

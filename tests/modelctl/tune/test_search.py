@@ -7,6 +7,7 @@ import pytest
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
+from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
 from modelctl.tune.study import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal, Search, Trial, choose
 from modelctl.tune.subject import Probe
@@ -60,6 +61,10 @@ class Formula:
         self.asked.append(rate)
         held = rate <= self.best_rate(self.used[-1])
         return Probe(rate, seed, held, summary(rate, self.slo - 1 if held else self.slo + 1))
+
+    def gpu_memory(self) -> MemoryUse:
+        candidate = self.used[-1]
+        return MemoryUse(500, 500 + 100 * candidate.instances, 500 + (100 + candidate.max_batch_size) * candidate.instances)
 
 
 def searched(subject: Formula, budget: float = 600, space: Space = SPACE, seed: int = 1) -> Search:
@@ -307,3 +312,12 @@ def test_a_candidate_that_has_lost_is_measured_coarsely() -> None:
 
 def test_without_any_rate_that_holds_the_answer_is_zero() -> None:
     assert highest_rate(lambda rate: Probe(rate, 0, False, summary(rate, 1)), 40) == 0
+
+
+def test_every_trial_says_what_it_took_of_a_gpu_the_last_one_too() -> None:
+    search = searched(Formula())
+    search.run()
+    assert [trial.gpu_memory.taken_mib if trial.gpu_memory else None for trial in search.trials] == [
+        (100 + trial.candidate.max_batch_size) * trial.candidate.instances for trial in search.trials
+    ]
+    assert search.trials[-1].origin == "claim"

@@ -34,6 +34,12 @@ def test_a_model_on_a_gpu_has_two_series_of_each_family_and_one_of_them_is_zero(
     assert values["nv_inference_request_success", ""][True] > 100
 
 
+def test_memory_and_energy_of_a_gpu_have_one_series_of_it() -> None:
+    for name in ("nv_gpu_memory_used_bytes", "nv_energy_consumption"):
+        (labels,) = re.findall(rf"^{name}\{{([^}}]*)\}} ", SCRAPE.read_text(), re.MULTILINE)
+        assert re.fullmatch(r'gpu_uuid="GPU-[0-9a-f-]+"', labels)
+
+
 @pytest.mark.parametrize("model", ON_CPU)
 def test_a_model_on_the_cpu_has_one_series_of_each_family(model: str) -> None:
     assert {key: sorted(pair) for key, pair in values_of(model).items()} == {key: [False] for key in values_of(model)}

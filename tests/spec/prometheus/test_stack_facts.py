@@ -57,6 +57,12 @@ def test_the_only_pod_of_a_fleet_may_be_away_for_as_long_as_it_starts() -> None:
     assert down["for"] == duration(timing(staging).start + 120)
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_start_that_takes_longer_than_the_startup_probe_allows_is_told(stack: str) -> None:
+    (slow,) = alerts(stack, "TritonPodNotReady")
+    assert slow["for"] == duration(timing(settings(stack)).start + 120)
+
+
 def test_a_decoupled_model_without_a_histogram_has_no_latency_to_judge() -> None:
     base = settings(SERVING)
     stream = base.models.serving["embed.v2"].model_copy(update={"decoupled": True})

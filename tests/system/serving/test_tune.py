@@ -19,6 +19,7 @@ from tritonclient.utils import InferenceServerException
 from modelctl.tune.evidence import Evidence
 from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import wants, write_stack
+from tests.modelctl.tune.played_gpu import PlayedGpu, serving
 from tests.system.serving.models import Timing, write
 from twin.triton.tritonserver import tritonserver_command
 
@@ -115,7 +116,42 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
     assert entry == {**wants(sloP95Ms=400), **evidence.winner.values.model_dump(), "tuned": file.as_posix()}
     assert re.search(rf"^evidence: {re.escape(str(file))} and {file.stem}\.svg$", done.stdout, re.MULTILINE)
     assert "trial 1 (prior): no batching, 1 instance: " in done.stderr
+    busy = evidence.machine.load_before > 0.25 * evidence.machine.cpus
+    assert ("\nthe machine was busy: its load average was " in done.stdout) == busy
+    # The server has no GPU: nothing is said of its memory.
+    assert {trial.gpu_memory for trial in evidence.trials} == {None}
+    assert "GPU" not in done.stdout
+    assert "GPU" not in done.stderr
     assert ready(client) == set()
+
+
+def test_where_the_metrics_are_those_of_a_gpu_its_memory_is_in_the_table(server: str, models: Path, tmp_path: Path) -> None:
+    gpu = PlayedGpu(591, 1211)
+    environment = {**os.environ, "TRITON_ADMIN_KEY": KEY}
+    with serving(gpu) as metrics:
+        words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "5000", "--metrics", metrics)
+        words += ["--budget-seconds", "200"]  # a lone request may be slow on a busy machine
+        with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            assert running.stderr.readline().startswith("trial 1 ")
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=180)
+
+    assert running.returncode == 130, err
+    head, *trials = out.splitlines()
+    column = slice(head.index("GPU MiB"), head.index("GPU MiB") + len("GPU MiB"))
+    assert {trial[column].strip() for trial in trials} == {"620"}
+
+
+def test_metrics_that_do_not_answer_are_said_and_all_else_is_as_without_them(tune: Tune) -> None:
+    with serving(PlayedGpu(591)) as metrics:
+        pass
+
+    said = tune("sleeper", "--slo-p95-ms", "2", "--metrics", metrics).stderr.splitlines()
+
+    assert len(said) == 2
+    assert said[0].startswith(f"no metrics at {metrics} (")
+    assert said[1].startswith("error: p95 <= 2 ms cannot be held")
 
 
 def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
