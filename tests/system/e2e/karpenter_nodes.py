@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from spec.names import TRITON_NAMESPACE
 from tests.system.e2e.conftest import Twin
 from twin.aws.base.clients import session
 from twin.cluster.kube_api import KubeClient, Object
@@ -88,18 +89,24 @@ class Nodes(Twin):
 
         def ready() -> dict[str, str]:
             listed = self.kube.get("/api/v1/namespaces/default/pods", labelSelector=f"app={name}")["items"]
-            found = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if is_ready(pod)}
+            found = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
             return found if len(found) == pods else {}
 
         return self.until(ready, f"{pods} pods of {name} to be ready")
 
+    def tritons(self) -> dict[str, str]:
+        """The ready pods of Triton, with their nodes."""
+        return self.ready(TRITON_NAMESPACE)
+
+    def ready(self, namespace: str) -> dict[str, str]:
+        """The ready pods of a namespace, with their nodes."""
+        listed = self.kube.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
+
     def triton(self) -> str:
         """The node of Triton's pod."""
-        (pod,) = self.until(
-            lambda: [one for one in self.kube.get("/api/v1/namespaces/triton/pods")["items"] if is_ready(one)],
-            "Triton to be ready",
-        )
-        return str(pod["spec"]["nodeName"])
+        (node,) = self.until(self.tritons, "Triton to be ready").values()
+        return node
 
     def merge(self, path: str, body: Object) -> None:
         self.kube.patch(path, body, kind="merge")
@@ -149,7 +156,6 @@ def _stays(node: Object) -> bool:
     return _joined(node) and not leaving and "deletionTimestamp" not in node["metadata"]
 
 
-def is_ready(pod: Object) -> bool:
-    """It answers, and stays."""
+def _is_ready(pod: Object) -> bool:
     conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]

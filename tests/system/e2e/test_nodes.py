@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.system.e2e.conftest import UP_SECONDS
 from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, NODE_POOLS, REGION, Nodes, instance_of
 from tests.system.e2e.sockets import listening
+from tests.system.e2e.watched_end import WatchedEnd
 from twin.aws.moto_launches import WITHOUT_CAPACITY
 from twin.host import processes
 from twin.host.home import TwinHome
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.timeout(5400)
 
 QUEUE = "triton-local-interruptions"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+TRITON = "/apis/apps/v1/namespaces/triton/deployments/triton"
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 
 
@@ -86,12 +89,11 @@ def test_pods_that_wait_get_nodes_up_to_the_limit_and_the_nodes_go_one_at_a_time
 
 
 def test_a_pool_of_gpus_comes_from_no_node_and_goes_back_to_none(nodes: Nodes) -> None:
-    triton = "/apis/apps/v1/namespaces/triton/deployments/triton"
-    nodes.merge(triton, {"spec": {"replicas": 0}})
+    nodes.merge(TRITON, {"spec": {"replicas": 0}})
     try:
         nodes.until(lambda: not nodes.instances("g5"), "the last GPU node to be ended")
     finally:
-        nodes.merge(triton, {"spec": {"replicas": 1}})
+        nodes.merge(TRITON, {"spec": {"replicas": 1}})
     assert nodes.triton() in nodes.of("g5")
     assert len(nodes.instances("g5")) == 1
 
@@ -137,31 +139,57 @@ def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> Non
         nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
 
 
+def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
+    """Say, as EventBridge would, that EC2 takes an instance back; the client of SQS, and the queue."""
+    sqs = nodes.aws("sqs")
+    url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+    warning = {
+        "version": "0",
+        "id": "1",
+        "source": "aws.ec2",
+        "account": "123456789012",
+        "time": "2026-11-23T12:00:00Z",
+        "region": REGION,
+        "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "detail": {"instance-id": instance, "instance-action": "terminate"},
+    }
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
+    return sqs, url
+
+
 def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
     with nodes.deployed("spot", 1):
         (before,) = nodes.placed("spot", 1).values()
         node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
         instance = instance_of(node)
-        sqs = nodes.aws("sqs")
-        url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
-        warning = {
-            "version": "0",
-            "id": "1",
-            "source": "aws.ec2",
-            "account": "123456789012",
-            "time": "2026-11-23T12:00:00Z",
-            "region": REGION,
-            "resources": [f"arn:aws:ec2:{REGION}:123456789012:instance/{instance}"],
-            "detail-type": "EC2 Spot Instance Interruption Warning",
-            "detail": {"instance-id": instance, "instance-action": "terminate"},
-        }
-        sqs.send_message(QueueUrl=url, MessageBody=json.dumps(warning))
+        sqs, url = warn(nodes, instance)
         nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
         nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
         (after,) = nodes.placed("spot", 1).values()
         assert after != before
         counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
+
+
+def test_no_request_is_lost_while_ec2_takes_the_machine_of_a_pod_back(nodes: Nodes) -> None:
+    """With a second pod: the one that is left answers while the other one has no node."""
+    nodes.merge(TRITON, {"spec": {"replicas": 2}})
+    try:
+        before = nodes.until(lambda: found if len(found := nodes.tritons()) == 2 else None, "two pods of Triton")
+        pod, name = sorted(before.items())[0]
+        instance = instance_of(nodes.of("g5")[name])
+        with WatchedEnd(nodes.servers().cluster()) as clients:
+            nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+            warn(nodes, instance)
+            nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
+            after = nodes.until(lambda: found if len(found := nodes.tritons()) == 2 else None, "two pods again")
+        assert pod not in after and name not in after.values()
+        assert clients.drained
+        assert clients.outcomes.keys() <= {"answered", "shed"}
+    finally:
+        nodes.merge(TRITON, {"spec": {"replicas": 1}})
+    nodes.until(lambda: len(nodes.of("g5")) == len(nodes.instances("g5")) == 1, "only one GPU node to be left")
 
 
 def test_a_newer_image_replaces_the_nodes_one_at_a_time(nodes: Nodes) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spec.names import TRITON_NAMESPACE, WARM_PODS_NAMESPACE
 from tests.system.e2e.conftest import UP_SECONDS
-from tests.system.e2e.karpenter_nodes import Nodes, is_ready
+from tests.system.e2e.karpenter_nodes import Nodes
 from twin.host.home import TwinHome
 
 # Karpenter and KEDA may have to be built first.
@@ -30,25 +30,18 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         twin.down()
 
 
-def pods(nodes: Nodes, namespace: str) -> dict[str, str]:
-    """The ready pods of a namespace with their nodes."""
-    listed = nodes.kube.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if is_ready(pod)}
-
-
 def test_the_next_pod_takes_the_node_that_waits_and_another_one_is_started_to_wait(nodes: Nodes) -> None:
     first = nodes.triton()
-    (waiting,) = nodes.until(lambda: pods(nodes, WARM_PODS_NAMESPACE), "the warm pod to have its node").values()
-    assert nodes.of("g5").keys() == {first, waiting}
+    (waiting,) = nodes.until(lambda: nodes.ready(WARM_PODS_NAMESPACE), "the warm pod to have its node").values()
+    nodes.until(lambda: nodes.of("g5").keys() == {first, waiting}, "a node for each of the two")
     assert waiting != first
 
     nodes.merge(SCALED_OBJECT, {"spec": {"minReplicaCount": 2}})
-    both = nodes.until(
-        lambda: found if len(found := pods(nodes, TRITON_NAMESPACE)) == 2 else None, "a second pod of Triton to be ready"
-    )
+    both = nodes.until(lambda: found if len(found := nodes.tritons()) == 2 else None, "a second pod of Triton to be ready")
     assert set(both.values()) == {first, waiting}
 
     def elsewhere() -> str | None:
-        return next((node for node in pods(nodes, WARM_PODS_NAMESPACE).values() if node not in both.values()), None)
+        return next((node for node in nodes.ready(WARM_PODS_NAMESPACE).values() if node not in both.values()), None)
 
-    assert nodes.until(elsewhere, "the warm pod to have another node") in nodes.of("g5")
+    third = nodes.until(elsewhere, "the warm pod to have another node")
+    nodes.until(lambda: nodes.of("g5").keys() == {first, waiting, third}, "a node for each of the three")
