@@ -98,8 +98,8 @@ class OnOneNumber:
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
         """Return the pods wanted."""
         values = seen.values.get("number", ())
-        missing = seen.current - seen.unready - len(values)
-        asked = by_pods_metric(values, self._target, seen.current, missing=missing, unready=seen.unready)
+        missing = seen.current - seen.pending - len(values)
+        asked = by_pods_metric(values, self._target, seen.current, missing=missing, pending=seen.pending)
         return self._autoscaler.decide(now, seen.current, [asked])
 
 

@@ -1,4 +1,4 @@
-"""What a controller makes of the numbers of pods, of which some have none."""
+"""Hold what a controller decides to the numbers of its pods, of which some have none."""
 
 from spec.scaling.manifests import autoscaler_spec
 from spec.scaling.signal import signals
