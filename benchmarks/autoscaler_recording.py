@@ -64,7 +64,7 @@ SYNC_SECONDS = 5
 PEAK = 20.0
 """Requests/s: of pods that answer one after the other in 155 ms and may be busy 70 % of the time, five."""
 MOST_PODS = 6
-TRACES = tuple(name for name in samples.NAMES if name != "slow-pod")
+TRACES = tuple(name for name in samples.OBSERVED if name != "slow-pod")
 """Not the one in which a pod is slow: nothing here makes a server of the twin slow."""
 STEP, STEP_RATE, STEP_SECONDS = "step", 10.0, 60
 """Nothing, so that one pod is enough, and then so many requests/s for the last seconds of the trace."""

@@ -98,8 +98,8 @@ class OnOneNumber:
     def decide(self, now: float, timestamp: float, seen: Seen) -> int:  # noqa: ARG002 - as the interface has it
         """Return the pods wanted."""
         values = seen.values.get("number", ())
-        missing = seen.current - seen.unready - len(values)
-        asked = by_pods_metric(values, self._target, seen.current, missing=missing, unready=seen.unready)
+        missing = seen.current - seen.pending - len(values)
+        asked = by_pods_metric(values, self._target, seen.current, missing=missing, pending=seen.pending)
         return self._autoscaler.decide(now, seen.current, [asked])
 
 
@@ -380,7 +380,7 @@ def main(
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
     """Print misses and GPU-hours of every rule, as Markdown: the least and the most of the seeds."""
-    for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.NAMES)):
+    for option, given, known in (("--model", model, MODELS), ("--trace", trace, samples.OBSERVED)):
         if given is not None and given not in known:
             raise typer.BadParameter(f"there is no {given}; give one of {', '.join(known)}", param_hint=option)
     if step:
@@ -394,7 +394,7 @@ def main(
     started, revision, tables = datetime.now(UTC), evidence.revision(), []
     for name in (model,) if model is not None else MODELS:
         of, everybody = MODELS[name], {NAME: MODELS[name].peak}
-        traces = {one: samples.sample(one, everybody) for one in ((trace,) if trace is not None else samples.NAMES)}
+        traces = {one: samples.sample(one, everybody) for one in ((trace,) if trace is not None else samples.OBSERVED)}
         for seconds in (start,) if start is not None else STARTS:
             rows = []
             for sample, sent in (held_out(everybody) if others else traces).items():

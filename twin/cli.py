@@ -33,7 +33,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Trace = Annotated[
-    str, typer.Option(metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, or a file: CSV, JSON")
+    str,
+    typer.Option(
+        metavar="FILE|SAMPLE", help="steps, ramp, diurnal, flash-crowd, slow-pod, prometheus-away, or a file: CSV, JSON"
+    ),
 ]
 BatchMs = Annotated[
     list[str] | None,

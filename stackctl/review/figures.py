@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from stackctl.review.markdown import code, prose
-from stackctl.review.report import Cost, CostLine, MeasuredCost, Quota, Range, Replay, ReplayedFleet
+from stackctl.review.report import Cost, CostLine, Figures, MeasuredCost, Quota, Range, Replay, ReplayedFleet
 from stackctl.review.section import Section, short
 
 _CENTS_BELOW = 100
+_REQUESTS = 10_000
+_VERDICTS = {
+    (1, 1): "worse",
+    (1, 0): "worse",
+    (1, -1): "more misses, for less money",
+    (0, 1): "dearer, for the same",
+    (0, 0): "hardly another",
+    (0, -1): "better",
+    (-1, 1): "fewer misses, for more money",
+    (-1, 0): "better",
+    (-1, -1): "better",
+}
+"""By whether requests that miss the SLO, and GPU-hours, are more (1), as many (0) or fewer (-1)."""
 
 
 def cost_cell(cost: Cost | None) -> str:
@@ -67,13 +81,43 @@ def replay(replay: Replay | None) -> Section:
         return Section("Under load", (), "fleets")
     head = [
         f"The same requests ({code(short(replay.trace))}) replayed through the scaling of before and after, in virtual "
-        "time, on servers that are a model (docs/replay.md).",
+        "time, on servers that are a model (docs/replay.md). Who missed the SLO was answered later than `sloP95Ms`, or not.",
+        "",
+        *_in_words(replay.fleets),
         *(f"{prose(note)}." for note in replay.notes),
         "",
         "| | missed the SLO | GPU-hours | US$ of the nodes |",
         "| --- | ---: | ---: | ---: |",
     ]
     return Section("Under load", tuple(map(_replayed, replay.fleets)), "fleets", "\n".join(head))
+
+
+def _in_words(fleets: Iterable[ReplayedFleet]) -> Iterator[str]:
+    """Yield how much better or worse each fleet does that was there before."""
+    told = [
+        f"* {code(short(fleet.name))}: {_compared(fleet.before, fleet.after)}"
+        for fleet in fleets
+        if fleet.before is not None and fleet.after is not None
+    ]
+    if told:
+        yield from (*told, "")
+
+
+def _compared(before: Figures, after: Figures) -> str:
+    # Not `round`: a stranger's report may have numbers of any size.
+    missed = [(figures.missed * _REQUESTS).to_integral_value() for figures in (before, after)]
+    hours = [(figures.gpu_hours * 10).to_integral_value() / 10 for figures in (before, after)]
+    slower, dearer = (_sign(now - then) for then, now in (missed, hours))
+    verdict = _VERDICTS[slower, dearer]
+    of_requests = f"of {_REQUESTS:,} requests {missed[1]:,.0f} miss the SLO, {missed[0]:,.0f} before"
+    change = abs(hours[1] - hours[0])
+    share = f" ({change / hours[0]:.1%})" if hours[0] else ""
+    of_hours = f"{change:,.1f} GPU-hours{share} {'more' if dearer > 0 else 'fewer'}" if dearer else "as many GPU-hours"
+    return f"**{verdict}**: {of_requests}; {of_hours}."
+
+
+def _sign(difference: Decimal) -> int:
+    return (difference > 0) - (difference < 0)
 
 
 def _replayed(fleet: ReplayedFleet) -> str:

@@ -24,7 +24,7 @@ from twin.engine.engine import PROJECT, Engine
 from twin.engine.stack_files import STACK
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins.kubeconfig import parse_kubeconfig
-from twin.rehearse import judgement, load, measured, previewed, state, under_load
+from twin.rehearse import judgement, load, measured, not_measured, previewed, state, under_load
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.state import State
 from twin.services import scratch
@@ -38,7 +38,7 @@ _ZONES_BY_NUMBER = (
 )
 
 
-_NOT_MADE = "\nNothing was measured: the change was not made, as the engine would not go on."
+_NOT_MADE = "the change was not made, as the engine would not go on"
 
 
 class AnotherRegion(Failure):
@@ -60,10 +60,13 @@ def rehearse(home: TwinHome, file: Path, *, as_json: bool, progress: Console, ou
         made = judge(servers, found)
     if made.moves_zones and isinstance((stack_file.decoded(config.get(_NETWORK)) or {}).get("zones"), int):
         made = dataclasses.replace(made, notes=(*made.notes, _ZONES_BY_NUMBER))
+    why = not_measured.sentence(found)
     if as_json:
-        terminal.print_json({"stack": found.stack, "bad": made.bad, **dataclasses.asdict(made)})
+        own = {"measured": None, "not_measured": why}
+        terminal.print_json({"stack": found.stack, "bad": made.bad, **dataclasses.asdict(made), **own})
     else:
         _show(found.stack, made, output)
+        output.print(_nothing(why))
     return FAILED if made.bad else 0
 
 
@@ -72,12 +75,17 @@ def rehearse_made(home: TwinHome, revision: str, *, as_json: bool, progress: Con
     made, seen = under_load.make(home, revision, progress)
     if as_json:
         told = None if seen is None else {**dataclasses.asdict(seen), "lost": seen.lost}
-        terminal.print_json({"stack": STACK, "bad": made.bad, **dataclasses.asdict(made), "measured": told})
+        own = {"measured": told, "not_measured": _NOT_MADE if told is None else None}
+        terminal.print_json({"stack": STACK, "bad": made.bad, **dataclasses.asdict(made), **own})
     else:
         _show(STACK, made, output)
-        for line in measured.lines(seen, made, load.RATE, MODEL) if seen is not None else (_NOT_MADE,):
+        for line in measured.lines(seen, made, load.RATE, MODEL) if seen is not None else (_nothing(_NOT_MADE),):
             output.print(line)
     return FAILED if made.bad or seen is None or seen.lost or seen.ended is not None else 0
+
+
+def _nothing(why: str) -> str:
+    return f"\nNothing was measured: {why}."
 
 
 def judge(servers: Servers, found: State) -> Rehearsal:

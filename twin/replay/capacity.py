@@ -59,6 +59,10 @@ class Pod:
         """Return whether it serves."""
         return self.ready_at is not None and self.ready_at <= now
 
+    def is_pending(self, now: float) -> bool:
+        """Return whether no node has it yet, or one that is not there yet."""
+        return self.node is None or self.node.ready_at > now
+
 
 @dataclass
 class Cluster:

@@ -15,13 +15,14 @@ from twin.replay.keda import ScaledObject, autoscaler_of
 class Seen:
     """The recorded numbers as of the last evaluation of the rules: by signal's name, of each pod that has one.
 
-    `current`: pods that there are, of which `unready` do not serve. `ended`: what Prometheus has of pods that are gone.
+    `current`: pods that there are, of which `pending` have no node that is ready (the phase of that name). `ended`: what
+    Prometheus has of pods that are gone.
     """
 
     values: Mapping[str, Sequence[float]]
     ended: Mapping[str, Sequence[float]]
     current: int
-    unready: int
+    pending: int
 
     def total(self, name: str) -> float | None:
         """Return the sum that a query gives; None where there is nothing to add up."""
@@ -91,6 +92,7 @@ class Hpa:
         proposals = []
         for name, target in self._targets.items():
             values = seen.values.get(name, ())
-            missing = seen.current - seen.unready - len(values)
-            proposals.append(by_pods_metric(values, target, seen.current, missing=missing, unready=seen.unready))
+            # One that loads its models has a phase of Running and no number yet: missing, not pending.
+            missing = seen.current - seen.pending - len(values)
+            proposals.append(by_pods_metric(values, target, seen.current, missing=missing, pending=seen.pending))
         return self._autoscaler.decide(now, seen.current, proposals)

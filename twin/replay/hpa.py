@@ -2,7 +2,7 @@
 
 A port of pkg/controller/podautoscaler at v1.36.2, in its own order and in its own units, thousandths as whole numbers:
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/podautoscaler/replica_calculator.go
-(`GetExternalPerPodMetricReplicas`, `calcPlainMetricReplicas`) and
+(`GetExternalPerPodMetricReplicas`, `calcPlainMetricReplicas`, `groupPods`) and
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/podautoscaler/horizontal.go
 (`computeReplicasForMetrics`, `normalizeDesiredReplicasWithBehaviors`).
 """
@@ -45,24 +45,24 @@ def by_average_value(total: float, target: float, current: int) -> int:
 
 
 def by_pods_metric(
-    values: Sequence[float], target: float, current: int, *, missing: int = 0, unready: int = 0
+    values: Sequence[float], target: float, current: int, *, missing: int = 0, pending: int = 0
 ) -> int | None:
     """Return the pods that a metric of type Pods asks for; None where no pod has a value, which is an error.
 
     `values`: of the pods that have one. Pods without a value count as 0 when there shall be more and as their target when
-    there shall be fewer; pods that have not started count as 0 when there shall be more, and are not looked at otherwise.
+    there shall be fewer; pods of the phase Pending count as 0 when there shall be more, and are not looked at otherwise.
     """
     if not values:
         return None
     per_pod = math.ceil(target * 1000)
     thousandths = [int(value * 1000) for value in values]
     ratio = sum(thousandths) // len(thousandths) / per_pod
-    counts_unready = unready > 0 and ratio > 1
-    if not counts_unready and not missing:
+    counts_pending = pending > 0 and ratio > 1
+    if not counts_pending and not missing:
         return current if _tolerated(ratio) else math.ceil(ratio * len(values))
     if ratio != 1:
         thousandths += [per_pod if ratio < 1 else 0] * missing
-    thousandths += [0] * (unready if counts_unready else 0)
+    thousandths += [0] * (pending if counts_pending else 0)
     again = sum(thousandths) // len(thousandths) / per_pod
     if _tolerated(again) or (ratio < 1 < again) or (again < 1 < ratio):
         return current

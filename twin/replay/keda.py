@@ -4,8 +4,10 @@ A port of v2.20.2. Every `pollingInterval` each query is asked once, and the aut
 (`useCachedMetrics`; a cron trigger has none and is asked at each look):
 https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go (`GetScaledObjectMetrics`). A query without an
 answer is an error, and after `failureThreshold` of them in a row the fallback's number takes its place:
-https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go. Here failures are counted once per question; KEDA
-also counts looks at one. Activation, from no pod to one and back, is left out (`twin.replay.plan` refuses such a fleet).
+https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go (`GetMetricsWithFallback`). A look at a cached error
+counts as another failure, and a look at a cached number of the fallback as a success: in a long outage the fallback's number
+is there for a look or two, then errors again until as many have been counted. Activation, from no pod to one and back, is
+left out (`twin.replay.plan` refuses such a fleet).
 """
 
 from __future__ import annotations
@@ -35,19 +37,21 @@ class ScaledObject:
     def poll(self, answers: Mapping[str, float | None], current: int) -> None:
         """Ask every query once. `answers`: by the trigger's name; None where the query has no result."""
         for name, target in self._targets.items():
-            value = answers.get(name)
-            self._failures[name] = self._failures[name] + 1 if value is None else 0
-            self._cached[name] = value if value is not None else self._fallen_back(name, target, current)
+            self._cached[name] = self._with_fallback(name, answers.get(name), target, current)
 
     def proposals(self, timestamp: float, current: int) -> list[int | None]:
-        """Return what each trigger asks for, of so many pods; None for an error. `timestamp`: seconds since 1970."""
-        asked: list[int | None] = [
-            by_average_value(value, self._targets[name], current) if value is not None else None
-            for name, value in self._cached.items()
-        ]
+        """Look at what each trigger asks for, of so many pods; None for an error. `timestamp`: seconds since 1970."""
+        asked: list[int | None] = []
+        for name, target in self._targets.items():
+            value = self._with_fallback(name, self._cached[name], target, current)
+            asked.append(by_average_value(value, target, current) if value is not None else None)
         return asked + [by_average_value(cron.value(timestamp), 1, current) for cron in self._crons]
 
-    def _fallen_back(self, name: str, target: float, current: int) -> float | None:
+    def _with_fallback(self, name: str, value: float | None, target: float, current: int) -> float | None:
+        if value is not None:
+            self._failures[name] = 0
+            return value
+        self._failures[name] += 1
         if self._fallback is None or self._failures[name] <= self._fallback["failureThreshold"]:
             return None
         pods: int = self._fallback["replicas"]

@@ -1,4 +1,4 @@
-"""Five traces by a formula, sized to a stack: from a quarter of what it expects at most (`peakRate`) to twice as much."""
+"""Six traces by a formula, sized to a stack: from a quarter of what it expects at most (`peakRate`) to twice as much."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from twin.replay.traces import Rates, SlowPod, Trace
+from twin.replay.traces import Outage, Rates, SlowPod, Trace
 
 _HOUR = 3600
 _SEED = 17
 _BURSTS_A_DAY = 12
+_AWAY = "prometheus-away"
 
 
 def _steps() -> Rates:
@@ -52,18 +53,27 @@ def _slow_pod() -> Rates:
     return np.full(_HOUR, 0.5)
 
 
+def _prometheus_away() -> Rates:
+    """Return half of the peak, and all of it from ten minutes after the beginning of an outage of Prometheus on."""
+    return np.repeat([0.5, 1.0], [1200, _HOUR - 1200])
+
+
 _FORMULAS: Mapping[str, Callable[[], Rates]] = {
     "steps": _steps,
     "ramp": _ramp,
     "diurnal": _diurnal,
     "flash-crowd": _flash_crowd,
     "slow-pod": _slow_pod,
+    _AWAY: _prometheus_away,
 }
 NAMES = tuple(_FORMULAS)
+OBSERVED = tuple(name for name in NAMES if name != _AWAY)
+"""Those that every rule can see."""
 
 
 def sample(name: str, peaks: Mapping[str, float]) -> Trace:
     """Return the sample of that name for models with these peak rates."""
     shape = _FORMULAS[name]()
     slow = SlowPod(begins=600, ends=1800, factor=4) if name == "slow-pod" else None
-    return Trace(name, {model: shape * peak for model, peak in peaks.items()}, slow_pod=slow)
+    outage = Outage(begins=600, ends=1800) if name == _AWAY else None
+    return Trace(name, {model: shape * peak for model, peak in peaks.items()}, slow_pod=slow, outage=outage)

@@ -129,7 +129,7 @@ class _Simulation:
                     some_late, some_rejected = server.second(share)
                     late += some_late
                     rejected += some_rejected
-                if pod.scrape_at == scrape:
+                if pod.scrape_at == scrape and not self._is_away(now):
                     for server in pod.servers:
                         server.scrape(now)
         else:
@@ -179,6 +179,9 @@ class _Simulation:
 
     def _record(self, now: int) -> None:
         """Evaluate the recording rules."""
+        if self._is_away(now):
+            self._recorded = ({}, {})
+            return
         self._ended = [pod for pod in self._ended if pod.servers[0].target.samples[-1].at > now - WINDOW_SECONDS]
         self._recorded = (self._evaluated(self._cluster.pods, now), self._evaluated(self._ended, now))
 
@@ -192,8 +195,13 @@ class _Simulation:
 
     def _seen(self, now: int) -> Seen:
         pods = self._cluster.pods
-        unready = sum(not pod.is_ready(now) for pod in pods)
-        return Seen(self._recorded[0], self._recorded[1], len(pods), unready)
+        pending = sum(pod.is_pending(now) for pod in pods)
+        values, ended = ({}, {}) if self._is_away(now) else self._recorded
+        return Seen(values, ended, len(pods), pending)
+
+    def _is_away(self, now: int) -> bool:
+        outage = self._trace.outage
+        return outage is not None and outage.begins <= now < outage.ends
 
     def _new(self) -> Pod:
         servers = [Server(model.service, model.slo_seconds, model.timeout_seconds) for model in self._plan.models]

@@ -52,6 +52,14 @@ class SlowPod:
 
 
 @dataclass(frozen=True)
+class Outage:
+    """Prometheus neither scrapes nor answers from a second to another."""
+
+    begins: int
+    ends: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """Requests per second of each model (or of EVERY), one number a second, from `begins` (seconds since 1970) on."""
 
@@ -59,6 +67,7 @@ class Trace:
     rates: Mapping[str | None, Rates]
     begins: float = MONDAY
     slow_pod: SlowPod | None = None
+    outage: Outage | None = None
 
     @property
     def seconds(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec.reading import Unreadable
-from stackctl.review import replayed
+from stackctl.review import figures, replayed
 from stackctl.review.report import Figures, Replay, ReplayedFleet
 
 FLEET = {"missedShare": 0.01, "gpuHours": 24.0, "usd": 24.14, "wanted": [{"second": 0, "pods": 1}]}
@@ -52,3 +52,42 @@ def test_a_fleet_that_changes_is_told_and_the_others_are_not(tmp_path: Path) -> 
 def test_another_document_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Unreadable, match=said):
         replayed.read(printed(tmp_path, **changes), "prod")
+
+
+@pytest.mark.parametrize(
+    ("missed", "hours", "said"),
+    [
+        ("0.0034", "96", "**worse**: of 10,000 requests 34 miss the SLO, 3 before; as many GPU-hours."),
+        ("0.0034", "120", "**worse**: of 10,000 requests 34 miss the SLO, 3 before; 24.0 GPU-hours (25.0%) more."),
+        (
+            "0.0034",
+            "72",
+            "**more misses, for less money**: of 10,000 requests 34 miss the SLO, 3 before; 24.0 GPU-hours (25.0%) ",
+        ),
+        (
+            "0.0003",
+            "97",
+            "**dearer, for the same**: of 10,000 requests 3 miss the SLO, 3 before; 1.0 GPU-hours (1.0%) more.",
+        ),
+        ("0.00031", "96.01", "**hardly another**: of 10,000 requests 3 miss the SLO, 3 before; as many GPU-hours."),
+        ("0", "96", "**better**: of 10,000 requests 0 miss the SLO, 3 before; as many GPU-hours."),
+        ("0", "97", "**fewer misses, for more money**: "),
+        ("0", "95", "**better**: "),
+    ],
+)
+def test_the_comment_says_in_words_how_much_worse_it_is(missed: str, hours: str, said: str) -> None:
+    before, after = (Figures(Decimal(one), Decimal(pods), None) for one, pods in (("0.0003", "96"), (missed, hours)))
+    head = figures.replay(Replay("diurnal", (ReplayedFleet("triton", before, after),))).head
+    (line,) = [line for line in head.splitlines() if line.startswith("* ")]
+    assert line.startswith(f"* `triton`: {said}")
+
+
+def test_a_fleet_that_was_not_there_is_no_better_and_no_worse() -> None:
+    new = ReplayedFleet("triton", None, Figures(Decimal(0), Decimal(24), None))
+    assert "* " not in figures.replay(Replay("diurnal", (new,))).head
+
+
+def test_a_strangers_numbers_of_any_size_are_told() -> None:
+    huge = Figures(Decimal("1E+5000"), Decimal("1E+5000"), None)
+    head = figures.replay(Replay("x", (ReplayedFleet("t", Figures(Decimal(0), Decimal(0), None), huge),))).head
+    assert "**worse**: of 10,000 requests 1" in head

@@ -91,7 +91,11 @@ def test_a_state_that_the_checkout_has_no_file_for_is_refused(tmp_path: Path, ol
     [({"zones": 3}, True), ('{"zones": 3}', True), ({"zones": ["us-west-2a"]}, False), (None, False)],
 )
 def test_subnets_that_would_move_are_explained_where_the_zones_are_a_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any, is_told: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    network: Any,
+    is_told: bool,
 ) -> None:
     state_of_prod = json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})
     moved = Finding("interrupted", "replace", SUBNET, "a", ("availabilityZone",), "nodes in it go", None)
@@ -102,6 +106,15 @@ def test_subnets_that_would_move_are_explained_where_the_zones_are_a_number(
     file, output = written(tmp_path, state_of_prod), Console(file=shown, width=400)
     assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=False, progress=quiet, output=output) == 1
     assert ("the stack file has network.zones as a number" in shown.getvalue()) is is_told
+    assert (
+        shown.getvalue()
+        .splitlines()[-1]
+        .startswith("Nothing was measured: no request was sent: the state has no Deployment")
+    )
+    assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=True, progress=quiet, output=output) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["measured"] is None
+    assert document["not_measured"].startswith("no request was sent: the state has no Deployment of Triton")
 
 
 ANSWERED, LOST = Measured(9, 9, {}, None, 5.0), Measured(9, 8, {"UNAVAILABLE": 1}, Away(1, 2, 1), 5.0)
@@ -140,5 +153,7 @@ def test_a_change_that_was_made_ends_well_where_nothing_was_lost_and_nothing_bad
     assert command.rehearse_made(TwinHome(tmp_path), "main", as_json=False, progress=quiet, output=output) == code
     assert said in shown.getvalue()
     assert command.rehearse_made(TwinHome(tmp_path), "main", as_json=True, progress=quiet, output=output) == code
-    measured = json.loads(capsys.readouterr().out)["measured"]
+    document = json.loads(capsys.readouterr().out)
+    measured, why = document["measured"], document["not_measured"]
+    assert (why is None) is (measured is not None)
     assert measured is None if seen is None else (measured["sent"], measured["lost"]) == (seen.sent, seen.lost)

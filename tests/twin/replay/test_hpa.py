@@ -74,7 +74,7 @@ def test_pods_without_a_value_are_counted_cautiously(
     values: list[float], missing: int, pending: int, pods: int | None
 ) -> None:
     current = len(values) + missing + pending
-    assert by_pods_metric(values, 4, current, missing=missing, unready=pending) == pods
+    assert by_pods_metric(values, 4, current, missing=missing, pending=pending) == pods
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20))

@@ -33,13 +33,27 @@ def test_an_outage_is_an_error_and_then_holds_the_pods_that_there_are() -> None:
     scaled, away = ScaledObject(spec(fallbackReplicas=3)), {"pending-classify": None, "busy-classify": 1.4}
     for _ in range(12):
         scaled.poll(away, 5)
-        assert scaled.proposals(0, 5) == [None, 2]
     scaled.poll(away, 5)
     assert scaled.proposals(0, 5) == [5, 2]
-    scaled.poll(away, 2)
+    scaled = ScaledObject(spec(fallbackReplicas=3))
+    for _ in range(13):
+        scaled.poll(away, 2)
     assert scaled.proposals(0, 2) == [3, 2], "fallbackReplicas are the fewest"
     scaled.poll({"pending-classify": 0.0, "busy-classify": 1.4}, 2)
     assert scaled.proposals(0, 2) == [0, 2]
+
+
+def test_a_look_at_an_error_counts_as_one_and_a_look_at_the_fallback_as_an_answer() -> None:
+    scaled, away = ScaledObject(spec(fallbackReplicas=3)), {"pending-classify": None, "busy-classify": None}
+    seen = []
+    for question in range(1, 34):
+        scaled.poll(away, 1)
+        if question % 3 == 0:
+            seen.append((question, scaled.proposals(0, 1)[0]))
+    # 4 failures in 3 questions: 12 at the look after the 9th, 13 with the 10th question, whose number the 12th has. The look
+    # at it counts as an answer, and all begins again: 4, 8 and 12 failures with the looks after the 15th, 18th and 21st.
+    assert [question for question, pods in seen if pods is not None] == [12, 24]
+    assert {pods for _, pods in seen} == {None, 3}
 
 
 def test_the_autoscaler_that_keda_makes_has_the_bounds_and_the_pace() -> None:

@@ -1,5 +1,6 @@
 """A fleet under a trace, whole: settings in, figures out."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -16,7 +17,7 @@ from twin.replay import samples
 from twin.replay.outcome import Outcome, document
 from twin.replay.plan import NotReplayable, Plan, plans
 from twin.replay.simulation import check, simulate
-from twin.replay.traces import EVERY, Trace, TraceUnusable
+from twin.replay.traces import EVERY, Outage, Trace, TraceUnusable
 
 POD = {**CLASSIFY, "maxBatchSize": 4, "sloP95Ms": 400, "expectedRate": 20, "peakRate": 100}
 """20 requests/s a pod, which is what the assumed service times come to: batches of 4 in half of the SLO."""
@@ -99,6 +100,28 @@ def test_a_slow_pod_is_late_while_it_is_slow_alone() -> None:
     outcome = sample("keda", "slow-pod")
     missed = [moment.missed for moment in outcome.moments if not 600 <= moment.at <= 2400]
     assert max(missed) < 0.02 < max(moment.missed for moment in outcome.moments)
+
+
+@pytest.mark.parametrize(("fallback", "pods"), [(None, 1), (4, 4)])
+def test_while_prometheus_is_away_the_fallback_holds_pods_or_starts_them(fallback: int | None, pods: int) -> None:
+    bounds: dict[str, Any] = {} if fallback is None else {"fallbackReplicas": fallback}
+    away = dataclasses.replace(constant(6), outage=Outage(600, 1800))
+    outcome = replayed(stack(sparePods=0, **bounds), away)
+    assert outcome.most_pods == pods
+    assert outcome.wanted[0] == (0, 1)
+    if fallback is not None:
+        # 13 failures, of one question every 5 s and a look every 15 s, and the next look.
+        assert 640 <= outcome.wanted[1][0] <= 675
+        assert outcome.wanted[-1][1] == 1
+
+
+def test_nobody_sees_a_rise_while_prometheus_is_away() -> None:
+    for autoscaler in (SCALED, HPA):
+        outcome = replayed(stack(autoscaler), samples.sample("prometheus-away", {"classify": 100}))
+        changes = [at for at, _ in outcome.wanted[1:]]
+        assert not [at for at in changes if 630 <= at < 1800]
+        assert 1800 <= min(at for at in changes if at >= 630) <= 1845
+        assert outcome.most_pods >= 5
 
 
 def test_a_stack_without_an_autoscaler_keeps_its_pods() -> None:

@@ -128,6 +128,7 @@ def test_samples_are_the_same_each_time_and_sized_by_the_peak(name: str) -> None
     assert np.allclose(first.rates["a"], 100 * first.rates["b"])
     assert first.rates["b"].min() >= 0.1 and 0.5 <= first.rates["b"].max() <= 2
     assert (first.slow_pod is not None) == (name == "slow-pod")
+    assert (first.outage is not None) == (name == "prometheus-away")
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
