@@ -6,6 +6,7 @@ read as a stream, and no further than a bound.
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 import zipfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from modelctl.repository import onnx_file, plans
 from modelctl.repository.golden import FILE
+from modelctl.repository.rules import members
 
 _UNPACKED_BYTES = 256 * 1024**2
 """As much of a compressed archive is read; what lies behind is believed."""
@@ -23,6 +25,7 @@ _LARGEST_HEADER_BYTES = 100_000_000
 """Of a file of safetensors, by its own format."""
 _LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
+_BLOCK = 1024**2
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class _File:
 
 class _Broken(Exception):
     """A file is not of its format; the text says how one can tell."""
+
+
+class _Harmful(Exception):
+    """An archive that nobody should unpack; the text says why."""
 
 
 def mistake(path: Path, head: bytes, size: int) -> str | None:
@@ -55,6 +62,8 @@ def mistake(path: Path, head: bytes, size: int) -> str | None:
             check(_File(path, head, size))
         except _Broken as error:
             return f"not {what}: {error}; copy or export it again"
+        except _Harmful as error:
+            return f"{what} that writes where nobody looks: {error}; pack it anew, from inside the folder"
         return None
     return None
 
@@ -93,7 +102,9 @@ def _zip(file: _File) -> None:
             ends = [member.header_offset + member.compress_size for member in archive.infolist()]
             if max(ends, default=0) > file.size:
                 raise _Broken("it is cut off")
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            if leads_out := members.mistake_of_zip(archive):
+                raise _Harmful(leads_out)
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError) as error:
         raise _Broken(f"its directory cannot be read, so it is cut off or damaged ({error})") from None
 
 
@@ -116,11 +127,47 @@ def _gzip(file: _File) -> None:
 
 def _tar_gzip(file: _File) -> None:
     _begins_with(b"\x1f\x8b")(file)
-    first = b""
-    for piece in _unpacked(file.path):
-        if len(first) < tarfile.BLOCKSIZE:
-            first += piece[: tarfile.BLOCKSIZE]
-    _tar_header(first)
+    stream = _Stream(_unpacked(file.path))
+    _tar_header(stream.beginning(tarfile.BLOCKSIZE))
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
+            _look_through(archive)
+    except tarfile.TarError as error:
+        if stream.size <= _UNPACKED_BYTES:
+            raise _Broken(f"it is damaged ({error})") from None
+    while stream.read(_BLOCK):  # what lies behind its end has a checksum too
+        pass
+
+
+class _Stream(io.RawIOBase):
+    """What a generator yields, as a file that tarfile reads from its beginning."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest, self.size = pieces, b"", 0
+
+    def read(self, size: int = _BLOCK) -> bytes:
+        found = self.beginning(size)
+        self._rest = self._rest[size:]
+        return found
+
+    def beginning(self, size: int) -> bytes:
+        """Return what the next `read` would."""
+        while len(self._rest) < size and (piece := next(self._pieces, None)) is not None:
+            self._rest += piece
+            self.size += len(piece)
+        return self._rest[:size]
+
+
+def _look_through(archive: tarfile.TarFile) -> int:
+    """Return where the last member ends. Raises _Harmful and TarError."""
+    leading, end = members.Leading(), 0
+    for number, member in enumerate(archive):
+        if leads_out := leading.mistake(member):
+            raise _Harmful(leads_out)
+        end = max(end, member.offset_data + member.size)
+        if number > _MOST_MEMBERS:
+            break
+    return end
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
@@ -148,13 +195,9 @@ def _unpacked(path: Path) -> Iterator[bytes]:
 
 def _tar(file: _File) -> None:
     _tar_header(file.head[: tarfile.BLOCKSIZE])
-    end = 0
     try:
         with tarfile.open(file.path, "r:") as archive:
-            for number, member in enumerate(archive):
-                end = max(end, member.offset_data + member.size)
-                if number > _MOST_MEMBERS:
-                    return
+            end = _look_through(archive)
     except tarfile.TarError as error:
         raise _Broken(f"it is cut off or damaged ({error})") from None
     if end > file.size:

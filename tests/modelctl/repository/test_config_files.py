@@ -1,5 +1,6 @@
 """The files that a config names: inside of the model, and in the release."""
 
+import io
 import tarfile
 from pathlib import Path
 
@@ -282,3 +283,20 @@ def test_the_archive_of_an_environment_has_what_the_backend_starts_it_with(
     _archive(models / "normalize" / "env.tar.gz", *names)
     _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
     assert _messages(models) == said
+
+
+def test_an_environment_that_leads_out_behind_what_is_read_of_other_archives_is_told(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backend writes its members as they are named, wherever in gigabytes they stand."""
+    monkeypatch.setattr("modelctl.repository.rules.formats._UNPACKED_BYTES", 512)
+    with tarfile.open(models / "normalize" / "env.tar.gz", "w:gz") as packed:
+        for name, size in (("bin/activate", 1), ("lib/libtorch.so", 3 * 1024**2), ("../../opt/tritonserver/x", 1)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            packed.addfile(member, io.BytesIO(bytes(size)))
+    _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
+    assert _messages(models) == [
+        f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: env.tar.gz: its member '../../opt/tritonserver/x' would be written "
+        "outside of the folder that it is unpacked in; pack it anew, from inside the environment"
+    ]
