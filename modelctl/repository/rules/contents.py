@@ -32,6 +32,8 @@ _POINTERS = (
     ),
     (re.compile(rb"# xet version "), "a pointer of Xet, not the file itself; download it with git-xet or huggingface-cli"),
 )
+_DVC = re.compile(rb"^outs:[ \t]*\r?\n-[ \t]+\w+:", re.MULTILINE)
+"""What DVC keeps in the place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
 _MARKS = (
     (codecs.BOM_UTF8, None),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -65,6 +67,8 @@ def check(path: Path) -> Iterator[Problem]:
     placeholder = next((message for pattern, message in _POINTERS if size < _HEAD_BYTES and pattern.match(head)), None)
     if placeholder is not None:
         yield Problem(path, placeholder)
+    elif path.suffix == ".dvc" and not path.with_suffix("").exists() and _DVC.search(head):
+        yield Problem(path, f"a pointer of DVC to {path.stem}, which is not here; `dvc pull` gets it")
     elif path.suffix.lower() not in {".html", ".htm", ".py", ".txt", ".md"} and _PAGE.match(head):
         yield Problem(path, "a web page or an error message of a server, saved in the place of the file; download it again")
     elif wrong := formats.mistake(path, head, size):

@@ -184,6 +184,16 @@ def test_a_pointer_is_no_file(tmp_path: Path, name: str, content: bytes, said: s
     assert _said(tmp_path / name, content) == [said]
 
 
+@pytest.mark.parametrize("before", ["", "frozen: true\n", "md5: 0123\n# made by dvc add\n"])
+def test_what_dvc_keeps_of_a_file_is_told_where_the_file_is_not(tmp_path: Path, before: str) -> None:
+    content = f"{before}outs:\n- md5: a304afb96060aad90176268345e10355\n  size: 12\n  path: weights.bin\n".encode()
+    assert _said(tmp_path / "weights.bin.dvc", content) == [
+        "a pointer of DVC to weights.bin, which is not here; `dvc pull` gets it"
+    ]
+    (tmp_path / "weights.bin").write_bytes(b"\0")
+    assert _said(tmp_path / "weights.bin.dvc", content) == []
+
+
 def test_an_onnx_model_without_a_graph_is_told(tmp_path: Path) -> None:
     assert _said(tmp_path / "model.onnx", _field(1, 8) + _field(2, b"pytorch")) == [
         "not an ONNX model: it has no graph; copy or export it again"
