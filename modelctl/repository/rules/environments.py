@@ -21,6 +21,8 @@ MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 """How a parameter of the python backend names the directory of its model."""
 _ACTIVATE = "bin/activate"
 _BLOCK = 4096
+_READ_HERE_ALONE = frozenset({".bz2", ".tbz2", ".xz", ".txz"})
+"""The rules for files look at the beginning of these, and libarchive reads more kinds than Python."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def check(config: ModelConfig, directory: Path) -> Iterator[str]:
     """Yield what keeps the backend from starting a model in its environment."""
     archive = archive_of(config, directory)
     found = read(archive) if archive is not None else None
+    if archive is not None and found is None and archive.suffix.lower() in _READ_HERE_ALONE:
+        yield f"parameters[{PARAMETER}]: {archive.name} is no tar archive, or is cut off or damaged; pack it again"
     if archive is not None and found is not None and not found.activates:
         yield (
             f"parameters[{PARAMETER}]: {archive.name} has no {_ACTIVATE}, with which the backend starts the model; pack "

@@ -6,6 +6,7 @@ import json
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,6 +297,85 @@ def test_a_compressed_archive_is_read_behind_the_last_of_its_members(tmp_path: P
     whole = gzip.compress(_tar_of())
     (said,) = _said(tmp_path / "env.tar.gz", whole[:-8] + b"\0" * 8)
     assert said.startswith("not a compressed tar archive: it is damaged (")
+
+
+def _tensors(**entries: tuple[str, list[int], list[int]]) -> bytes:
+    header = json.dumps(
+        {name: {"dtype": kind, "shape": shape, "data_offsets": at} for name, (kind, shape, at) in entries.items()}
+    ).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0" * 8
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"a": ("F32", [100], [0, 8])}, "its tensor 'a' has 8 bytes, and by its type and shape 400"),
+        ({"a": ("F32", [-2], [0, 8])}, "its tensor 'a' has 8 bytes, and by its type and shape -8"),
+        (
+            {"a": ("F32", [2], [0, 8]), "b": ("F32", [1], [4, 8])},
+            "its tensor 'b' begins at byte 4, and the one before ends at 8",
+        ),
+        ({"a": ("F32", [1], [4, 8])}, "its tensor 'a' begins at byte 4, and the one before ends at 0"),
+        ({"a": ("F32", ["2"], [0, 8])}, None),
+        ({"a": ("F32", [2], [0])}, None),
+    ],
+)
+def test_tensors_that_are_not_where_their_header_says_are_told(
+    tmp_path: Path, entries: dict[str, Any], said: str | None
+) -> None:
+    said = said or "its header is not one of safetensors"
+    assert _said(tmp_path / "model.safetensors", _tensors(**entries)) == [
+        f"not a file of safetensors: {said}; copy or export it again"
+    ]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"b": ("F32", [1], [4, 8]), "a": ("I16", [2], [0, 4])},
+        {"a": ("F4_OF_LATER", [5], [0, 8])},
+        {"a": ("F64", [], [0, 8]), "none": ("F64", [0], [8, 8])},
+    ],
+)
+def test_tensors_in_any_order_and_of_types_to_come_are_let_be(tmp_path: Path, entries: dict[str, Any]) -> None:
+    assert _said(tmp_path / "model.safetensors", _tensors(**entries)) == []
+
+
+@pytest.mark.parametrize("name", ["weights.npy", "data.parquet", "m.gguf"])
+def test_the_end_of_these_is_looked_for(tmp_path: Path, name: str) -> None:
+    whole = {**RIGHT, "m.gguf": b"GGUF\x03" + b"\0" * 19}[name]
+    assert _said(tmp_path / name, whole) == []
+    (said,) = _said(tmp_path / name, whole[:-1])
+    assert "cut off" in said, said
+
+
+def test_an_array_of_objects_has_no_length_of_its_own(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([None] * 1000, dtype=object), allow_pickle=True)
+    assert _said(tmp_path / "a.npy", buffer.getvalue()) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (["a-1-of-2", "a-2-of-2"], None),
+        ([], None),
+        (["a-1-of-2"], "of the files that it names 1 of 2 are not beside it, like 'a-2-of-2'"),
+    ],
+)
+def test_weights_of_which_a_part_has_not_come_are_told(tmp_path: Path, there: list[str], said: str | None) -> None:
+    for name in there:
+        (tmp_path / name).write_bytes(b"\0")
+    index = {"weight_map": {"one": "a-1-of-2", "two": "a-2-of-2", "three": "a-2-of-2"}}
+    assert _said(tmp_path / "model.safetensors.index.json", json.dumps(index).encode()) == (
+        [f"not an index of weights: {said}; copy or export it again"] if said else []
+    )
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "sub/x"])
+def test_weights_lie_beside_their_index(tmp_path: Path, name: str) -> None:
+    (said,) = _said(tmp_path / "model.safetensors.index.json", json.dumps({"weight_map": {"a": name}}).encode())
+    assert f"it names {name!r}, and weights lie beside it" in said
 
 
 def test_a_compressed_archive_that_holds_nothing_is_none(tmp_path: Path) -> None:
