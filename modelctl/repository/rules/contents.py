@@ -33,7 +33,7 @@ _POINTERS = (
     (re.compile(rb"# xet version "), "a pointer of Xet, not the file itself; download it with git-xet or huggingface-cli"),
 )
 _DVC = re.compile(rb"^outs:[ \t]*\r?\n-[ \t]+\w+:", re.MULTILINE)
-"""What DVC keeps in the place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
+"""Kept by DVC in the place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
 _MARKS = (
     (codecs.BOM_UTF8, None),
     (codecs.BOM_UTF32_LE, "utf-32"),

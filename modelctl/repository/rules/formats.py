@@ -153,7 +153,7 @@ def _tar_gzip(file: _File) -> None:
 
 
 class _Stream(io.RawIOBase):
-    """What a generator yields, as a file that tarfile reads from its beginning."""
+    """The bytes that a generator yields, as a file that tarfile reads from its beginning."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest, self.size = pieces, b"", 0

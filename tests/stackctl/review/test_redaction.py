@@ -268,7 +268,7 @@ def test_a_secret_is_nowhere_in_a_report() -> None:
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("kind", ["github", "hugging-face", "aws"])
 def test_a_secret_that_was_utf_16_is_taken_out(kind: str, encoding: str) -> None:
-    """What read it as single bytes tells it with a NUL beside each letter, and shows it readably."""
+    """Whoever read it as single bytes tells it with a NUL beside each letter, and shows it readably."""
     wide = f"no such {TOKENS[kind]}".encode(encoding).decode("latin-1")
     said = told({"diagnosticEvent": {"severity": "error", "message": wide}})
     assert "no such (secret)" in said
