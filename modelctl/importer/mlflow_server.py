@@ -115,8 +115,14 @@ def fetch(uri: str, server: str, directory: Path) -> None:
         files = list(islice(mlflow.files(root, PurePosixPath()), _MOST_FILES + 1))
         if len(files) > _MOST_FILES:
             raise NotImported(f"{uri}: has more than {_MOST_FILES} files; name the directory of a model")
-        if twice := next((file for number, file in enumerate(files) if file in files[:number]), None):
-            raise NotImported(f"{uri}: MLflow's server lists {twice} twice; is it one?")
+        seen: dict[str, PurePosixPath] = {}
+        for file in files:
+            first = seen.setdefault(str(file).casefold(), file)
+            if first is not file:
+                what = (
+                    f"{file} twice; is it one?" if first == file else f"{first} and {file}: rename one, disks may hold one"
+                )
+                raise NotImported(f"{uri}: MLflow's server lists {what}")
         if not files:
             raise NotImported(f"{uri}: MLflow keeps no file there; give one of {_FORMS} under which a model was logged")
         for file in files:
@@ -152,7 +158,10 @@ class _Server:
                 "token alone"
             )
         auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
-        headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
+        # What is cut off in compressed form looks whole to the library that unpacks it.
+        headers = {"Accept-Encoding": "identity"}
+        if token and not user:
+            headers["Authorization"] = f"Bearer {token}"
         self._http = client(timeout=_SECONDS, auth=auth, headers=headers)
 
     def __enter__(self) -> _Server:
@@ -219,6 +228,11 @@ class _Server:
                 if answer.status_code != httpx.codes.OK:
                     answer.read()
                     raise NotImported(f"{self._url}/{path}: {_refusal(answer)}")
+                if (encoding := answer.headers.get("Content-Encoding", "identity").lower()) != "identity":
+                    raise NotImported(
+                        f"{self._url}/{path}: answers in Content-Encoding {printable(encoding)}, which was not asked for, "
+                        "so that a missing end could not be told; have the proxy before it pass files on as they are"
+                    )
                 yield answer
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = str(error) or type(error).__name__

@@ -5,6 +5,7 @@ One object holds the lock and the journal, so that a step can only be recorded b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -16,6 +17,7 @@ from modelctl.store.manifest import Name, ReleaseId, StackName, Version
 from spec.failure import Failure
 
 _REMEDY = "restore its earlier object version, modelctl writes it"
+_ALL = 100
 
 
 class JournalError(Failure):
@@ -110,14 +112,8 @@ class Journal(_Document):
             journal = documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:
             raise JournalError(f"live/rollout.json: {error}; {_REMEDY}") from None
-        changes = journal.rollout.changes if journal.rollout is not None else ()
-        for index, change in enumerate(changes):
-            # The old version is deleted when the new one serves.
-            if change.old == change.new or change.model in {earlier.model for earlier in changes[:index]}:
-                raise JournalError(
-                    f"live/rollout.json: rollout.changes.{index}: {change.model} is there twice, or changes from version "
-                    f"{change.old} to itself; {_REMEDY}"
-                )
+        if journal.rollout is not None and (wrong := [*_contradictions(journal.rollout, journal.serving)]):
+            raise JournalError(f"live/rollout.json: {'; '.join(wrong)}; {_REMEDY}")
         return journal
 
     @property
@@ -131,3 +127,32 @@ class Journal(_Document):
 
     def having(self, **changes: object) -> Self:
         return self.model_copy(update=changes)
+
+
+def _contradictions(rollout: Rollout, serving: str | None) -> Iterator[str]:
+    """Yield what no rollout has written, and what would delete a version that clients are still told of."""
+    for index, change in enumerate(rollout.changes):
+        # The old version is deleted when the new one serves.
+        if change.old == change.new or change.model in {earlier.model for earlier in rollout.changes[:index]}:
+            yield (f"rollout.changes.{index}: {change.model} is there twice, or changes from version {change.old} to itself")
+    if rollout.percent not in (shares := _SHARES.get(rollout.phase, range(_ALL + 1))):
+        expected = f"{shares[0]} to {shares[-1]}" if len(shares) > 1 else str(shares[0])
+        yield f"rollout.percent: {rollout.percent}, and in the phase {rollout.phase} the new versions have {expected} %"
+    if serving is None and rollout.phase is not Phase.SEED:
+        yield f"serving: none, and the phase {rollout.phase} replaces a release that serves"
+    if serving is not None and rollout.phase is Phase.SEED:
+        yield f"serving: {serving}, and the phase {rollout.phase} fills a live/ that serves nothing"
+    if serving == rollout.release:
+        yield f"rollout.release: {serving} serves already, so that it would replace itself"
+    if (rollout.reason is not None) != rollout.phase.undoing:
+        has = "no" if rollout.reason is None else "a"
+        yield f"rollout.reason: there is {has} reason why it is being undone, in the phase {rollout.phase}"
+
+
+_SHARES = {
+    **dict.fromkeys((Phase.SEED, Phase.COPY, Phase.LOAD), range(1)),
+    Phase.CANARY: range(1, _ALL),
+    Phase.FLIP: range(_ALL),
+    **dict.fromkeys((Phase.WATCH, Phase.DRAIN, Phase.SETTLE, Phase.CLEAN), range(_ALL, _ALL + 1)),
+}
+"""The percentages that the new versions may have when a phase begins; one that undoes comes after any."""

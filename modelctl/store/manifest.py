@@ -189,7 +189,12 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
     }
     for key in sorted(folders & manifest.objects.keys()):
         yield f"objects: {key!r} is an object and has others below it, which no disk holds"
+    alike: dict[str, str] = {}
     for name, entry in manifest.models.items():
+        if (first := alike.setdefault(name.casefold(), name)) != name:
+            yield f"models.{name}: differs from {first} in upper and lower case only, and no stack file may name both"
+        if f"{name}/config.pbtxt" not in manifest.objects:
+            yield f"models.{name}: has no config.pbtxt, and no server completes one by itself here"
         for version in (entry.version, *entry.others):
             if f"{name}/{version}" not in folders:
                 yield f"models.{name}: version {version} has no objects"

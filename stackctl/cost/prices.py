@@ -10,16 +10,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from spec import reading
-from spec.catalog import partition_of
+from spec.catalog import INSTANCE_TYPES, partition_of
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
 from spec.reading import Unreadable
+from spec.wording import did_you_mean
 
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
@@ -56,10 +57,15 @@ KEYS: Mapping[str, str] = {
 }
 """Every price beside those of instances, and what one unit of it is."""
 
-_FORM = {"region": str, "prices": {str: {"usd": str, "asOf": str}}}
+_ENTRY = {"usd": str, "asOf": str}
+_FORM = {"region": str, "prices": {str: _ENTRY}}
 _USD = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(E-[0-9]{1,2})?")
 """As Decimal writes amounts; beyond a thousand million nothing has a price."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_AHEAD = timedelta(days=366)
+"""A day may be so far ahead: a clock that is months behind is no reason to be without prices."""
+_INSTANCE = re.compile(rf"{EC2}\.[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|[0-9]*xlarge|metal(-[0-9]+xl)?)", re.ASCII)
+"""The catalogue lacks types: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html."""
 HOURS = Decimal(730)
 """Of a month, as AWS's own calculator has it: 8,760 / 12."""
 UNKNOWN = Decimal("NaN")
@@ -142,8 +148,9 @@ def file_of(region: str, directory: Path = DIRECTORY) -> Path:
     return directory / f"{region}.json"
 
 
-def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
+def load(region: str, directory: Path = DIRECTORY, today: date | None = None) -> PriceTable:
     """Return the table of a region, which has no prices where there is no file. Raises PriceError."""
+    latest = (today or date.today()) + _AHEAD
     file = file_of(region, directory)
     if not file.exists():
         return PriceTable(region, {})
@@ -151,7 +158,9 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
         document = reading.checked(reading.json_file(file), _FORM, "the table")
         if document.get("region") != region or "prices" not in document:
             raise Unreadable(f"it is of the region {document.get('region')}, or has no prices")
-        prices = {key: _price(key, entry) for key, entry in (document["prices"] or {}).items()}
+        if unknown := _unknown_keys(document):
+            raise Unreadable("; ".join(unknown))
+        prices = {key: _price(key, entry, latest) for key, entry in (document["prices"] or {}).items()}
     except Unreadable as error:
         raise PriceError(
             f"{file} is not a price table: {error.problem}; restore it, or remove it and run "
@@ -160,11 +169,26 @@ def load(region: str, directory: Path = DIRECTORY) -> PriceTable:
     return PriceTable(region, prices)
 
 
-def _price(key: str, entry: Mapping[str, Any]) -> Price:
+def _unknown_keys(document: Mapping[str, Any]) -> list[str]:
+    """Return each key that nothing asks for: what was meant by it would have no price, or another one."""
+    prices = document["prices"] or {}
+    found = [f"{key}: unknown key; there are {' and '.join(_FORM)}" for key in document if key not in _FORM]
+    for name, entry in prices.items():
+        if name not in KEYS and not _INSTANCE.fullmatch(name):
+            near = did_you_mean(name, (*KEYS, *(f"{EC2}.{one}" for one in INSTANCE_TYPES)))
+            found.append(f"prices.{name}: no price is asked for by this name; {near}remove it".rstrip())
+        found += [f"prices.{name}.{key}: unknown key; there are usd and asOf" for key in entry if key not in _ENTRY]
+    return found
+
+
+def _price(key: str, entry: Mapping[str, Any], latest: date) -> Price:
     usd, day = entry.get("usd") or "", entry.get("asOf") or ""
     if not _USD.fullmatch(usd):
         raise Unreadable(f'{key}: usd is {usd!r}, where digits in quotes are expected, like "0.526"')
     try:
-        return Price(Decimal(usd), date.fromisoformat(day if _DAY.fullmatch(day) else ""))
+        as_of = date.fromisoformat(day if _DAY.fullmatch(day) else "")
     except ValueError:
         raise Unreadable(f"{key}: asOf is {day!r}, where a day is expected, like 2026-01-31") from None
+    if as_of > latest:
+        raise Unreadable(f"{key}: asOf is {day!r}, more than a year ahead; give the day on which the price was looked up")
+    return Price(Decimal(usd), as_of)

@@ -11,8 +11,13 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
 _WHITE = re.compile(r"\s+")
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Of Unicode: control characters, formats (a turned direction hides what a line says), halves of characters, line ends."""
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
+    map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
 """Letters and marks that nobody sees, so that two names look alike: https://www.unicode.org/reports/tr36/."""
+_ON_LETTERS = frozenset({"Mn", "Me"})
+_MOST_MARKS = 4
+"""Accents on one letter: more of them grow over the lines around it."""
 _BREAKS_LINKS = "&#8203;"
 """A space without width: a backslash alone keeps GitHub neither from mentioning nor from linking to an issue."""
 _LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
@@ -75,10 +80,10 @@ def _visible(text: str) -> str:
 
     Nor does it begin a comment of HTML, which nobody would see: as such the comment's own marker is written.
     """
-    seen = "".join(
-        "\N{REPLACEMENT CHARACTER}"
-        if (unicodedata.category(one) in _NOT_SHOWN and one not in "\n\t") or one in _BLANK
-        else one
-        for one in text
-    )
-    return seen.replace("<!--", "<!\N{ZERO WIDTH SPACE}--")
+    seen, marks = [], 0
+    for one in text:
+        category = unicodedata.category(one)
+        marks = marks + 1 if category in _ON_LETTERS else 0
+        hidden = (category in _NOT_SHOWN and one not in "\n\t") or one in _BLANK or marks > _MOST_MARKS
+        seen.append("\N{REPLACEMENT CHARACTER}" if hidden else one)
+    return "".join(seen).replace("<!--", "<!\N{ZERO WIDTH SPACE}--")

@@ -122,7 +122,8 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=10_000)
 def redacted(text: str) -> str:
-    """Return the text with every secret in it replaced by SECRET."""
+    """Return the text with every secret in it replaced by SECRET, and without NULs, which hide one that was UTF-16."""
+    text = text.replace("\0", "")
     text = _OWN_PATTERN.sub(SECRET, text)
     for pattern in _patterns_of_the_library():
         text = _without(pattern, text)
@@ -131,7 +132,7 @@ def redacted(text: str) -> str:
 
 def has_secret(text: str) -> bool:
     """Return whether there is a secret in the text."""
-    return redacted(text) != text
+    return redacted(text) != text.replace("\0", "")
 
 
 def names_a_secret(name: str) -> bool:

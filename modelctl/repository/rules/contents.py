@@ -6,6 +6,7 @@ tells only when it loads them, minutes after the pod was scheduled.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ MAX_OBJECT_BYTES = 5 * 1024**4
 """S3's limit for one object."""
 _HEAD_BYTES = 64 * 1024
 _LARGEST_TEXT_BYTES = 4 * 1024**2
+_SAMPLE_BYTES = 256
 
 _POINTERS = (
     (
@@ -30,6 +32,16 @@ _POINTERS = (
     ),
     (re.compile(rb"# xet version "), "a pointer of Xet, not the file itself; download it with git-xet or huggingface-cli"),
 )
+_DVC = re.compile(rb"^outs:[ \t]*\r?\n-[ \t]+\w+:", re.MULTILINE)
+"""Kept by DVC in the place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
+_MARKS = (
+    (codecs.BOM_UTF8, None),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""How a text may begin, the longer mark first, and what it is written in where its letters are not single bytes."""
 _PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html[\s>]|(<\?xml[^>]*\?>\s*)?<error[\s>])", re.IGNORECASE)
 _SECRETS = (
     ("an AWS secret key", re.compile(rb"(?i)aws_secret_access_key[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}\b")),
@@ -46,7 +58,8 @@ def check(path: Path) -> Iterator[Problem]:
             return
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
-            if b"\0" not in head:
+            encoding = _wide_encoding(head)
+            if encoding is not None or b"\0" not in head:
                 head += file.read(_LARGEST_TEXT_BYTES - len(head))
     except OSError as error:
         yield Problem(path, f"cannot be read: {error.strerror or error}")
@@ -54,12 +67,30 @@ def check(path: Path) -> Iterator[Problem]:
     placeholder = next((message for pattern, message in _POINTERS if size < _HEAD_BYTES and pattern.match(head)), None)
     if placeholder is not None:
         yield Problem(path, placeholder)
+    elif path.suffix == ".dvc" and not path.with_suffix("").exists() and _DVC.search(head):
+        yield Problem(path, f"a pointer of DVC to {path.stem}, which is not here; `dvc pull` gets it")
     elif path.suffix.lower() not in {".html", ".htm", ".py", ".txt", ".md"} and _PAGE.match(head):
         yield Problem(path, "a web page or an error message of a server, saved in the place of the file; download it again")
     elif wrong := formats.mistake(path, head, size):
         yield Problem(path, wrong)
+    elif encoding is not None:
+        yield from _secrets(path, head.decode(encoding, errors="replace").encode(errors="replace"))
     elif b"\0" not in head:
         yield from _secrets(path, head)
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 or UTF-32, as editors and shells of Windows write it; None for other files."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    # Without a mark, mostly of ASCII: every other byte is a NUL.
+    some = head[:_SAMPLE_BYTES]
+    if len(some) > 1 and b"\0" in some:
+        for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
+            if not some[first::2].strip(b"\0") and b"\0" not in some[1 - first :: 2]:
+                return encoding
+    return None
 
 
 def _secrets(path: Path, text: bytes) -> Iterator[Problem]:

@@ -6,16 +6,22 @@ read as a stream, and no further than a bound.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy.lib.format
 
 from modelctl.repository import onnx_file, plans
 from modelctl.repository.golden import FILE
+from modelctl.repository.rules import members
 
 _UNPACKED_BYTES = 256 * 1024**2
 """As much of a compressed archive is read; what lies behind is believed."""
@@ -23,6 +29,16 @@ _LARGEST_HEADER_BYTES = 100_000_000
 """Of a file of safetensors, by its own format."""
 _LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
+_GGUF_HEADER_BYTES = 24
+"""https://github.com/ggml-org/ggml/blob/master/docs/gguf.md."""
+_BYTES_OF_SAFETENSORS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"), 1),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 2),
+    **dict.fromkeys(("I32", "U32", "F32"), 4),
+    **dict.fromkeys(("I64", "U64", "F64"), 8),
+}
+"""https://github.com/huggingface/safetensors/blob/main/safetensors/src/tensor.rs."""
+_BLOCK = 1024**2
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,10 @@ class _File:
 
 class _Broken(Exception):
     """A file is not of its format; the text says how one can tell."""
+
+
+class _Harmful(Exception):
+    """An archive that nobody should unpack; the text says why."""
 
 
 def mistake(path: Path, head: bytes, size: int) -> str | None:
@@ -55,6 +75,8 @@ def mistake(path: Path, head: bytes, size: int) -> str | None:
             check(_File(path, head, size))
         except _Broken as error:
             return f"not {what}: {error}; copy or export it again"
+        except _Harmful as error:
+            return f"{what} that writes where nobody looks: {error}; pack it anew, from inside the folder"
         return None
     return None
 
@@ -93,7 +115,9 @@ def _zip(file: _File) -> None:
             ends = [member.header_offset + member.compress_size for member in archive.infolist()]
             if max(ends, default=0) > file.size:
                 raise _Broken("it is cut off")
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            if leads_out := members.mistake_of_zip(archive):
+                raise _Harmful(leads_out)
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError) as error:
         raise _Broken(f"its directory cannot be read, so it is cut off or damaged ({error})") from None
 
 
@@ -116,11 +140,47 @@ def _gzip(file: _File) -> None:
 
 def _tar_gzip(file: _File) -> None:
     _begins_with(b"\x1f\x8b")(file)
-    first = b""
-    for piece in _unpacked(file.path):
-        if len(first) < tarfile.BLOCKSIZE:
-            first += piece[: tarfile.BLOCKSIZE]
-    _tar_header(first)
+    stream = _Stream(_unpacked(file.path))
+    _tar_header(stream.beginning(tarfile.BLOCKSIZE))
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
+            _look_through(archive)
+    except tarfile.TarError as error:
+        if stream.size <= _UNPACKED_BYTES:
+            raise _Broken(f"it is damaged ({error})") from None
+    while stream.read(_BLOCK):  # what lies behind its end has a checksum too
+        pass
+
+
+class _Stream(io.RawIOBase):
+    """The bytes that a generator yields, as a file that tarfile reads from its beginning."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest, self.size = pieces, b"", 0
+
+    def read(self, size: int = _BLOCK) -> bytes:
+        found = self.beginning(size)
+        self._rest = self._rest[size:]
+        return found
+
+    def beginning(self, size: int) -> bytes:
+        """Return what the next `read` would."""
+        while len(self._rest) < size and (piece := next(self._pieces, None)) is not None:
+            self._rest += piece
+            self.size += len(piece)
+        return self._rest[:size]
+
+
+def _look_through(archive: tarfile.TarFile) -> int:
+    """Return where the last member ends. Raises _Harmful and TarError."""
+    leading, end = members.Leading(), 0
+    for number, member in enumerate(archive):
+        if leads_out := leading.mistake(member):
+            raise _Harmful(leads_out)
+        end = max(end, member.offset_data + member.size)
+        if number > _MOST_MEMBERS:
+            break
+    return end
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
@@ -148,13 +208,9 @@ def _unpacked(path: Path) -> Iterator[bytes]:
 
 def _tar(file: _File) -> None:
     _tar_header(file.head[: tarfile.BLOCKSIZE])
-    end = 0
     try:
         with tarfile.open(file.path, "r:") as archive:
-            for number, member in enumerate(archive):
-                end = max(end, member.offset_data + member.size)
-                if number > _MOST_MEMBERS:
-                    return
+            end = _look_through(archive)
     except tarfile.TarError as error:
         raise _Broken(f"it is cut off or damaged ({error})") from None
     if end > file.size:
@@ -177,12 +233,79 @@ def _safetensors(file: _File) -> None:
         text = stream.read(length)
     try:
         entries = json.loads(text)
-        end = max((entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"), default=0)
+        placed = sorted(_placed(name, entry) for name, entry in entries.items() if name != "__metadata__")
     except (ValueError, RecursionError, AttributeError, TypeError, LookupError):
         raise _Broken("its header is not one of safetensors") from None
+    end = 0
+    for begin, until, name, expected in placed:
+        if begin != end or until < begin:
+            raise _Broken(f"its tensor {name!r} begins at byte {begin}, and the one before ends at {end}")
+        if expected is not None and until - begin != expected:
+            raise _Broken(f"its tensor {name!r} has {until - begin} bytes, and by its type and shape {expected}")
+        end = until
     there = file.size - 8 - length
     if end != there:
         raise _Broken(f"its tensors end at byte {end} and the file at {there}, so it is cut off or damaged")
+
+
+def _placed(name: str, tensor: dict[str, Any]) -> tuple[int, int, str, int | None]:
+    """Return where a tensor lies, and its bytes by type and shape, None for a type that is not known here.
+
+    Raises what is raised for values of other kinds.
+    """
+    begin, end = tensor["data_offsets"]
+    if not all(isinstance(number, int) for number in (begin, end, *tensor["shape"])):
+        raise TypeError
+    size = _BYTES_OF_SAFETENSORS.get(tensor["dtype"])
+    return begin, end, name, None if size is None else size * math.prod(tensor["shape"])
+
+
+def _npy(file: _File) -> None:
+    _begins_with(b"\x93NUMPY")(file)
+    begun = io.BytesIO(file.head)
+    try:
+        # Of the third form is a header with letters beyond those of Latin.
+        header = numpy.lib.format.read_magic(begun)
+        read = {(1, 0): numpy.lib.format.read_array_header_1_0, (2, 0): numpy.lib.format.read_array_header_2_0}.get(header)
+        if read is None:
+            return
+        shape, _, kind = read(begun)
+    except ValueError as error:
+        raise _Broken(f"its header cannot be read, so it is cut off or damaged ({str(error).splitlines()[0]})") from None
+    expected = begun.tell() + kind.itemsize * math.prod(shape)
+    if not kind.hasobject and file.size < expected:
+        raise _Broken(f"{file.size} bytes, and its header tells of {expected}, so it is cut off")
+
+
+def _gguf(file: _File) -> None:
+    _begins_with(b"GGUF")(file)
+    if file.size < _GGUF_HEADER_BYTES:
+        raise _Broken("it is cut off")
+
+
+def _parquet(file: _File) -> None:
+    _begins_with(b"PAR1")(file)
+    with file.path.open("rb") as stream:
+        stream.seek(max(0, file.size - 4))
+        if stream.read() != b"PAR1":
+            raise _Broken("it does not end as it begins, so it is cut off")
+
+
+def _index(file: _File) -> None:
+    """Refuse the index of weights of which some are there and others not: with none they may be there in another format."""
+    _json(file)
+    if file.size > _LARGEST_JSON_BYTES:
+        return
+    index = json.loads(file.path.read_bytes())
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict):
+        return
+    names = sorted({name for name in shards.values() if isinstance(name, str) and "\0" not in name})
+    if outside := next((name for name in names if "/" in name or name == ".."), None):
+        raise _Broken(f"it names {outside!r}, and weights lie beside it")
+    missing = [name for name in names if not (file.path.parent / name).is_file()]
+    if missing and len(missing) < len(names):
+        raise _Broken(f"of the files that it names {len(missing)} of {len(names)} are not beside it, like {missing[0]!r}")
 
 
 def _json(file: _File) -> None:
@@ -222,7 +345,7 @@ _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".pth": ("a PyTorch file", _torch),
     ".pt2": ("a PyTorch file", _zip),
     ".npz": ("an archive of NumPy", _zip),
-    ".npy": ("an array of NumPy", _begins_with(b"\x93NUMPY")),
+    ".npy": ("an array of NumPy", _npy),
     ".zip": ("a zip archive", _zip),
     ".whl": ("a wheel", _zip),
     ".tar.gz": ("a compressed tar archive", _tar_gzip),
@@ -233,14 +356,15 @@ _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".xz": ("a file of xz", _begins_with(b"\xfd7zXZ\0")),
     ".zst": ("a file of zstd", _begins_with(b"\x28\xb5\x2f\xfd")),
     ".safetensors": ("a file of safetensors", _safetensors),
-    ".gguf": ("a GGUF file", _begins_with(b"GGUF")),
+    ".gguf": ("a GGUF file", _gguf),
     ".h5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
     ".hdf5": ("an HDF5 file", _begins_with(b"\x89HDF\r\n\x1a\n")),
-    ".parquet": ("a Parquet file", _begins_with(b"PAR1")),
+    ".parquet": ("a Parquet file", _parquet),
     ".so": ("a shared library", _begins_with(b"\x7fELF")),
     ".png": ("a PNG image", _begins_with(b"\x89PNG\r\n\x1a\n")),
     ".jpg": ("a JPEG image", _begins_with(b"\xff\xd8\xff")),
     ".jpeg": ("a JPEG image", _begins_with(b"\xff\xd8\xff")),
+    ".index.json": ("an index of weights", _index),
     ".json": ("JSON", _json),
     ".xml": ("an XML file", _xml),
 }

@@ -70,7 +70,7 @@ def test_what_was_asked_for_longest_ago_makes_room(store: Store, tmp_path: Path,
     kept = sorted(path.name for path in (cache / "releases").iterdir())
     assert kept == sorted([releases[0], releases[2], releases[3]])
     assert sorted(path.name for path in (cache / ".verified").iterdir()) == kept
-    assert files(tmp_path / "other" / "current") == {"m/1/weights.bin": bytes(600)}
+    assert files(tmp_path / "other" / "current") == {"m/1/weights.bin": bytes(600), "m/config.pbtxt": b""}
 
 
 def test_a_release_larger_than_the_cache_is_told(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_what_a_server_reads_is_no_cache(
         f"{to} is no cache but the --to of a fetch, and a server may read what a cache removes; give another directory as "
         "--cache"
     )
-    assert files(to / "current") == {"m/1/weights.bin": bytes(600)}
+    assert files(to / "current") == {"m/1/weights.bin": bytes(600), "m/config.pbtxt": b""}
 
 
 def test_a_first_fetch_that_is_under_way_has_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_a_rollout_is_followed_from_one_release_to_the_next(site: Site, store: S
     assert site.shown() == BOTH
     assert (site.root / "current/a/config.pbtxt").read_text() == texts["a"]
 
-    texts = site.write(first, rollout(second, Phase.SETTLE), a=[2])
+    texts = site.write(first, rollout(second, Phase.SETTLE, percent=100), a=[2])
     site.look()
     assert site.shown() == BOTH, "the first version may be loaded still"
     assert (site.root / "current/a/config.pbtxt").read_text() == texts["a"]
@@ -187,7 +187,7 @@ def test_what_is_undone_goes_when_that_has_ended(site: Site, store: Store) -> No
     first, second = put(store, {"a": 1}), put(store, {"a": 2})
     site.write(first, rollout(second), a=[1, 2])
     site.look()
-    site.write(first, rollout(second, Phase.UNDO_PODS), a=[1])
+    site.write(first, rollout(second, Phase.UNDO_PODS, reason="slow"), a=[1])
     site.look()
     assert site.shown() == BOTH, "the second version may be loaded still"
     site.write(first, a=[1])
@@ -201,7 +201,7 @@ def test_a_pod_that_starts_amid_an_undoing_has_what_its_configs_name(
     site: Site, store: Store, versions: list[int], expected: list[str]
 ) -> None:
     first, second = put(store, {"a": 1}), put(store, {"a": 2})
-    site.write(first, rollout(second, Phase.UNDO_PODS), a=versions)
+    site.write(first, rollout(second, Phase.UNDO_PODS, reason="slow"), a=versions)
     with site.directory.locked(site.said.append):
         site.follower.fill()
     assert site.shown() == expected

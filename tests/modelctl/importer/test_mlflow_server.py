@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ class MlflowServer:
         self.kept = {"MLmodel": yaml.safe_dump(MLMODEL).encode(), "model.onnx": onnx_models.sums().SerializeToString()}
         self.user: str | None = None
         self.raw: bytes | None = None
+        self.encoding: str | None = None
+        self.accepted: set[str | None] = set()
 
     def answer(self, path: str, query: dict[str, str], authorization: str | None) -> tuple[int, bytes]:
         if self.user is not None and authorization != self.user:
@@ -77,7 +80,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MlflowServer, str]
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             status, content = mlflow.answer(asked.path, dict(parse_qsl(asked.query)), self.headers["Authorization"])
-            self.answer(status, content)
+            mlflow.accepted.add(self.headers["Accept-Encoding"])
+            self.answer(status, content, **({"Content_Encoding": mlflow.encoding} if mlflow.encoding else {}))
 
     with http_server.listening(Answers) as server:
         yield mlflow, f"{server.url}/behind/"
@@ -205,6 +209,26 @@ def test_a_file_that_is_listed_twice_is_refused(server: tuple[MlflowServer, str]
     server[0].raw = json.dumps(listing).encode()
     said = refusal("models:/scores/1", server[1], tmp_path / "models")
     assert said == "models:/scores/1: MLflow's server lists a twice; is it one?"
+
+
+@pytest.mark.parametrize("cut", [1, 10, None])
+def test_a_file_that_comes_compressed_is_refused_as_its_end_may_be_missing(
+    cut: int | None, server: tuple[MlflowServer, str], tmp_path: Path
+) -> None:
+    mlflow, url = server
+    mlflow.raw, mlflow.encoding = gzip.compress(json.dumps({"artifact_uri": mlflow.location}).encode())[:cut], "gzip"
+    said = refusal("models:/scores/1", url, tmp_path / "models")
+    assert "answers in Content-Encoding gzip, which was not asked for" in said
+    assert mlflow.accepted == {"identity"}
+
+
+def test_files_that_differ_in_case_only_are_refused_before_one_takes_the_others_place(
+    server: tuple[MlflowServer, str], tmp_path: Path
+) -> None:
+    listing = {"files": [{"path": name} for name in "aA"], "artifact_uri": server[0].location}
+    server[0].raw = json.dumps(listing).encode()
+    said = refusal("models:/scores/1", server[1], tmp_path / "models")
+    assert said == "models:/scores/1: MLflow's server lists a and A: rename one, disks may hold one"
 
 
 def test_a_password_in_the_address_is_refused_and_not_printed(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def test_versions_served_side_by_side_are_pinned_on_one_line_and_go_with_the_nex
 
 def test_what_the_stack_has_to_know_of_the_configs_is_pinned_and_goes_with_them(tmp_path: Path) -> None:
     file = _stack(tmp_path, STACK)
-    objects = {f"{name}/1/x": ObjectEntry(sha256="a" * 64, bytes=5) for name in ("chat", "llm", "split")}
+    keys = [f"{name}/{rest}" for name in ("chat", "llm", "split") for rest in ("config.pbtxt", "1/x")]
+    objects = {key: ObjectEntry(sha256="a" * 64, bytes=5) for key in keys}
     entries = {
         "chat": ModelEntry(version=1, backend="ensemble", steps=("split", "llm"), batch=0),
         "llm": ModelEntry(version=1, backend="vllm", decoupled=True, selfPlaced=True, batch=0),

@@ -314,12 +314,30 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
 )
 def test_a_manifest_that_contradicts_itself_is_refused(key: str, changes: dict[str, Any], sentence: str) -> None:
     models = {"m": ModelEntry(version=1, backend="python")}
-    written = json.loads(Manifest.of({key: _entry(b"12345")}, models, _NOW).to_json())
+    objects = {one: _entry(b"12345") for one in (key, f"{key.partition('/')[0]}/config.pbtxt")}
+    written = json.loads(Manifest.of(objects, models, _NOW).to_json())
 
     with pytest.raises(ManifestError) as failure:
         Manifest.parse(json.dumps({**written, **changes}))
 
     assert str(failure.value).startswith(sentence)
+
+
+def test_a_model_of_a_manifest_has_a_config() -> None:
+    text = Manifest.of({"m/1/x": _entry(b"12345")}, {"m": ModelEntry(version=1, backend="python")}, _NOW).to_json()
+    with pytest.raises(ManifestError) as failure:
+        Manifest.parse(text)
+    assert str(failure.value).startswith(
+        "manifest.json: models.m: has no config.pbtxt, and no server completes one by itself here; restore its earlier"
+    )
+
+
+def test_models_of_a_manifest_that_differ_in_case_only_are_refused() -> None:
+    entries = {f"{name}/{rest}": _entry(b"12345") for name in "mM" for rest in ("config.pbtxt", "1/x")}
+    models = {name: ModelEntry(version=1, backend="python") for name in "mM"}
+    with pytest.raises(ManifestError) as failure:
+        Manifest.parse(Manifest.of(entries, models, _NOW).to_json())
+    assert "models.m: differs from M in upper and lower case only, and no stack file may name both" in str(failure.value)
 
 
 def test_a_manifest_whose_objects_no_disk_holds_together_is_refused() -> None:

@@ -399,7 +399,7 @@ def test_a_release_that_pods_in_place_serve_or_may_return_to_is_not_retired(
     manifest: Manifest, store: Store, stacks: Path, place: str
 ) -> None:
     begun = Rollout(release=manifest.id, phase=Phase.LOAD, changes=(), started=manifest.created)
-    found = Journal(rollout=begun) if place == "rollout" else Journal(**{place: manifest.id})
+    found = Journal(serving="f" * 12, rollout=begun) if place == "rollout" else Journal(**{place: manifest.id})
     LiveRepository(store).write_journal(found, None)
 
     said = _refused(_run("retire", manifest.id, "--stacks", stacks), 1)

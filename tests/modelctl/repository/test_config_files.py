@@ -1,7 +1,10 @@
 """The files that a config names: inside of the model, and in the release."""
 
+import io
+import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -282,3 +285,36 @@ def test_the_archive_of_an_environment_has_what_the_backend_starts_it_with(
     _archive(models / "normalize" / "env.tar.gz", *names)
     _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
     assert _messages(models) == said
+
+
+def test_an_environment_that_leads_out_behind_what_is_read_of_other_archives_is_told(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backend writes its members as they are named, wherever in gigabytes they stand."""
+    monkeypatch.setattr("modelctl.repository.rules.formats._UNPACKED_BYTES", 512)
+    with tarfile.open(models / "normalize" / "env.tar.gz", "w:gz") as packed:
+        for name, size in (("bin/activate", 1), ("lib/libtorch.so", 3 * 1024**2), ("../../opt/tritonserver/x", 1)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            packed.addfile(member, io.BytesIO(bytes(size)))
+    _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
+    assert _messages(models) == [
+        f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: env.tar.gz: its member '../../opt/tritonserver/x' would be written "
+        "outside of the folder that it is unpacked in; pack it anew, from inside the environment"
+    ]
+
+
+@pytest.mark.parametrize(("name", "mode"), [("env.tar.bz2", "w:bz2"), ("env.tar.xz", "w:xz")])
+def test_an_environment_in_another_compression_is_read_to_its_end(models: Path, name: str, mode: Any) -> None:
+    archive = models / "normalize" / name
+    with tarfile.open(archive, mode) as packed:
+        member = tarfile.TarInfo("bin/activate")
+        member.size = 100_000
+        packed.addfile(member, io.BytesIO(os.urandom(100_000)))
+    value = f"$$TRITON_MODEL_DIRECTORY/{name}"
+    _append(models, f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{value}" }} }}')
+    assert _messages(models) == []
+    archive.write_bytes(archive.read_bytes()[:50_000])
+    assert _messages(models) == [
+        f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: {name} is no tar archive, or is cut off or damaged; pack it again"
+    ]

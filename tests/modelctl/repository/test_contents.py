@@ -6,6 +6,7 @@ import json
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,6 +185,16 @@ def test_a_pointer_is_no_file(tmp_path: Path, name: str, content: bytes, said: s
     assert _said(tmp_path / name, content) == [said]
 
 
+@pytest.mark.parametrize("before", ["", "frozen: true\n", "md5: 0123\n# made by dvc add\n"])
+def test_what_dvc_keeps_of_a_file_is_told_where_the_file_is_not(tmp_path: Path, before: str) -> None:
+    content = f"{before}outs:\n- md5: a304afb96060aad90176268345e10355\n  size: 12\n  path: weights.bin\n".encode()
+    assert _said(tmp_path / "weights.bin.dvc", content) == [
+        "a pointer of DVC to weights.bin, which is not here; `dvc pull` gets it"
+    ]
+    (tmp_path / "weights.bin").write_bytes(b"\0")
+    assert _said(tmp_path / "weights.bin.dvc", content) == []
+
+
 def test_an_onnx_model_without_a_graph_is_told(tmp_path: Path) -> None:
     assert _said(tmp_path / "model.onnx", _field(1, 8) + _field(2, b"pytorch")) == [
         "not an ONNX model: it has no graph; copy or export it again"
@@ -218,6 +229,192 @@ def test_an_archive_that_unpacks_to_more_than_memory_is_read_to_a_bound(
     assert _said(tmp_path / "env.tar.gz", gzip.compress(_tar() + b"\0" * 10_000_000)) == []
 
 
+def _member(name: str, kind: bytes = tarfile.REGTYPE, to: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, to
+    return member
+
+
+def _tar_of(*members: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for member in (_member("bin/activate"), *members):
+            archive.addfile(member)
+    return buffer.getvalue()
+
+
+_SYM, _HARD = tarfile.SYMTYPE, tarfile.LNKTYPE
+_OUTSIDE = "would be written outside of the folder that it is unpacked in"
+LEADING_OUT = {
+    "up": ([_member("../../etc/x")], f"its member '../../etc/x' {_OUTSIDE}"),
+    "up from inside": ([_member("a/../../x")], f"its member 'a/../../x' {_OUTSIDE}"),
+    "absolute": ([_member("/etc/x")], f"its member '/etc/x' {_OUTSIDE}"),
+    "link": ([_member("a/b", _SYM, "../../c")], "its member 'a/b' is a link to '../../c', out of the archive"),
+    "absolute link": ([_member("a", _SYM, "/etc/passwd")], "its member 'a' is a link to '/etc/passwd', out of the archive"),
+    "link by /usr": ([_member("a", _SYM, "/usr/../etc")], "its member 'a' is a link to '/usr/../etc', out of the archive"),
+    "hard link": ([_member("a", _HARD, "../c")], "its member 'a' is a link to '../c', out of the archive"),
+    "hard link into the image": (
+        [_member("a", _HARD, "/usr/x")],
+        "its member 'a' is a link to '/usr/x', out of the archive",
+    ),
+    "through a link": (
+        [_member("bin", _SYM, "/usr/bin"), _member("bin/python3")],
+        "its member 'bin/python3' would be written outside, through the link 'bin'",
+    ),
+    "device": ([_member("null", tarfile.CHRTYPE)], "its member 'null' is a device or a pipe"),
+    "pipe": ([_member("p", tarfile.FIFOTYPE)], "its member 'p' is a device or a pipe"),
+}
+
+
+@pytest.mark.parametrize("name", ["env.tar", "env.tar.gz", "env.tgz"])
+@pytest.mark.parametrize("what", LEADING_OUT)
+def test_a_tar_archive_that_leads_out_is_refused(tmp_path: Path, name: str, what: str) -> None:
+    members, said = LEADING_OUT[what]
+    packed = _tar_of(*members)
+    kind = "a tar archive" if name == "env.tar" else "a compressed tar archive"
+    assert _said(tmp_path / name, packed if name == "env.tar" else gzip.compress(packed)) == [
+        f"{kind} that writes where nobody looks: {said}; pack it anew, from inside the folder"
+    ]
+
+
+@pytest.mark.parametrize("name", ["env.tar", "env.tar.gz"])
+def test_links_of_a_virtual_environment_are_let_be(tmp_path: Path, name: str) -> None:
+    """Of the server's image it has the interpreter, and of itself the rest."""
+    packed = _tar_of(
+        _member("bin/python3", _SYM, "/usr/bin/python3"),
+        _member("bin/python", _SYM, "python3"),
+        _member("lib64", _SYM, "lib"),
+        _member("lib/a/b", _SYM, "../c"),
+        _member("lib/d", _HARD, "bin/activate"),
+        _member("lib/../lib/e"),
+        _member("./f"),
+    )
+    assert _said(tmp_path / name, packed if name == "env.tar" else gzip.compress(packed)) == []
+
+
+def test_a_compressed_archive_is_read_behind_the_last_of_its_members(tmp_path: Path) -> None:
+    """Where tar's own end stands, gzip has a checksum to come."""
+    whole = gzip.compress(_tar_of())
+    (said,) = _said(tmp_path / "env.tar.gz", whole[:-8] + b"\0" * 8)
+    assert said.startswith("not a compressed tar archive: it is damaged (")
+
+
+def _tensors(**entries: tuple[str, list[int], list[int]]) -> bytes:
+    header = json.dumps(
+        {name: {"dtype": kind, "shape": shape, "data_offsets": at} for name, (kind, shape, at) in entries.items()}
+    ).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0" * 8
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"a": ("F32", [100], [0, 8])}, "its tensor 'a' has 8 bytes, and by its type and shape 400"),
+        ({"a": ("F32", [-2], [0, 8])}, "its tensor 'a' has 8 bytes, and by its type and shape -8"),
+        (
+            {"a": ("F32", [2], [0, 8]), "b": ("F32", [1], [4, 8])},
+            "its tensor 'b' begins at byte 4, and the one before ends at 8",
+        ),
+        ({"a": ("F32", [1], [4, 8])}, "its tensor 'a' begins at byte 4, and the one before ends at 0"),
+        ({"a": ("F32", ["2"], [0, 8])}, None),
+        ({"a": ("F32", [2], [0])}, None),
+    ],
+)
+def test_tensors_that_are_not_where_their_header_says_are_told(
+    tmp_path: Path, entries: dict[str, Any], said: str | None
+) -> None:
+    said = said or "its header is not one of safetensors"
+    assert _said(tmp_path / "model.safetensors", _tensors(**entries)) == [
+        f"not a file of safetensors: {said}; copy or export it again"
+    ]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"b": ("F32", [1], [4, 8]), "a": ("I16", [2], [0, 4])},
+        {"a": ("F4_OF_LATER", [5], [0, 8])},
+        {"a": ("F64", [], [0, 8]), "none": ("F64", [0], [8, 8])},
+    ],
+)
+def test_tensors_in_any_order_and_of_types_to_come_are_let_be(tmp_path: Path, entries: dict[str, Any]) -> None:
+    assert _said(tmp_path / "model.safetensors", _tensors(**entries)) == []
+
+
+@pytest.mark.parametrize("name", ["weights.npy", "data.parquet", "m.gguf"])
+def test_the_end_of_these_is_looked_for(tmp_path: Path, name: str) -> None:
+    whole = {**RIGHT, "m.gguf": b"GGUF\x03" + b"\0" * 19}[name]
+    assert _said(tmp_path / name, whole) == []
+    (said,) = _said(tmp_path / name, whole[:-1])
+    assert "cut off" in said, said
+
+
+def test_an_array_of_objects_has_no_length_of_its_own(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([None] * 1000, dtype=object), allow_pickle=True)
+    assert _said(tmp_path / "a.npy", buffer.getvalue()) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (["a-1-of-2", "a-2-of-2"], None),
+        ([], None),
+        (["a-1-of-2"], "of the files that it names 1 of 2 are not beside it, like 'a-2-of-2'"),
+    ],
+)
+def test_weights_of_which_a_part_has_not_come_are_told(tmp_path: Path, there: list[str], said: str | None) -> None:
+    for name in there:
+        (tmp_path / name).write_bytes(b"\0")
+    index = {"weight_map": {"one": "a-1-of-2", "two": "a-2-of-2", "three": "a-2-of-2"}}
+    assert _said(tmp_path / "model.safetensors.index.json", json.dumps(index).encode()) == (
+        [f"not an index of weights: {said}; copy or export it again"] if said else []
+    )
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "sub/x"])
+def test_weights_lie_beside_their_index(tmp_path: Path, name: str) -> None:
+    (said,) = _said(tmp_path / "model.safetensors.index.json", json.dumps({"weight_map": {"a": name}}).encode())
+    assert f"it names {name!r}, and weights lie beside it" in said
+
+
+def test_a_compressed_archive_that_holds_nothing_is_none(tmp_path: Path) -> None:
+    (said,) = _said(tmp_path / "env.tar.gz", gzip.compress(b"\0" * 20_000))
+    assert said.startswith("not a compressed tar archive: it begins with "), said
+
+
+def _zip_of(name: str, content: str, mode: int = 0o100644) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("model/data.pkl", "x")
+        member = zipfile.ZipInfo(name)
+        member.external_attr = mode << 16
+        archive.writestr(member, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("file", ["code.zip", "model.pt", "weights.npz", "package.whl"])
+@pytest.mark.parametrize(
+    ("name", "content", "mode", "said"),
+    [
+        ("../../x", "x", 0o100644, f"its member '../../x' {_OUTSIDE}"),
+        ("/etc/x", "x", 0o100644, f"its member '/etc/x' {_OUTSIDE}"),
+        ("a", "/etc/passwd", 0o120777, "its member 'a' is a link to '/etc/passwd', out of the archive"),
+        ("a/b", "../../c", 0o120777, "its member 'a/b' is a link to '../../c', out of the archive"),
+    ],
+)
+def test_a_zip_archive_that_leads_out_is_refused(
+    tmp_path: Path, file: str, name: str, content: str, mode: int, said: str
+) -> None:
+    (found,) = _said(tmp_path / file, _zip_of(name, content, mode))
+    assert found.endswith(f" that writes where nobody looks: {said}; pack it anew, from inside the folder")
+
+
+@pytest.mark.parametrize(("name", "content", "mode"), [("a/b", "../c", 0o120777), ("a", "/etc", 0o100644)])
+def test_a_zip_archive_that_stays_inside_is_let_be(tmp_path: Path, name: str, content: str, mode: int) -> None:
+    assert _said(tmp_path / "code.zip", _zip_of(name, content, mode)) == []
+
+
 @given(st.sampled_from(sorted(RIGHT)), st.binary(max_size=200), st.integers(0, 300), st.integers(0, 300))
 def test_no_content_is_a_fault_of_the_program(
     tmp_path_factory: pytest.TempPathFactory, name: str, inserted: bytes, begin: int, length: int
@@ -244,6 +441,22 @@ def test_a_secret_in_a_config_is_told_with_its_line(models: Path) -> None:
     config.write_text(f'{config.read_text()}parameters {{ key: "token" value {{ string_value: "{token}" }} }}\n')
 
     assert f"{config}:{lines + 1}: has what looks like a token of Hugging Face" in str(validate(models)[0])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_a_secret_in_a_text_of_another_encoding_is_told_with_its_line(models: Path, encoding: str) -> None:
+    """As editors and shells of Windows write it, with a mark at the beginning and without."""
+    (models / "normalize" / "notes.txt").write_bytes(f"{'one ' * 30_000}\nhf_{'a' * 34}\n".encode(encoding))
+    assert [str(problem).removeprefix(f"{models}/") for problem in validate(models)] == [
+        "normalize/notes.txt:2: has what looks like a token of Hugging Face, which everybody who reads the bucket would "
+        "have; remove it"
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_text_of_another_encoding_without_a_secret_is_let_be(models: Path, encoding: str) -> None:
+    (models / "normalize" / "notes.txt").write_bytes("one\nhf_two\n".encode(encoding))
+    assert validate(models) == []
 
 
 @pytest.mark.parametrize(

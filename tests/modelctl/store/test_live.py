@@ -4,6 +4,7 @@ import hashlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,10 +143,73 @@ def test_a_rollout_that_would_delete_what_it_serves_is_no_rollout(
     changes: list[tuple[str, int, int]], sentence: str
 ) -> None:
     made = [{"model": model, "old": old, "new": new} for model, old, new in changes]
-    rollout = {"release": "0" * 12, "phase": "clean", "changes": made, "started": "2026-11-21T10:00:00Z"}
     with pytest.raises(JournalError) as failure:
-        Journal.parse(json.dumps({"rollout": rollout}))
+        Journal.parse(_journal(phase="clean", percent=100, changes=made))
     assert str(failure.value).startswith(f"live/rollout.json: {sentence}")
+
+
+_SERVING, _RELEASE = "a" * 12, "0" * 12
+
+
+def _journal(serving: str | None = _SERVING, **rollout: object) -> str:
+    started: dict[str, object] = {"release": _RELEASE, "changes": [], "started": "2026-11-21T10:00:00Z"}
+    return json.dumps({"serving": serving, "rollout": {**started, **rollout}})
+
+
+_SHARE = "and in the phase {} the new versions have {} %;"
+
+
+@pytest.mark.parametrize(
+    ("rollout", "sentence"),
+    [
+        *(
+            ({"phase": phase, "percent": percent}, f"rollout.percent: {percent}, " + _SHARE.format(phase, expected))
+            for phase, percent, expected in (
+                ("copy", 5, "0"),
+                ("load", 1, "0"),
+                ("canary", 0, "1 to 99"),
+                ("canary", 100, "1 to 99"),
+                ("flip", 100, "0 to 99"),
+                ("watch", 99, "100"),
+                ("drain", 5, "100"),
+                ("settle", 0, "100"),
+                ("clean", 0, "100"),
+            )
+        ),
+        ({"phase": "seed"}, f"serving: {_SERVING}, and the phase seed fills a live/ that serves nothing;"),
+        ({"phase": "copy", "serving": None}, "serving: none, and the phase copy replaces a release that serves;"),
+        (
+            {"phase": "undo-serve", "serving": None, "reason": "x"},
+            "serving: none, and the phase undo-serve replaces a release that serves;",
+        ),
+        (
+            {"phase": "copy", "release": _SERVING},
+            f"rollout.release: {_SERVING} serves already, so that it would replace itself;",
+        ),
+        (
+            {"phase": "undo-pods"},
+            "rollout.reason: there is no reason why it is being undone, in the phase undo-pods;",
+        ),
+        ({"phase": "load", "reason": "x"}, "rollout.reason: there is a reason why it is being undone, in the phase load;"),
+    ],
+)
+def test_a_phase_that_contradicts_what_else_the_journal_says_is_refused(rollout: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(JournalError) as failure:
+        Journal.parse(_journal(**rollout))
+    assert str(failure.value) == f"live/rollout.json: {sentence} restore its earlier object version, modelctl writes it"
+
+
+@pytest.mark.parametrize(
+    ("phase", "percent"),
+    [("copy", 0), ("canary", 1), ("canary", 99), ("flip", 0), ("flip", 99), ("watch", 100), ("clean", 100)],
+)
+def test_a_phase_with_a_share_that_it_may_have_is_read(phase: str, percent: int) -> None:
+    assert Journal.parse(_journal(phase=phase, percent=percent)).rollout is not None
+
+
+@pytest.mark.parametrize("percent", [0, 25, 100])
+def test_what_is_being_undone_may_have_had_any_share(percent: int) -> None:
+    assert Journal.parse(_journal(phase="undo-serve", percent=percent, reason="slow")).rollout is not None
 
 
 @pytest.mark.parametrize("holder", ["", "me\x1b[2J", "a\nb"])

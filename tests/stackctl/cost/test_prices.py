@@ -27,7 +27,7 @@ def test_the_shipped_table_has_every_price_that_is_asked_for() -> None:
 
 
 def table_of(**entry: object) -> str:
-    return json.dumps({"region": "xx", "prices": {"a": {"usd": "0.1", "asOf": "2026-01-01", **entry}}})
+    return json.dumps({"region": "xx", "prices": {"nat.hour": {"usd": "0.1", "asOf": "2026-01-01", **entry}}})
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,22 @@ def table_of(**entry: object) -> str:
         ('{"prices": {}}', "it is of the region None, or has no prices"),
         ('{"region": "yy", "prices": {}}', "it is of the region yy, or has no prices"),
         ('{"region": "xx", "prices": []}', "the table.prices is a list, where an object is expected"),
-        ('{"region": "xx", "prices": {"a": "1"}}', "the table.prices.a is text, where an object is expected"),
+        ('{"region": "xx", "prices": {"nat.hour": "1"}}', "the table.prices.nat.hour is text, where an object is expected"),
         *(
-            (table_of(usd=usd), f"the table.prices.a.usd is {kind}, where text is expected")
+            (table_of(usd=usd), f"the table.prices.nat.hour.usd is {kind}, where text is expected")
             for usd, kind in ((0.1, "a number"), (True, "true or false"), ([0, [1], 0], "a list"))
         ),
         *(
-            (table_of(usd=usd), f"a: usd is {usd or ''!r}, where digits in quotes are expected")
+            (table_of(usd=usd), f"nat.hour: usd is {usd or ''!r}, where digits in quotes are expected")
             for usd in ("many", "NaN", "Infinity", "-1", "1_0", " 1", "\u0661", "1e50", "", None)
         ),
         *(
-            (table_of(asOf=day), f"a: asOf is {day or ''!r}, where a day is expected, like 2026-01-31")
+            (table_of(asOf=day), f"nat.hour: asOf is {day or ''!r}, where a day is expected, like 2026-01-31")
             for day in ("2026-02-31", "2026-W01-1", "20260101", None)
         ),
+        (table_of(currency="EUR"), "prices.nat.hour.currency: unknown key; there are usd and asOf"),
+        ('{"region": "xx", "prices": {}, "discount": "0.1"}', "discount: unknown key; there are region and prices"),
+        (table_of(asOf="2999-01-01"), "nat.hour: asOf is '2999-01-01', more than a year ahead; give the day on which"),
     ],
 )
 def test_a_file_that_is_no_price_table_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -62,6 +65,42 @@ def test_a_file_that_is_no_price_table_is_refused(tmp_path: Path, text: str, sai
     assert str(told.value).endswith("; restore it, or remove it and run `python3 -m stackctl cost refresh xx`")
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("nat.our", "prices.nat.our: no price is asked for by this name; did you mean 'nat.hour'? remove it;"),
+        (
+            "ec2.g5.xlarg",
+            "prices.ec2.g5.xlarg: no price is asked for by this name; did you mean 'ec2.g5.xlarge'? remove it;",
+        ),
+        ("EC2.g5.xlarge", "prices.EC2.g5.xlarge: no price is asked for by this name; "),
+    ],
+)
+def test_a_price_that_nothing_asks_for_is_refused_with_the_name_that_was_meant(tmp_path: Path, key: str, said: str) -> None:
+    table = {"region": "xx", "prices": {key: {"usd": "0.1", "asOf": "2026-01-01"}}}
+    (tmp_path / "xx.json").write_text(json.dumps(table))
+    with pytest.raises(PriceError) as told:
+        prices.load("xx", tmp_path)
+    assert f"xx.json is not a price table: {said}" in str(told.value)
+
+
+@pytest.mark.parametrize("name", [*INSTANCE_TYPES, "p9-b900.96xlarge", "u7in-32tb.224xlarge", "g9.metal-48xl"])
+def test_an_instance_type_has_a_price_whether_or_not_the_catalogue_knows_it(tmp_path: Path, name: str) -> None:
+    table = prices.PriceTable("xx", {f"ec2.{name}": Price(Decimal("1.5"), TODAY)})
+    table.write(tmp_path)
+    assert prices.load("xx", tmp_path) == table
+
+
+@pytest.mark.parametrize(("today", "taken"), [(TODAY, True), (date(2025, 12, 1), True), (date(2025, 11, 19), False)])
+def test_a_clock_that_is_months_behind_takes_no_price_away(tmp_path: Path, today: date, taken: bool) -> None:
+    (tmp_path / "xx.json").write_text(table_of(asOf=TODAY.isoformat()))
+    if taken:
+        assert prices.load("xx", tmp_path, today).as_of == TODAY
+    else:
+        with pytest.raises(PriceError, match="more than a year ahead"):
+            prices.load("xx", tmp_path, today)
+
+
 def test_a_region_without_a_table_has_no_prices_and_says_so() -> None:
     table = prices.load("us-gov-west-1")
     assert (table.usd("nat.hour").is_nan(), table.as_of) == (True, None)
@@ -69,7 +108,9 @@ def test_a_region_without_a_table_has_no_prices_and_says_so() -> None:
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
-    table = prices.PriceTable("xx", {"a.b": Price(Decimal("0.10"), TODAY), "c": Price(Decimal("1E-7"), date(2020, 1, 1))})
+    table = prices.PriceTable(
+        "xx", {"nat.hour": Price(Decimal("0.10"), TODAY), "alarm.month": Price(Decimal("1E-7"), date(2020, 1, 1))}
+    )
     table.write(tmp_path)
     assert prices.load("xx", tmp_path) == table
     assert table.as_of == date(2020, 1, 1)

@@ -314,7 +314,8 @@ def test_prose_neither_links_nor_mentions(written: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff", "\u3164", "\ufe0f", "\u2800"]
+    "hidden",
+    ["\u202e", "\u2066", "\u200b", "\x1b", "\x00", "\ud800", "\ufeff", "\u3164", "\ufe0f", "\u2800", "\u180b", "\U000e0101"],
 )
 def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
     """A turned direction lets a line read as another one; half a character cannot be written at all."""
@@ -322,6 +323,14 @@ def test_what_cannot_be_seen_or_written_is_shown_as_such(hidden: str) -> None:
     assert markdown.prose(text) == "a\ufffdb"
     assert markdown.code(text) == "`a\ufffdb`"
     assert markdown.block(f"{text}\n\tc") == "```text\na\ufffdb\n\tc\n```"
+
+
+def test_accents_that_would_grow_over_other_lines_are_cut_off() -> None:
+    """A letter of Vietnamese or Hebrew has two or three."""
+    right = "x" + "\u0301\u0302\u0303\u0323"
+    for shown in (markdown.prose, markdown.code, markdown.block):
+        assert right in shown(f"{right} y")
+        assert shown("x" + "\u0301" * 300).count("\u0301") == 4
 
 
 @given(deleted=st.integers(0, 120), updated=st.integers(0, 120), limit=st.integers(document.FEWEST_CHARACTERS, 14_000))

@@ -265,6 +265,18 @@ def test_a_secret_is_nowhere_in_a_report() -> None:
     assert TOKEN not in said and TOKEN[8:20] not in said
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("kind", ["github", "hugging-face", "aws"])
+def test_a_secret_that_was_utf_16_is_taken_out(kind: str, encoding: str) -> None:
+    """Whoever read it as single bytes tells it with a NUL beside each letter, and shows it readably."""
+    wide = f"no such {TOKENS[kind]}".encode(encoding).decode("latin-1")
+    said = told({"diagnosticEvent": {"severity": "error", "message": wide}})
+    assert "no such (secret)" in said
+    assert TOKENS[kind][8:14] not in said.replace("\\u0000", "").replace("\N{REPLACEMENT CHARACTER}", "")
+    assert redaction.has_secret(wide)
+    assert not redaction.has_secret("no\0thing")
+
+
 def test_a_secret_that_is_cut_short_is_none_less() -> None:
     """A value is shown to its 80th character, where half of a key could be left."""
     long = "x" * 60 + " " + TOKENS["stripe"]
