@@ -148,6 +148,9 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
         return {}, [f"is an answer of the status {_short(answer['status'])} ({_short(answer.get('error'))}); ask again"]
     if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
         return {}, ["is no answer to a range query: data.resultType has to be matrix (path /api/v1/query_range)"]
+    # Thanos and remote reads answer with what they have, and say here what did not answer.
+    if warnings := answer.get("warnings"):
+        return {}, [f"comes with warnings ({_short(warnings)}), so rates may be missing; ask again, or take `warnings` out"]
     sums: dict[str | None, dict[float, float]] = {}
     seen: list[dict[str, str]] = []
     problems = []

@@ -91,6 +91,10 @@ def answer(*result: dict[str, object]) -> str:
             "all series together are more than 1,000,000 requests per second",
         ),
         ('{"data": {"resultType": "matrix", "result": []}}', "it has no rates"),
+        (
+            '{"warnings": ["No StoreAPIs matched"], "data": {"resultType": "matrix", "result": []}}',
+            r"comes with warnings \(.*No StoreAPIs matched.*\), so rates may be missing; ask again, or take `warnings` out",
+        ),
         (HEADER + '0,"1\n', "line 2: unexpected end of data"),
         (
             '{"status": "error", "error": "query timed out", "data": {"resultType": "matrix", "result": []}}',
