@@ -67,9 +67,9 @@ def test_another_document_is_refused(tmp_path: Path, changes: dict[str, Any], sa
         (
             "0.0003",
             "97",
-            "**dearer, for the same**: of 10,000 requests 3 miss the SLO, 3 before; 1.0 GPU-hours (1.0%) more.",
+            "**costs more, for the same misses**: of 10,000 requests 3 miss the SLO, 3 before; 1.0 GPU-hours (1.0%) more.",
         ),
-        ("0.00031", "96.01", "**hardly another**: of 10,000 requests 3 miss the SLO, 3 before; as many GPU-hours."),
+        ("0.00031", "96.01", "**about the same**: of 10,000 requests 3 miss the SLO, 3 before; as many GPU-hours."),
         ("0", "96", "**better**: of 10,000 requests 0 miss the SLO, 3 before; as many GPU-hours."),
         ("0", "97", "**fewer misses, for more money**: "),
         ("0", "95", "**better**: "),
