@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,14 @@ def test_what_make_test_leaves_out_is_tested_by_make_e2e() -> None:
     assert [path for path in left_out if not (ROOT / path).exists()] == []
     guards = {"tests/twin/host", "tests/twin/commands", "tests/twin/test_makefile.py"}
     assert guards & left_out == set()
+
+
+def test_each_test_that_make_test_leaves_out_can_be_collected() -> None:
+    """A group has its turn once in many commits: until then nobody would see that it cannot begin."""
+    asked = subprocess.run(
+        ["make", "--dry-run", "test"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
+    left_out = [after for word, after in zip(asked, asked[1:], strict=False) if word == "--ignore"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from twin.load.nodes import Nodes
 from twin.load.record import Moment
 from twin.load.scaling import Scale
 
@@ -19,7 +20,7 @@ _LINE_SECONDS = 5.0
 """Between two plain lines while no pod comes or goes."""
 _UNKNOWN = "?"
 _NONE = "-"
-_WIDTHS = (5, 9, 10, 6, 6, 6, 6, 5, 8, 5, 0)
+_WIDTHS = (5, 9, 10, 6, 6, 6, 6, 5, 8, 5, 5, 0)
 
 
 class Display(Protocol):
@@ -45,7 +46,7 @@ def display(console: Console) -> Iterator[Display]:
 def header() -> tuple[str, ...]:
     """Return what the cells of a row are."""
     counted = ("time", "offered/s", "answered/s", "failed", "p95 ms", "queued")
-    return (*counted, "wanted", "ready", "starting", "pods", "signal")
+    return (*counted, "wanted", "ready", "starting", "pods", "nodes", "signal")
 
 
 def row(moment: Moment) -> tuple[str, ...]:
@@ -62,12 +63,13 @@ def row(moment: Moment) -> tuple[str, ...]:
     )
     if scale is None:
         return (*counted, *[_UNKNOWN] * (len(header()) - len(counted)))
-    return (*counted, str(scale.wanted), str(scale.ready), str(scale.starting), pods(scale), _signal(scale))
+    nodes = _NONE if scale.nodes is None else signs(scale.nodes)
+    return (*counted, str(scale.wanted), str(scale.ready), str(scale.starting), signs(scale), nodes, _signal(scale))
 
 
-def pods(scale: Scale) -> str:
-    """Return the pods as signs: ready, starting, and ending."""
-    return "■" * scale.ready + "□" * scale.starting + "x" * scale.ending
+def signs(counted: Scale | Nodes) -> str:
+    """Return pods or nodes as signs: ready, starting, and ending."""
+    return "■" * counted.ready + "□" * counted.starting + "x" * counted.ending
 
 
 def _signal(scale: Scale) -> str:
@@ -104,7 +106,7 @@ class _LiveTable:
         self._rows.append(row(moment))
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in header():
-            table.add_column(name, justify="left" if name in ("pods", "signal") else "right")
+            table.add_column(name, justify="left" if name in ("pods", "nodes", "signal") else "right")
         for cells in self._rows:
             table.add_row(*cells)
         self._live.update(table, refresh=True)
@@ -113,7 +115,7 @@ class _LiveTable:
 def _news(before: Moment, now: Moment) -> bool:
     def counts(moment: Moment) -> tuple[object, ...]:
         scale = moment.scale
-        return (moment.failed, scale and (scale.wanted, scale.ready, scale.starting, scale.ending))
+        return (moment.failed, scale and (scale.wanted, scale.ready, scale.starting, scale.ending, scale.nodes))
 
     return now.at - before.at >= _LINE_SECONDS or counts(before) != counts(now)
 

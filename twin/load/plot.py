@@ -21,6 +21,9 @@ def plot(moments: Sequence[Moment], title: str) -> str:
     replicas.set_title(title)
     replicas.step(at, of_scale(moments, lambda scale: scale.wanted), where="post", color="0.6", label="wanted")
     replicas.step(at, of_scale(moments, lambda scale: scale.ready), where="post", color="C0", linewidth=2, label="ready")
+    ready_nodes = of_scale(moments, lambda scale: math.nan if scale.nodes is None else scale.nodes.ready)
+    if not all(map(math.isnan, ready_nodes)):
+        replicas.step(at, ready_nodes, where="post", color="C1", linestyle="--", label="ready nodes")
     replicas.set_ylabel("pods")
     replicas.yaxis.set_major_locator(MaxNLocator(integer=True))
     rates.plot(at, [moment.offered for moment in moments], color="0.6", linewidth=1, label="offered")

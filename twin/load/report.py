@@ -30,8 +30,13 @@ def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
     for at, scale in _changes(moments):
         yield f"  {at:>5.0f} s  wanted {scale.wanted}, ready {scale.ready}"
     starts = _starts(seen)
+    nodes = [scale.nodes.ready for _, scale in seen if scale.nodes is not None]
     if starts:
-        yield f"from wanted to ready: {', '.join(f'{seconds:.0f} s' for seconds in starts)} (startSeconds of the stack)"
+        # Of a pod that waits for a node, the node's start is in it.
+        of = "" if nodes else " (startSeconds of the stack)"
+        yield f"from wanted to ready: {', '.join(f'{seconds:.0f} s' for seconds in starts)}{of}"
+    if nodes:
+        yield f"ready nodes: {nodes[0]} at first, {max(nodes)} at most, {nodes[-1]} at the end"
 
 
 def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spec.names import WORKER, WORKER_DEPLOYMENT
 from twin.cluster import quantity
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import KubeError
+from twin.load import nodes
+from twin.load.nodes import Nodes
 
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """KEDA's name for the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
@@ -54,6 +56,7 @@ class Scale:
 
     `fewest` is what there is without a load. `signal` None: the autoscaler has no number, or there is none.
     `return_seconds`: the longest that it takes from the end of a load to the fewest pods; None without an autoscaler.
+    `nodes`: those of the whole cluster that Karpenter has started; None where it does not run.
     """
 
     wanted: int
@@ -63,6 +66,7 @@ class Scale:
     fewest: int
     signal: Signal | None = None
     return_seconds: float | None = None
+    nodes: Nodes | None = None
 
     @property
     def at_rest(self) -> bool:
@@ -73,9 +77,12 @@ class Scale:
 async def look(api: KubeApi, workloads: Sequence[Workload]) -> Scale | None:
     """Return the scale of workloads now, together; None while the API does not answer, or lacks the Deployment of one."""
     try:
-        return together(await asyncio.gather(*(_look(api, workload) for workload in workloads)))
+        scales, found = await asyncio.gather(
+            asyncio.gather(*(_look(api, workload) for workload in workloads)), nodes.look(api)
+        )
     except KubeError:
         return None
+    return replace(together(scales), nodes=found)
 
 
 def together(scales: Sequence[Scale]) -> Scale:

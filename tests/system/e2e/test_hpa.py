@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from spec.scaling.signal import BUSY, PENDING, RECORDINGS, Recording, signals
+from spec.scaling.signal import NEEDED, PENDING, RECORDINGS, Recording, signals
 from spec.settings import load_stack_file
 from tests.system.e2e import pinned
 from tests.system.e2e.conftest import UP_SECONDS, taken_down
@@ -105,7 +105,7 @@ def test_the_autoscaler_reads_every_number_that_the_program_gives_it(scaled: Sca
 def test_pods_follow_a_load_by_what_prometheus_has_of_each(scaled: Scaled) -> None:
     with ThreadPoolExecutor(1) as loads:
         load = loads.submit(scaled.run, "load", "--rate", "30", "--seconds", "240", seconds=_LOAD_SECONDS)
-        for recording in (BUSY, PENDING):
+        for recording in (NEEDED, PENDING):
             for pod, number, before, after in _compared(scaled, recording):
                 assert number in (before, after), f"{recording.metric} of {pod}"
         done = load.result()
@@ -121,7 +121,7 @@ def test_an_adapter_that_is_killed_comes_back_and_answers(scaled: Scaled) -> Non
     before = scaled.adapter()
     os.kill(before, signal.SIGKILL)
     scaled.until(lambda: scaled.adapter() not in (0, before), "the adapter to be started again")
-    scaled.until(lambda: scaled.numbers(BUSY, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
+    scaled.until(lambda: scaled.numbers(NEEDED, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
 
 
 def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:

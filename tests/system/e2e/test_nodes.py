@@ -2,165 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import pytest
-import yaml
 
-from tests.system.e2e.conftest import UP_SECONDS, Twin
+from tests.system.e2e.conftest import UP_SECONDS
+from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, NODE_POOLS, REGION, Nodes, instance_of
 from tests.system.e2e.sockets import listening
-from twin.aws.base.clients import session
 from twin.aws.moto_launches import WITHOUT_CAPACITY
-from twin.cluster.kube_api import KubeClient, Object
 from twin.host import processes
 from twin.host.home import TwinHome
-from twin.plugins import kubeconfig
 
 # Karpenter may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 
-T = TypeVar("T")
-SECONDS = 180.0
-REGION = "us-west-2"
-POOL = "karpenter.sh/nodepool"
 QUEUE = "triton-local-interruptions"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
-DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-@dataclasses.dataclass(frozen=True)
-class Nodes(Twin):
-    """A twin whose nodes Karpenter starts."""
-
-    @cached_property
-    def kube(self) -> KubeClient:
-        return kubeconfig.connect(yaml.safe_load(self.home.kubeconfig.read_text()))
-
-    def aws(self, service: str) -> Any:
-        return session(REGION).client(service, endpoint_url=self.home.load_endpoints().aws_url)
-
-    def of(self, pool: str) -> dict[str, Object]:
-        """The nodes of a pool that are Ready and stay, by name."""
-        listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
-        return {node["metadata"]["name"]: node for node in listed if _stays(node)}
-
-    def instances(self, pool: str) -> dict[str, dict[str, Any]]:
-        """The instances of a pool that run, by id."""
-        return {id: one for id, one in self.launched(pool).items() if one["State"]["Name"] == "running"}
-
-    def launched(self, pool: str) -> dict[str, dict[str, Any]]:
-        """The instances of a pool that were ever launched, by id."""
-        tag = {"Name": f"tag:{POOL}", "Values": [pool]}
-        found = self.aws("ec2").describe_instances(Filters=[tag])["Reservations"]
-        return {one["InstanceId"]: one for reservation in found for one in reservation["Instances"]}
-
-    def deploy(self, name: str, pods: int) -> None:
-        """A Deployment whose pods want a GPU each, of the pool g5; kwok plays them."""
-        container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-        spec = {
-            "containers": [container],
-            "nodeSelector": {"triton-eks/pool": "g5"},
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-            "terminationGracePeriodSeconds": 1,
-        }
-        labels = {"app": name}
-        body = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name},
-            "spec": {
-                "replicas": pods,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": spec},
-            },
-        }
-        self.kube.apply(f"{DEPLOYMENTS}/{name}", body, manager="test")
-
-    @contextmanager
-    def deployed(self, name: str, pods: int) -> Iterator[None]:
-        """Deploy for the length of the block, and then wait for the node that is left: Triton's."""
-        self.deploy(name, pods)
-        try:
-            yield
-        finally:
-            self.kube.delete(f"{DEPLOYMENTS}/{name}")
-        self.until(lambda: len(self.of("g5")) == len(self.instances("g5")) == 1, "only Triton's node to be left")
-
-    def placed(self, name: str, pods: int) -> dict[str, str]:
-        """Wait until so many pods of a Deployment are ready; their nodes, by pod."""
-
-        def ready() -> dict[str, str]:
-            listed = self.kube.get("/api/v1/namespaces/default/pods", labelSelector=f"app={name}")["items"]
-            found = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
-            return found if len(found) == pods else {}
-
-        return self.until(ready, f"{pods} pods of {name} to be ready")
-
-    def triton(self) -> str:
-        """The node of Triton's pod."""
-        (pod,) = self.until(
-            lambda: [one for one in self.kube.get("/api/v1/namespaces/triton/pods")["items"] if _is_ready(one)],
-            "Triton to be ready",
-        )
-        return str(pod["spec"]["nodeName"])
-
-    def merge(self, path: str, body: Object) -> None:
-        self.kube.patch(path, body, kind="merge")
-
-    def most_leaving(self, pool: str, done: Callable[[], bool], what: str) -> int:
-        """Wait until `done`; the most nodes of a pool that were on their way out at one moment, while their instance ran.
-
-        A node whose instance is ended is none to Karpenter's budget, though it stays for as long as it takes to be deleted.
-        """
-        most = 0
-
-        def look() -> bool:
-            nonlocal most
-            listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
-            leaving = {_instance(node) for node in listed if _joined(node) and not _stays(node)}
-            most = max(most, len(leaving & self.instances(pool).keys()))
-            return done()
-
-        self.until(look, what)
-        return most
-
-    def until(self, condition: Callable[[], T | None], what: str) -> T:
-        try:
-            return processes.wait_until(condition, what, SECONDS, poll=0.3)
-        except processes.DeadlinePassed as error:
-            logs = [self.home.logs / f"{name}.log" for name in ("karpenter", "agent")]
-            raise AssertionError("\n".join([str(error), *(processes.tail(log) for log in logs)])) from None
-
-    def calls(self) -> dict[str, dict[str, int]]:
-        """Return how often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
-        found: dict[str, dict[str, int]] = json.loads((self.home.path / "charts/karpenter/aws-calls.json").read_text())
-        return found
-
-
-def _instance(node: Object) -> str:
-    return str(node["spec"]["providerID"]).rpartition("/")[2]
-
-
-def _joined(node: Object) -> bool:
-    conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
-    return conditions.get("Ready") == "True" and node["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
-
-
-def _stays(node: Object) -> bool:
-    leaving = any(taint["key"] == "karpenter.sh/disrupted" for taint in node["spec"].get("taints", []))
-    return _joined(node) and not leaving and "deletionTimestamp" not in node["metadata"]
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
-    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
 @pytest.fixture(scope="module")
@@ -190,11 +49,17 @@ def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> N
     assert cpu["spec"]["taints"] == [{"key": "triton-eks/pool", "value": "cpu", "effect": "NoSchedule"}]
 
     (instance,) = nodes.instances("g5").values()
-    assert _instance(gpu) == instance["InstanceId"]
+    assert instance_of(gpu) == instance["InstanceId"]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (tags["Name"], tags["kubernetes.io/cluster/triton-local"]) == ("triton-local-g5", "owned")
     (image,) = nodes.aws("ec2").describe_images(ImageIds=[instance["ImageId"]])["Images"]
     assert "x86_64-nvidia-1.35-" in image["Name"]
+
+
+def test_a_load_says_how_many_nodes_there_are(nodes: Nodes) -> None:
+    done = nodes.run("load", "--rate", "2", "--seconds", "3", seconds=120)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "ready nodes: 2 at first, 2 at most, 2 at the end" in done.stdout
 
 
 def test_karpenter_listens_on_this_machine_alone(nodes: Nodes) -> None:
@@ -276,7 +141,7 @@ def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
     with nodes.deployed("spot", 1):
         (before,) = nodes.placed("spot", 1).values()
         node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
-        instance = _instance(node)
+        instance = instance_of(node)
         sqs = nodes.aws("sqs")
         url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
         warning = {

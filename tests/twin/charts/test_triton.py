@@ -25,6 +25,11 @@ def test_it_listens_on_its_pods_address_and_its_shared_memory_is_its_own() -> No
     assert argv[-1] == "--backend-config=python,shm-region-prefix-name=twin-1234-uid-"
 
 
+def test_a_warm_pod_sleeps_though_it_has_the_image_of_triton() -> None:
+    started = TRITON.command(launch("sleep", "infinity", HOME="/h"))
+    assert (started.argv, started.env) == (("sleep", "infinity"), {"HOME": "/h"})
+
+
 def test_flags_of_newer_releases_are_left_out_and_said() -> None:
     newer = sorted(tritonserver.NEWER_FLAGS)[:2]
     started = TRITON.command(launch("--model-repository=/m", *(f"{flag}=1" for flag in newer)))

@@ -2,18 +2,21 @@
 
 import io
 import math
+from dataclasses import replace
 
 from rich.console import Console
 
 from modelctl.loadgen import Outcome
 from twin.load import report
 from twin.load.display import display, header, row
+from twin.load.nodes import Nodes
 from twin.load.plot import of_scale, p95, plot
 from twin.load.record import Moment, Tally
 from twin.load.scaling import Scale, Signal
 
 BUSY = Scale(3, 2, 1, 0, 1, Signal("busy-timed_batch", 0.9712, 0.7), 900.0)
 QUIET = Scale(1, 1, 0, 2, 1)
+WITH_NODES = replace(BUSY, nodes=Nodes(ready=1, starting=2, ending=1))
 
 
 def moment(at: float, scale: Scale | None = BUSY, failed: int = 0) -> Moment:
@@ -41,6 +44,7 @@ def test_a_row_has_a_cell_for_each_heading() -> None:
         "ready": "2",
         "starting": "1",
         "pods": "■■□",
+        "nodes": "-",
         "signal": "busy-timed_batch 0.971 of 0.7",
     }
 
@@ -48,12 +52,19 @@ def test_a_row_has_a_cell_for_each_heading() -> None:
 def test_what_is_not_known_is_not_shown_as_a_number() -> None:
     nothing = dict(zip(header(), row(Moment(0, 0, 0, 0, None, QUIET, waiting=12)), strict=True))
     assert (nothing["p95 ms"], nothing["queued"], nothing["signal"], nothing["pods"]) == ("-", "12", "-", "■xx")
-    assert row(Moment(0, 0, 0, 0, None, None))[6:] == ("?",) * 5
+    assert row(Moment(0, 0, 0, 0, None, None))[6:] == ("?",) * 6
 
 
 def test_without_a_terminal_there_is_a_line_for_each_change_and_else_one_in_five_seconds() -> None:
     lines = printed([*(moment(at) for at in range(7)), moment(7, failed=1), moment(8, QUIET, failed=1)])
     assert [line.split()[0] for line in lines] == ["time", "0:00", "0:05", "0:07", "0:08"]
+
+
+def test_nodes_that_come_and_go_stand_beside_the_pods_and_are_news() -> None:
+    assert dict(zip(header(), row(moment(0, WITH_NODES)), strict=True))["nodes"] == "■□□x"
+    joined = replace(WITH_NODES, nodes=Nodes(ready=2, starting=1, ending=1))
+    lines = printed([moment(0, WITH_NODES), moment(1, WITH_NODES), moment(2, joined)])
+    assert [line.split()[0] for line in lines] == ["time", "0:00", "0:02"]
 
 
 def test_headings_stand_over_their_numbers() -> None:
@@ -88,6 +99,15 @@ def test_the_summary_says_how_long_each_pod_took_that_was_still_wanted_when_it_c
     assert list(report.lines(tally("OK"), moments))[-1] == "from wanted to ready: 19 s, 24 s (startSeconds of the stack)"
 
 
+def test_the_summary_counts_nodes_and_does_not_take_the_start_of_a_node_for_that_of_a_pod() -> None:
+    seen = [(0, 1, 1, 1), (10, 2, 1, 3), (70, 2, 2, 2)]
+    moments = [moment(at, Scale(wanted, ready, 0, 0, 1, nodes=Nodes(nodes, 0, 0))) for at, wanted, ready, nodes in seen]
+    assert list(report.lines(tally("OK"), moments))[-2:] == [
+        "from wanted to ready: 60 s",
+        "ready nodes: 1 at first, 3 at most, 2 at the end",
+    ]
+
+
 def test_a_load_that_was_stopped_at_once_has_a_summary_too() -> None:
     assert list(report.lines(tally(), [])) == ["0 requests: 0 answered, 0 failed"]
 
@@ -103,3 +123,8 @@ def test_the_picture_is_the_same_for_the_same_load_and_names_its_curves() -> Non
     drawn = plot([moment(0), moment(1, QUIET), moment(2, None)], "30 requests/s")
     assert drawn == plot([moment(0), moment(1, QUIET), moment(2, None)], "30 requests/s")
     assert drawn.startswith("<?xml") and "</svg>" in drawn
+    assert "ready nodes" not in drawn
+
+
+def test_the_picture_has_nodes_where_they_come_and_go() -> None:
+    assert "ready nodes" in plot([moment(0), moment(1, WITH_NODES), moment(2, None)], "30 requests/s")
