@@ -249,3 +249,12 @@ def test_a_preview_that_said_nothing_is_a_report_that_says_so(tmp_path: Path) ->
     (error,) = report.from_json(out.read_text(encoding="utf-8")).plan.errors
     assert error.startswith("the preview said nothing that can be read: the engine's JSON is empty")
     assert review("gate", str(out)).exit_code == 1
+
+
+@pytest.mark.parametrize("events", [b"\x7fELF\x02\x01\x01\0", "{}\n".encode("utf-16"), b"\x80\x81\xff\n"])
+def test_a_preview_that_is_no_text_is_a_report_that_says_so(events: bytes, tmp_path: Path) -> None:
+    given, out = tmp_path / "events", tmp_path / "report.json"
+    given.write_bytes(events)
+    assert review("collect", "prod", "--preview", str(given), "--output", str(out)).exit_code == 0
+    (error,) = report.from_json(out.read_text(encoding="utf-8")).plan.errors
+    assert error.startswith("the preview said nothing that can be read: ")
