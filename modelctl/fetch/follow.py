@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import NoReturn
 
 from prometheus_client.core import Metric
@@ -51,6 +52,7 @@ class Follower(Collector):
         self._done_before = 0
         self._models: dict[str, FollowedModel] = {}
         self._problem: str | None = None
+        self._rollout: datetime | None = None
         self._told: str | None = None
         self._seen: str | None = None
         self._shown: frozenset[str] | None = None
@@ -60,7 +62,9 @@ class Follower(Collector):
         """Return what a server finds here now."""
         progress = self._progress
         done = progress.received + progress.verified if progress is not None else 0
-        return Followed(models=self._models, done_bytes=self._done_before + done, problem=self._problem)
+        # In this order: one that is read between the two has no problem yet.
+        rollout, problem = self._rollout, self._problem
+        return Followed(models=self._models, done_bytes=self._done_before + done, problem=problem, rollout=rollout)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the release that is being fetched."""
@@ -99,6 +103,7 @@ class Follower(Collector):
     def _look(self) -> None:
         """Bring what live/ needs, and show it. Raises Failure, after what could be shown is."""
         journal, tag = self._live.read_journal()
+        self._note(journal)
         if journal.rollout is None and tag is not None and tag == self._seen:
             return
         failure = None
@@ -112,6 +117,7 @@ class Follower(Collector):
             if not fetched:
                 break
             journal, tag = self._live.read_journal()
+            self._note(journal)
         releases = [self._held[release] for release in wanted if release in self._held]
         try:
             view = LiveView.of(configs, releases)
@@ -126,6 +132,13 @@ class Follower(Collector):
         self._problem = None
         self._tell(", ".join(f"{m} {' and '.join(map(str, of.versions))}" for m, of in sorted(self._models.items())))
         self._seen = tag
+
+    def _note(self, journal: Journal) -> None:
+        """Note which rollout is looked for from now on; what was in the way of another one is none of its problems."""
+        rollout = journal.rollout.started if journal.rollout is not None else None
+        if rollout != self._rollout:
+            self._problem = None
+            self._rollout = rollout
 
     def _keep(self, release_ids: frozenset[str]) -> None:
         """Remove all other releases."""

@@ -95,7 +95,7 @@ class Phases:
         return self._rollout.at(Phase.LOAD)
 
     def _load(self) -> Rollout:
-        self._pods.until_fetched_everywhere(self._loaded())
+        self._pods.until_fetched_everywhere(self._loaded(), self._rollout.started)
         self._pods.load_everywhere(self._loaded(), again=True)
         if self._site.replay is not None:
             for change in self._rollout.changes:

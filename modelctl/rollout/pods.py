@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from modelctl.repository.golden import Golden
@@ -57,13 +58,14 @@ class Pods:
         self._check = check
         self._tell = tell
 
-    def until_fetched_everywhere(self, targets: Sequence[Target]) -> None:
+    def until_fetched_everywhere(self, targets: Sequence[Target], rollout: datetime) -> None:
         """Return when each pod whose server reads its own disk has all files of the targets there, verified.
 
-        Raises PodProblem with what keeps one from it, before any pod has loaded anything.
+        `rollout`: when the rollout began. Raises PodProblem with what keeps a pod from it, before any pod has loaded
+        anything.
         """
         for pod in self._fleet.pods():
-            if self._until_fetched(pod, _of(pod, targets)) and pod.follower is not None:
+            if self._until_fetched(pod, _of(pod, targets), rollout=rollout) and pod.follower is not None:
                 self._tell(f"{pod.name}: has fetched {_names(_of(pod, targets))}")
 
     def load_everywhere(self, targets: Sequence[Target], *, again: bool) -> None:
@@ -155,10 +157,13 @@ class Pods:
         except PodDown:
             return False
 
-    def _until_fetched(self, pod: Pod, targets: Sequence[Target], patience: float = 0.0) -> bool:
+    def _until_fetched(
+        self, pod: Pod, targets: Sequence[Target], *, patience: float = 0.0, rollout: datetime | None = None
+    ) -> bool:
         """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come.
 
-        `patience`: seconds after which what the pod says to be in the way is believed.
+        What the pod says to be in the way is believed after `patience` seconds, and of this `rollout` alone, where one is
+        given: a pod looks every few seconds, and until then tells of the one before.
         """
         began = last = time.monotonic()
         done, elsewhere = -1, None
@@ -177,7 +182,8 @@ class Pods:
                 # Whatever another release lacks: these files are there.
                 if all(_is_on_disk(target, found) for target in targets):
                     return True
-                if found.problem is not None and time.monotonic() - began >= patience:
+                told = found.problem is not None and (rollout is None or found.rollout == rollout)
+                if told and time.monotonic() - began >= patience:
                     raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
                 if found.done_bytes != done:
                     done, last = found.done_bytes, time.monotonic()
@@ -270,7 +276,7 @@ class Pods:
                     trouble = self._settle_now(client, targets)
                 # Whatever starts the server again, it finds no more than this. A follower that could not have the release
                 # which is undone says so until it looks again, and nothing has to be restarted for that.
-                return trouble if self._until_fetched(pod, targets, self._limits.settle) else None
+                return trouble if self._until_fetched(pod, targets, patience=self._limits.settle) else None
             except PodDown:
                 continue
             except PodProblem as problem:

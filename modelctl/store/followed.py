@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from modelctl import documents
 from modelctl.documents import DocumentError
@@ -24,13 +24,18 @@ class FollowedModel(BaseModel):
 
 
 class Followed(BaseModel):
-    """Tell what is on the disk, how many bytes have arrived or were hashed since the start, and why no more comes."""
+    """Tell what is on the disk, how many bytes have arrived or were hashed since the start, and why no more comes.
+
+    `rollout`: when the rollout began of which `live/` told when it was read last; None while there was none. A `problem` is
+    of that one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     models: dict[Name, FollowedModel] = Field(default_factory=dict)
     done_bytes: Annotated[int, Field(ge=0)] = 0
     problem: str | None = None
+    rollout: AwareDatetime | None = None
 
     @classmethod
     def parse(cls, content: bytes) -> Followed:

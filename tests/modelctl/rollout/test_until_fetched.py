@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client.core import Metric
@@ -23,6 +24,7 @@ from tests.worker.site import free_port
 OLD, BOTH = digest("1"), digest("1 and 2")
 TARGET = Target("adder", (1, 2), "{}", BOTH)
 LIMITS = Limits(load=0.5, poll=0.01)
+STARTED = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
 
 class NoMetrics(Collector):
@@ -37,14 +39,16 @@ def following(answer: Callable[[], bytes]) -> Iterator[Pod]:
         yield Pod("a", "uid-a", "http://127.0.0.1:1", "", "", follower=f"http://127.0.0.1:{port}")
 
 
-def state(*versions: int, config: str = BOTH, done: int = 0, problem: str | None = None) -> bytes:
+def state(
+    *versions: int, config: str = BOTH, done: int = 0, problem: str | None = None, rollout: datetime = STARTED
+) -> bytes:
     models = {"adder": FollowedModel(versions=versions, config=config)}
-    return Followed(models=models, done_bytes=done, problem=problem).model_dump_json().encode()
+    return Followed(models=models, done_bytes=done, problem=problem, rollout=rollout).model_dump_json().encode()
 
 
 def wait(pod: Pod, target: Target = TARGET) -> list[str]:
     told: list[str] = []
-    Pods(IdleFleet([pod]), LIMITS, lambda: None, told.append).until_fetched_everywhere([target])
+    Pods(IdleFleet([pod]), LIMITS, lambda: None, told.append).until_fetched_everywhere([target], STARTED)
     return told
 
 
@@ -90,7 +94,7 @@ def test_a_pod_that_waits_for_another_one_of_its_node_is_waited_for() -> None:
 
     with following(waits) as pod, following(fetches) as beside:
         fleet = IdleFleet([pod, replace(beside, name="b", uid="uid-b")])
-        Pods(fleet, LIMITS, lambda: None, lambda _: None).until_fetched_everywhere([TARGET])
+        Pods(fleet, LIMITS, lambda: None, lambda _: None).until_fetched_everywhere([TARGET], STARTED)
     assert len(other) == 5, "at the beginning, three times while a waited, and then for itself"
 
 
@@ -98,6 +102,14 @@ def test_what_keeps_a_pod_from_it_is_told_at_once() -> None:
     with following(lambda: state(1, problem="the disk is full")) as pod, pytest.raises(PodProblem) as failure:
         wait(pod)
     assert str(failure.value) == "a: does not fetch adder 1 and 2: the disk is full"
+
+
+def test_what_kept_the_rollout_before_from_a_pod_is_not_told_of_this_one() -> None:
+    """A pod says it until it looks again, which it does every few seconds."""
+    before = STARTED - timedelta(seconds=1)
+    answers = iter([state(1, config=OLD, problem="a file is damaged", rollout=before), state(1, config=OLD), state(1, 2)])
+    with following(lambda: next(answers)) as pod:
+        assert wait(pod) == ["a: has fetched adder 1 and 2"]
 
 
 def test_what_keeps_another_release_from_a_pod_is_no_matter_for_the_files_that_are_there() -> None:
