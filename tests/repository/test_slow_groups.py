@@ -114,44 +114,47 @@ def test_what_is_recorded_names_a_revision_and_a_group() -> None:
     assert [line for line in lines if not form.fullmatch(line)] == []
 
 
+def asked_of(target: str, *variables: str) -> list[str]:
+    """The words of the commands that a target runs."""
+    command = ["make", "--dry-run", target, *variables]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def left_out(target: str) -> list[str]:
+    """The paths that a target leaves out."""
+    return [after for word, after in pairwise(asked_of(target)) if word == "--ignore"]
+
+
+def of_tests(words: list[str]) -> list[str]:
+    """The paths of tests among words."""
+    return [word for word in words if word.startswith("tests/")]
+
+
 def test_each_group_is_files_that_make_e2e_leaves_out_and_has_a_job_every_night() -> None:
     said = subprocess.run(
         ["make", "--no-print-directory", "slow-groups"], cwd=ROOT, check=True, capture_output=True, text=True
     )
     groups = said.stdout.split()
-    asked = subprocess.run(["make", "--dry-run", "e2e"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    elsewhere = left_out("e2e")
     for group in groups:
         own = [*E2E.glob(f"test_{group}.py"), *E2E.glob(f"test_{group}_*.py")]
         files = sorted(str(file.relative_to(ROOT)) for file in own)
-        assert files and [file for file in files if f"--ignore {file} " not in asked] == [], group
-        run = subprocess.run(
-            ["make", "--dry-run", "e2e-slow", f"GROUP={group}"], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout
-        assert [word for word in run.split() if word.startswith("tests/")] == files
+        assert files and [file for file in files if file not in elsewhere] == [], group
+        assert of_tests(asked_of("e2e-slow", f"GROUP={group}")) == files
     nightly = workflow_files.load("nightly")["jobs"]["slow"]["strategy"]["matrix"]["group"]
     assert nightly == [*groups, "properties"]
 
 
-def asked_of(target: str) -> list[str]:
-    """The words of the commands that a target runs."""
-    run = subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, text=True)
-    return run.stdout.split()
-
-
-def left_out() -> list[str]:
-    """The paths that `make test` leaves out."""
-    return [after for word, after in pairwise(asked_of("test")) if word == "--ignore"]
-
-
 def test_what_make_test_leaves_out_is_tested_by_make_e2e() -> None:
-    assert left_out() and set(left_out()) <= {word for word in asked_of("e2e") if word.startswith("tests/")}
-    assert [path for path in left_out() if not (ROOT / path).exists()] == []
+    paths = left_out("test")
+    assert paths and set(paths) <= set(of_tests(asked_of("e2e")))
+    assert [path for path in paths if not (ROOT / path).exists()] == []
     guards = {"tests/twin/host", "tests/twin/commands", "tests/twin/test_makefile.py"}
-    assert guards.isdisjoint(left_out())
+    assert guards.isdisjoint(paths)
 
 
 def test_each_test_that_make_test_leaves_out_can_be_collected() -> None:
     """A group has its turn once in many commits: until then nobody would see that it cannot begin."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out()]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out("test")]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]

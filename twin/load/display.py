@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from twin.load.nodes import Nodes
+from twin.load.counts import Counts
 from twin.load.record import Moment
 from twin.load.scaling import Scale
 
@@ -67,7 +67,7 @@ def row(moment: Moment) -> tuple[str, ...]:
     return (*counted, str(scale.wanted), str(scale.ready), str(scale.starting), signs(scale), nodes, _signal(scale))
 
 
-def signs(counted: Scale | Nodes) -> str:
+def signs(counted: Scale | Counts) -> str:
     """Return pods or nodes as signs: ready, starting, and ending."""
     return "■" * counted.ready + "□" * counted.starting + "x" * counted.ending
 

@@ -12,9 +12,9 @@ from spec.names import WORKER, WORKER_DEPLOYMENT
 from twin.cluster import quantity
 from twin.cluster.kube_api import KubeApi, Object
 from twin.cluster.kube_errors import KubeError
-from twin.load import nodes
-from twin.load.nodes import Nodes
+from twin.load.counts import Counts, count
 
+_NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """KEDA's name for the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
 # What a HorizontalPodAutoscaler does that says nothing: the documentation's "default behavior".
@@ -66,7 +66,7 @@ class Scale:
     fewest: int
     signal: Signal | None = None
     return_seconds: float | None = None
-    nodes: Nodes | None = None
+    nodes: Counts | None = None
 
     @property
     def at_rest(self) -> bool:
@@ -77,9 +77,7 @@ class Scale:
 async def look(api: KubeApi, workloads: Sequence[Workload]) -> Scale | None:
     """Return the scale of workloads now, together; None while the API does not answer, or lacks the Deployment of one."""
     try:
-        scales, found = await asyncio.gather(
-            asyncio.gather(*(_look(api, workload) for workload in workloads)), nodes.look(api)
-        )
+        scales, found = await asyncio.gather(asyncio.gather(*(_look(api, workload) for workload in workloads)), _nodes(api))
     except KubeError:
         return None
     return replace(together(scales), nodes=found)
@@ -99,6 +97,12 @@ def together(scales: Sequence[Scale]) -> Scale:
     )
 
 
+async def _nodes(api: KubeApi) -> Counts | None:
+    """Return the nodes of Karpenter; None in a cluster without it."""
+    listed = await api.find(_NODE_CLAIMS)
+    return None if listed is None else count(listed["items"])
+
+
 async def _look(api: KubeApi, workload: Workload) -> Scale:
     inside = f"namespaces/{workload.namespace}"
     deployment, scaled = await asyncio.gather(
@@ -116,23 +120,17 @@ async def _look(api: KubeApi, workload: Workload) -> Scale:
 
 def scale(deployment: Object, pods: Sequence[Object], scaled: Object | None, autoscaler: Object | None) -> Scale:
     """Return what these objects say: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
-    ending = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
-    ready = sum(_is_ready(pod) for pod in pods if "deletionTimestamp" not in pod["metadata"])
+    counted = count(pods)
     wanted = deployment["spec"].get("replicas", 1)
     return Scale(
         wanted=wanted,
-        ready=ready,
-        starting=len(pods) - ending - ready,
-        ending=ending,
+        ready=counted.ready,
+        starting=counted.starting,
+        ending=counted.ending,
         fewest=_fewest(scaled, autoscaler, wanted),
         signal=_signal(scaled, autoscaler),
         return_seconds=_return_seconds(scaled, autoscaler),
     )
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _fewest(scaled: Object | None, autoscaler: Object | None, wanted: int) -> int:

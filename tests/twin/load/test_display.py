@@ -8,15 +8,15 @@ from rich.console import Console
 
 from modelctl.loadgen import Outcome
 from twin.load import report
+from twin.load.counts import Counts
 from twin.load.display import display, header, row
-from twin.load.nodes import Nodes
 from twin.load.plot import of_scale, p95, plot
 from twin.load.record import Moment, Tally
 from twin.load.scaling import Scale, Signal
 
 BUSY = Scale(3, 2, 1, 0, 1, Signal("busy-timed_batch", 0.9712, 0.7), 900.0)
 QUIET = Scale(1, 1, 0, 2, 1)
-WITH_NODES = replace(BUSY, nodes=Nodes(ready=1, starting=2, ending=1))
+WITH_NODES = replace(BUSY, nodes=Counts(ready=1, starting=2, ending=1))
 
 
 def moment(at: float, scale: Scale | None = BUSY, failed: int = 0) -> Moment:
@@ -62,7 +62,7 @@ def test_without_a_terminal_there_is_a_line_for_each_change_and_else_one_in_five
 
 def test_nodes_that_come_and_go_stand_beside_the_pods_and_are_news() -> None:
     assert dict(zip(header(), row(moment(0, WITH_NODES)), strict=True))["nodes"] == "■□□x"
-    joined = replace(WITH_NODES, nodes=Nodes(ready=2, starting=1, ending=1))
+    joined = replace(WITH_NODES, nodes=Counts(ready=2, starting=1, ending=1))
     lines = printed([moment(0, WITH_NODES), moment(1, WITH_NODES), moment(2, joined)])
     assert [line.split()[0] for line in lines] == ["time", "0:00", "0:02"]
 
@@ -101,7 +101,7 @@ def test_the_summary_says_how_long_each_pod_took_that_was_still_wanted_when_it_c
 
 def test_the_summary_counts_nodes_and_does_not_take_the_start_of_a_node_for_that_of_a_pod() -> None:
     seen = [(0, 1, 1, 1), (10, 2, 1, 3), (70, 2, 2, 2)]
-    moments = [moment(at, Scale(wanted, ready, 0, 0, 1, nodes=Nodes(nodes, 0, 0))) for at, wanted, ready, nodes in seen]
+    moments = [moment(at, Scale(wanted, ready, 0, 0, 1, nodes=Counts(nodes, 0, 0))) for at, wanted, ready, nodes in seen]
     assert list(report.lines(tally("OK"), moments))[-2:] == [
         "from wanted to ready: 60 s",
         "ready nodes: 1 at first, 3 at most, 2 at the end",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from twin.load.nodes import Nodes, count
+from twin.load.counts import Counts, count
 
 
 def claim(*conditions: tuple[str, str], ending: bool = False) -> dict[str, Any]:
@@ -15,4 +15,4 @@ def test_a_node_is_ready_starting_or_ending() -> None:
     launched = claim(("Launched", "True"), ("Ready", "Unknown"))
     ready = claim(("Launched", "True"), ("Ready", "True"))
     ended = claim(("Ready", "True"), ending=True)
-    assert count([ready, launched, {"metadata": {}}, ready, ended]) == Nodes(ready=2, starting=2, ending=1)
+    assert count([ready, launched, {"metadata": {}}, ready, ended]) == Counts(ready=2, starting=2, ending=1)
