@@ -94,6 +94,7 @@ class Report(BaseModel):
 
 
 def main(
+    rounds: Annotated[int, typer.Option(min=2, max=10, help="How often each file goes each way.")] = 5,
     results: Annotated[Path, typer.Option(help="Directory for the record.")] = RESULTS,
     sizes: Annotated[str, typer.Option(help="GiB of the release's one file, each measured.")] = "0,1,4",
     pace: Annotated[int | None, typer.Option(help="MB/s of a connection; without it: no limit.")] = None,
@@ -109,14 +110,11 @@ def main(
             largest = max(releases)
             plain = _plain(url, releases[largest], largest)
             print(f"store, {CONNECTIONS} plain connections: {plain:.0f} MB/s", flush=True)
-            for gib, release in releases.items():
-                for number in range(2 if gib == 1 else 1):
-                    ways = (_triton_alone, _fetch_then_triton)
-                    for way in ways if number % 2 == 0 else reversed(ways):
-                        runs.append(_told(way(Path(work), url, release, gib, number, killed=False)))
-                if gib == 1:
-                    for way in (_triton_alone, _fetch_then_triton):
-                        runs.append(_told(way(Path(work), url, release, gib, 0, killed=True)))
+            for number in range(rounds):
+                ways = (_triton_alone, _fetch_then_triton) if number % 2 == 0 else (_fetch_then_triton, _triton_alone)
+                for gib, release in releases.items():
+                    for killed in (False, True) if gib == 1 else (False,):
+                        runs += [_told(way(Path(work), url, release, gib, number, killed=killed)) for way in ways]
     report = Report(
         started=begun,
         finished=datetime.now(UTC),

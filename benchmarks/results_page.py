@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
+from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
 from benchmarks import autoscaling, canary_gate  # noqa: E402
-from benchmarks.measurement import RESULTS  # noqa: E402
+from benchmarks.measurement import RESULTS, interval  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 
 PAGE = REPOSITORY / "benchmarks" / "RESULTS.md"
@@ -146,8 +147,8 @@ def _deliveries(record: Record) -> Iterator[str]:
         runs = [run for run in record["runs"] if (run["gib"], run["way"], run["killed"]) == (gib, way, killed)]
         memory = [run["fetch_mib"] or run["mib"] for run in runs]
         if gib and not killed:
-            (start,) = (run["seconds"] for run in record["runs"] if run["gib"] == 0 and run["way"] == way)
-            quick[gib, way] = [gib * 1024**3 / 1e6 / (run["seconds"] - start) for run in runs]
+            starts = {run["round"]: run["seconds"] for run in record["runs"] if run["gib"] == 0 and run["way"] == way}
+            quick[gib, way] = [gib * 1024**3 / 1e6 / (run["seconds"] - starts[run["round"]]) for run in runs]
         columns: tuple[list[float], ...] = (
             [run["seconds"] for run in runs],
             [round(speed) for speed in quick[gib, way]] if gib and not killed else [],
@@ -159,11 +160,9 @@ def _deliveries(record: Record) -> Iterator[str]:
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
     yield ""
     for gib in dict.fromkeys(gib for gib, _ in quick):
-        triton, fetch = quick[gib, "triton"], quick[gib, "fetch"]
-        least, most = (f"{times:.1f}" for times in (min(fetch) / max(triton), max(fetch) / min(triton)))
-        of_runs = f"{least} to {most} times as quick as `triton`, by the runs that differ least and most"
-        of_run = f"{least} times as quick as `triton`, by one run of each"
-        yield f"Of {gib} GiB `fetch` is {of_run if len(fetch) == len(triton) == 1 else of_runs}."
+        pairs = zip(quick[gib, "fetch"], quick[gib, "triton"], strict=True)
+        times = (f"{exp(value):.1f}" for value in interval([log(fetch / triton) for fetch, triton in pairs]))
+        yield "Of {} GiB `fetch` is {} times as quick as `triton` (95 % interval: {} to {}).".format(gib, *times)
 
 
 def _engine(record: Record) -> Iterator[str]:
