@@ -48,7 +48,7 @@ def test_what_helps_is_told_with_the_fewest_misses_first(capsys: pytest.CaptureF
 
 
 def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
-    rows = "0,40,filetype\n60,340,filetype\n1200,40,filetype\n3000,40,filetype\n"
+    rows = "0,40,filetype\n60,340,filetype\n600,40,filetype\n1200,40,filetype\n"
     (checkout / "trace.csv").write_text(f"seconds,requests_per_second,model\n{rows}")
     told, file = document(capsys, *SLOW), checkout / "stacks/Pulumi.prod.yaml"
     yaml, text = YAML(), file.read_text()
@@ -65,7 +65,7 @@ def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureF
         advice.pasted(one["autoscaling"]): {key: one[key] for key in ("missedShare", "gpuHours", "usd")}
         for one in told["advice"]
     }
-    assert len(found) > 4
+    assert len(found) > 3
 
 
 def test_a_target_of_requests_is_tried_where_a_pods_are_known() -> None:
