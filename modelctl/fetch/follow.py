@@ -64,7 +64,8 @@ class Follower(Collector):
         done = progress.received + progress.verified if progress is not None else 0
         # In this order: one that is read between the two has no problem yet.
         rollout, problem = self._rollout, self._problem
-        return Followed(models=self._models, done_bytes=self._done_before + done, problem=problem, rollout=rollout)
+        done += self._done_before
+        return Followed(models=self._models, done_bytes=done, problem=problem, rollout_started=rollout)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the release that is being fetched."""

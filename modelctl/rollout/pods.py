@@ -182,7 +182,7 @@ class Pods:
                 # Whatever another release lacks: these files are there.
                 if all(_is_on_disk(target, found) for target in targets):
                     return True
-                told = found.problem is not None and (rollout is None or found.rollout == rollout)
+                told = found.problem is not None and (rollout is None or found.rollout_started == rollout)
                 if told and time.monotonic() - began >= patience:
                     raise PodProblem(f"{pod.name}: does not fetch {_names(targets)}: {found.problem}")
                 if found.done_bytes != done:

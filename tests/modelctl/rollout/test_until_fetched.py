@@ -43,7 +43,7 @@ def state(
     *versions: int, config: str = BOTH, done: int = 0, problem: str | None = None, rollout: datetime = STARTED
 ) -> bytes:
     models = {"adder": FollowedModel(versions=versions, config=config)}
-    return Followed(models=models, done_bytes=done, problem=problem, rollout=rollout).model_dump_json().encode()
+    return Followed(models=models, done_bytes=done, problem=problem, rollout_started=rollout).model_dump_json().encode()
 
 
 def wait(pod: Pod, target: Target = TARGET) -> list[str]:
