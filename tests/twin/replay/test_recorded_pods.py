@@ -1,7 +1,7 @@
 """A whole replay beside recorded pods: of the load alone, with the model of Triton, pods and Prometheus in between."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise, repeat
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spec.scaling.signal import NEEDED, PENDING, Signal
-from tests.twin.replay.recorded import NAMES, OLDER, PRESENT, REJECTED, read, times
+from spec.scaling.signal import NEEDED, PENDING, Recording, Signal
+from tests.twin.replay.recorded import NAMES, OLDER, PRESENT, REJECTED, Times, read, times
 from twin.replay import prometheus, simulation
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Keda
@@ -32,7 +32,7 @@ def newest_pending(target: Target, _now: float) -> float | None:
     return target.samples[-1].pending if target.samples else None
 
 
-TRIGGERS = {
+TRIGGERS: Mapping[Times, Mapping[str, tuple[Recording, Callable[[Target, float], float | None]]]] = {
     OLDER: {"pending": (PENDING, newest_pending), "busy": (NEEDED, Target.busy)},
     PRESENT: {"pending": (PENDING, Target.pending), "busy": (NEEDED, Target.needed)},
 }
@@ -79,7 +79,7 @@ def plan(recording: Any) -> Plan:
 def clocks(recording: Any, sync: int) -> Clocks:
     """Return the seconds at which the real ones looked; that of the autoscaler's is in no recording.
 
-    They decide: of the same load, a scrape that comes just after the rules wants the pod a period later than one before them.
+    They decide: of the same load, one scraped just after the rules wants the pod a period later than one before them.
     """
     every = times(recording).every
     scrapes = sorted(samples[0][0] for samples in recording["samples"][ANSWERED].values())
