@@ -97,7 +97,9 @@ def test_the_numbers_that_keda_tells_are_sums_of_the_recorded_rules_as_of_its_la
         added, series = float(query.partition(" + ")[2] or 0), samples[PENDING if kind == "pending" else when.busy]
         for moment in polls:
             expected = {round(summed(series, moment - early, when) + added, 3) for early in (0, LOOK_SECONDS)}
-            assert at(recorded["values"][name], moment) in {None, *expected}, (name, moment)
+            # A look reads one number after the other, and KEDA may ask in between: the next look has this one's answer.
+            told = {at(recorded["values"][name], moment + later) for later in (0, LOOK_SECONDS)}
+            assert told & {None, *expected}, (name, moment)
     gaps = {(second - first) / scaled.polling_seconds for first, second in pairwise(polls) if first > BEGINNING_SECONDS}
     late = LOOK_SECONDS / scaled.polling_seconds
     assert all(math.isclose(gap, round(gap), abs_tol=late) for gap in gaps), "questions come every pollingInterval"

@@ -112,4 +112,4 @@ def test_hours_of_pods_are_within_five_percent_of_the_recorded_ones(name: str, m
         found = simulation.simulate(made, load, everybody={MODEL: 1}, sync_seconds=period, clocks=clocks(recording, sync))
         assert pod_seconds(found.wanted, 0, load.seconds) / recorded == pytest.approx(1, abs=0.05)
         most, real = (max(pods for _, pods in wanted) for wanted in (found.wanted, recording["wanted"]))
-        assert abs(most - real) <= (name == "keda-traces"), "one pod more, or less, in the flash crowd"
+        assert most == real
