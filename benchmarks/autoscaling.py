@@ -458,7 +458,7 @@ def goals_met(tables: Sequence[Table]) -> list[str]:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked on one trace: at most so many misses in percent, and at most so many hours, of two kinds."""
+    """The limits on one trace: at most so many misses in percent, and at most so many hours, of two kinds."""
 
     best: str
     best_missed: float
