@@ -58,7 +58,13 @@ from twin.services import release_sources  # noqa: E402
 from twin.services.release_sources import SLOW_MODEL  # noqa: E402
 from twin.services.servers import Servers  # noqa: E402
 
-COUNTERS = ("nv_inference_request_success", "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
+COUNTERS: Mapping[str, Mapping[str, str]] = {
+    "nv_inference_request_success": {},
+    "nv_inference_exec_count": {},
+    "nv_inference_compute_infer_duration_us": {},
+    "nv_inference_request_failure": {"reason": "REJECTED"},
+}
+"""With the labels of those that count."""
 SYNC_SECONDS = 5
 """`--horizontal-pod-autoscaler-sync-period` of the twin (twin/cluster/control_plane.py)."""
 PEAK = 20.0
@@ -254,8 +260,8 @@ def _prometheus(url: str, recording: Recording) -> dict[str, Any]:
     """Return the samples since the beginning by metric and pod: seconds from the beginning, and the value."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     begun, now = recording.begun, time.time()
-    for metric in (*COUNTERS, *(recorded.series for recorded in RECORDINGS)):
-        query = f"{series(metric, model=SLOW_MODEL)}[{int(now - begun)}s]"
+    for metric, labels in (*COUNTERS.items(), *((recorded.series, {}) for recorded in RECORDINGS)):
+        query = f"{series(metric, model=SLOW_MODEL, **labels)}[{int(now - begun)}s]"
         with httpx.Client(trust_env=False, timeout=30) as client:
             answer = client.get(f"{url}/api/v1/query", params={"query": query, "time": str(now)}).raise_for_status()
         found[metric] = {

@@ -258,8 +258,11 @@ def _gpu(record: Record) -> Iterator[str]:
 
 def _autoscaling(record: Record) -> Iterator[str]:
     yield "Requests that miss the SLO, and hours of GPUs. [What is compared](autoscaling.md)."
-    for table in autoscaling.Report.model_validate(record).tables:
+    tables = autoscaling.Report.model_validate(record).tables
+    for table in tables:
         yield from autoscaling.markdown(table)
+        yield from autoscaling.goals(table)
+    yield from autoscaling.goals_met(tables)
 
 
 def main() -> None:

@@ -35,16 +35,14 @@ class Sample:
 
 @dataclass(slots=True)
 class Target:
-    """The samples of one model in one pod."""
+    """The samples of one model in one pod. Of one that is gone its numbers end with the samples in their window."""
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    gone: bool = False
-    """The pod is no longer scraped: its gauges end at once, its rates with the samples in their window."""
 
     def pending(self, now: float) -> float | None:
         """Return the mean of `pod_model:triton_pending_requests:sum` that is asked for (`Signal.query`)."""
         recent = self._recent(now)
-        return None if self.gone or not recent else sum(one.pending for one in recent) / len(recent)
+        return sum(one.pending for one in recent) / len(recent) if recent else None
 
     def asked(self, now: float) -> float | None:
         """Return `pod_model:triton_requests:rate30s`; None before there are two samples."""

@@ -211,8 +211,6 @@ class _Simulation:
         pod = self._cluster.last(now)
         self._cluster.remove(pod)
         if pod.servers[0].target.samples:
-            for server in pod.servers:
-                server.target.gone = True
             self._ended.append(pod)
 
 

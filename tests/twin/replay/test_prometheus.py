@@ -54,11 +54,11 @@ def test_what_waits_is_the_mean_of_half_a_minute() -> None:
     assert target((85, 1, 1, 1), (105, 1, 1, 1), (110, 1, 1, 1)).pending(116) == (4 + 5) / 2
 
 
-def test_a_pod_that_is_gone_keeps_its_rate_for_a_while_and_its_queue_not() -> None:
+def test_a_pod_that_is_gone_keeps_its_rate_and_its_queue_for_half_a_minute() -> None:
+    """`avg_over_time` has what there is in its window, as `rate` has; only a number of one moment would end at once."""
     gone = target((100, 10, 10, 1), (105, 20, 20, 2))
-    assert gone.pending(106) == 3.5
-    gone.gone = True
-    assert gone.pending(106) is None
+    assert (gone.pending(106), gone.pending(129), gone.pending(130)) == (3.5, 3.5, 4)
+    assert gone.pending(135) is None
     assert gone.needed(129) is not None
     assert gone.needed(130) is None
 

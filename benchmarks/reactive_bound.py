@@ -1,0 +1,121 @@
+"""The least that a rule of autoscaling misses which reacts, whatever numbers it looks at: a bound, not a rule.
+
+Of rules that see the load of each second at once and nothing of the next one, and want the pods that it takes and some to
+spare, as many at every load; while a pod is slow they may want some more. They are given what no rule has: the spare pods
+may be parts of pods, arrivals are even, a pod that was wanted once serves for the rest of the trace, and of that only the
+time is paid in which the load wants it, and in which a node without pods is kept (`twin.replay.capacity`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from twin.replay.capacity import KEEP_EMPTY_SECONDS
+from twin.replay.plan import Plan
+from twin.replay.service import Service
+from twin.replay.serving import Server
+from twin.replay.traces import Rates, SlowPod, Trace
+
+_HOUR = 3600
+_STEP = 0.05
+"""Of a pod, between two numbers of spare pods that are tried."""
+
+
+@dataclass(frozen=True)
+class ReactiveBound:
+    """Of a trace of one model, whose pods have a node each."""
+
+    plan: Plan
+    trace: Trace
+    fewest: int
+    most: int
+
+    def least_hours(self) -> float:
+        """Return the hours of GPUs that the pods for the load take, with none to spare."""
+        return self._hours(0.0)
+
+    def missed_percent(self, gpu_hours: float) -> float | None:
+        """Return the least share of the requests that is missed within so many hours; None where they are too few."""
+        if gpu_hours < self.least_hours():
+            return None
+        missed = self._beside_slow(self.trace.slow_pod, gpu_hours) if self.trace.slow_pod else self._following(gpu_hours)
+        return 100 * missed / float(self._rates.sum())
+
+    @property
+    def _rates(self) -> Rates:
+        (rates,) = self.trace.rates.values()
+        return rates
+
+    @property
+    def _service(self) -> Service:
+        return self.plan.models[0].service
+
+    @property
+    def _start(self) -> int:
+        return round(self.plan.starts.node + self.plan.starts.pod)
+
+    def _pods(self, spare: float) -> Rates:
+        """Return the pods that are wanted each second."""
+        return np.clip(np.ceil(self._rates / self._service.capacity) + spare, self.fewest, self.most)
+
+    def _hours(self, spare: float) -> float:
+        return float(_highest(self._pods(spare), KEEP_EMPTY_SECONDS).sum()) / _HOUR
+
+    def _following(self, gpu_hours: float) -> float:
+        """Return the requests that no pod answers in time, with as many to spare as the hours pay for."""
+        spares = np.arange(0.0, self.most + _STEP, _STEP)
+        paid = [spare for spare in spares if self._hours(spare) <= gpu_hours]
+        wanted = self._pods(paid[-1])
+        serve = np.concatenate([np.full(self._start, wanted[0]), np.maximum.accumulate(wanted)])[: len(wanted)]
+        able, lost, backlog = serve * self._service.capacity, 0.0, 0.0
+        waits = self.plan.models[0].slo_seconds - self._service.one
+        for rate, most in zip(self._rates.tolist(), able.tolist(), strict=True):
+            backlog = max(0.0, backlog + rate - most)
+            if backlog > most * waits:  # what waits longer is late, even alone in a batch
+                lost += backlog - most * waits
+                backlog = most * waits
+        return lost
+
+    def _beside_slow(self, slow: SlowPod, gpu_hours: float) -> float:
+        """Return the requests that a slow pod does not answer in time, with the best split of the hours.
+
+        The load is even, and so are the pods before it is seen that one is slow; those that are wanted then come a start
+        later. Each pod has as many requests, so that of the slow one's more pods take some away.
+        """
+        before = np.arange(float(self._pods(0.0).max()), self.most + _STEP, _STEP)
+        seconds = len(self._rates)
+        while_more = min(slow.ends + KEEP_EMPTY_SECONDS, seconds) - slow.begins
+        more = np.minimum((gpu_hours * _HOUR - before * (seconds - while_more)) / while_more, self.most)
+        before, more = before[more >= before], more[more >= before]
+        alone = min(self._start, slow.ends - slow.begins)
+        pods, missed = _of_a_slow_pod(self._service, self.plan.models[0].slo_seconds, slow.factor, float(self._rates[0]))
+        of_before, of_more = (np.interp(found, pods, missed) for found in (before, more))
+        return float((of_before * alone + of_more * (slow.ends - slow.begins - alone)).min())
+
+
+def _highest(values: Rates, seconds: int) -> Rates:
+    """Return the highest of each second's and those of the seconds before it, so many in all."""
+    found, span = values.copy(), 1
+    while span < seconds:
+        shift = min(span, seconds - span)
+        found[shift:] = np.maximum(found[shift:], found[:-shift])
+        span += shift
+    return found
+
+
+@cache
+def _of_a_slow_pod(service: Service, slo_seconds: float, factor: float, rate: float) -> tuple[Rates, Rates]:
+    """Return, by the number of pods among which a rate is divided, what the slow one misses in a second.
+
+    As `twin replay` has it, of requests by chance, with a queue that holds nothing too late.
+    """
+    pods = np.arange(1.0, 20.5, 0.5)
+    arrivals = np.random.default_rng(1).poisson(rate, 600)
+    missed = []
+    for number in pods:
+        server = Server(service.slowed(factor), slo_seconds, max(0.0, slo_seconds - service.full))
+        missed.append(sum(sum(server.second(arriving / number)) for arriving in arrivals.tolist()) / len(arrivals))
+    return pods, np.array(missed)

@@ -1,0 +1,59 @@
+"""The bound of rules that react, by hand and beside the recorded outcomes of the rules themselves."""
+
+import json
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from benchmarks import autoscaling
+from benchmarks.measurement import RESULTS
+from benchmarks.reactive_bound import ReactiveBound
+from twin.replay.traces import SlowPod, Trace
+
+SINGLE = autoscaling.MODELS["single"]
+"""2.5 requests/s a pod, of 0.4 s each, within 1 s."""
+
+
+def bound(shape: list[float], start: int, slow: SlowPod | None = None) -> ReactiveBound:
+    """Return the bound of a load of so many pods, each for ten minutes."""
+    trace = Trace("by hand", {autoscaling.NAME: np.repeat(np.array(shape) * 2.5, 600)}, slow_pod=slow)
+    return ReactiveBound(autoscaling.ours(SINGLE, start, bounded=True), trace, autoscaling.FEWEST, autoscaling.MOST)
+
+
+def test_what_comes_beyond_the_pods_is_missed_until_the_ones_for_it_have_started() -> None:
+    crowd = bound([2, 10], start=100)
+    assert crowd.least_hours() == pytest.approx((2 * 600 + 10 * 600) / 3600)
+    assert crowd.missed_percent(1.99) is None
+    # Eight pods' work for 100 s, less what waits for 0.6 s at two pods.
+    assert crowd.missed_percent(2.0) == pytest.approx(100 * (8 * 100 - 2 * 0.6) / (2 * 600 + 10 * 600))
+    assert crowd.missed_percent(2.0 + 1 / 3) == pytest.approx(100 * (7 * 100 - 3 * 0.6) / (2 * 600 + 10 * 600))
+
+
+def test_nodes_without_pods_are_paid_for_a_quarter_of_an_hour() -> None:
+    assert bound([10, 2, 2], start=100).least_hours() == pytest.approx((10 * 1500 + 2 * 300) / 3600, abs=0.01)
+    assert bound([0, 0], start=100).least_hours() == pytest.approx(2 * 1200 / 3600), "no fewer than two"
+
+
+def test_a_slow_pod_is_late_with_its_part_and_more_pods_make_it_smaller_a_start_later() -> None:
+    slow = bound([3, 3, 3, 3], start=60, slow=SlowPod(begins=600, ends=1200, factor=4))
+    # One of three pods is late for ten of forty minutes; and with hours for nine more, in the nodes' time, of twelve.
+    assert slow.missed_percent(2.0) == pytest.approx(100 / 4 / 3, rel=0.05)
+    assert slow.missed_percent((3 * 2400 + 9 * 1500) / 3600) == pytest.approx(100 / 4 * (0.1 / 3 + 0.9 / 12), rel=0.05)
+
+
+def test_no_rule_that_was_simulated_misses_less_than_the_bound_within_its_hours() -> None:
+    records = (json.loads(path.read_text()) for path in RESULTS.glob("autoscaling-*.json"))
+    newest = max((record for record in records if record["compared"] == "rules"), key=lambda record: str(record["started"]))
+    compared = 0
+    for table in autoscaling.Report.model_validate(newest).tables:
+        for row in table.rows:
+            if row.trace == "diurnal":  # the bound of a day takes a second, and is next to nothing
+                continue
+            least = autoscaling.bound_of(table, row)
+            for cell in row.cells:
+                missed = least.missed_percent(fmean(cell.gpu_hours))
+                if cell.rule != "oracle" and missed is not None:
+                    assert fmean(cell.missed_percent) >= 0.95 * missed, (table.model, table.start_seconds, row.trace, cell)
+                    compared += 1
+    assert compared > 100
