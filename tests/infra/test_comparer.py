@@ -75,6 +75,10 @@ def test_copies_of_compared_models_go_to_it_and_those_of_others_to_the_candidate
                 (copies,) = [each["requestMirror"] for each in rule["filters"] if each["type"] == "RequestMirror"]
                 found[manifest["kind"], model.name] = (copies["backendRef"]["name"], copies["backendRef"]["port"])
                 assert copies["percent"] == 20
+                weights = {each["name"]: each["weight"] for each in rule["backendRefs"]}
+                # Its Service is known to the controller by this alone: without it all requests over gRPC would fail.
+                unasked = {other: 0} | ({COMPARER: 0} if model.name == "classify" else {})
+                assert weights == {f"triton-{slot}": 100, **unasked}
     assert found == {
         ("HTTPRoute", "classify"): (COMPARER, 8000),
         ("GRPCRoute", "classify"): (COMPARER, 8001),
