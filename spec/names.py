@@ -66,7 +66,7 @@ PARITY_EXPORTER = "triton-parity"
 """The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
 PARITY_PORT = 9108
 COMPARER = "triton-compare"
-"""What compares the answers of two releases (`modelctl compare`) in Triton's namespace, at Triton's ports: its objects, its
+"""The comparer of two releases' answers (`modelctl compare`) in Triton's namespace, at Triton's ports: its objects, its
 Service and its name label.
 """
 

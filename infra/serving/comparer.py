@@ -1,4 +1,4 @@
-"""What compares the answers of a release and its candidate to copies of live requests: `modelctl compare`."""
+"""The comparer of the answers of a release and its candidate to copies of live requests: `modelctl compare`."""
 
 from __future__ import annotations
 

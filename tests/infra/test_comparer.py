@@ -1,4 +1,4 @@
-"""What compares answers to copies in the cluster: where copies go, what its pod may do, and when it is there."""
+"""The comparer of answers to copies in the cluster: where copies go, what its pod may do, and when it is there."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from modelctl.repository.golden import flat
 
 
 class NoAnswer(ValueError):
-    """What a server sent is no answer that could be compared; the text says why, with nothing of its values."""
+    """A server sent no answer that could be compared; the text says why, with nothing of its values."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header that says how much of a body is JSON, where tensors follow it."""
 KEPT_HEADERS = ("Content-Type", "Content-Encoding", JSON_LENGTH)
-"""What says how a body is to be read. No other header of a client is sent on: keys and tokens are among them."""
+"""Those that say how a body is to be read. No other header of a client is sent on: keys and tokens are among them."""
 
 _WITHOUT_TIME = frozenset({httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT})
 _WITHOUT_TIME_GRPC = frozenset(

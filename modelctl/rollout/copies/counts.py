@@ -1,4 +1,4 @@
-"""What became of copies, by model: as the comparer exports it, and as the rollout reads it."""
+"""The fate of copies, by model: as the comparer exports it, and as the rollout reads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FARTHEST = "triton_copies_farthest_distance"
 
 
 class Result(StrEnum):
-    """What became of a copy: the candidate answers as the release does, or otherwise, or refuses what that answers.
+    """The fate of a copy: the candidate answers as the release does, or otherwise, or refuses what that answers.
 
     UNANSWERED: there are no two answers, because the release refuses it, or one of them had no time. DROPPED: nobody was
     asked, because copies came faster than they are answered, or it was too large.
