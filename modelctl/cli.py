@@ -289,7 +289,13 @@ def rollout(
         typer.Option(metavar="FILE", help="Requests, one a line, that both versions are asked before clients are told."),
     ] = None,
     differ_percent: Annotated[
-        float, typer.Option(min=0, max=99, help="How many of these the two versions may answer differently.")
+        float,
+        typer.Option(
+            min=0,
+            max=99,
+            help="How many of these, and of copies that a comparer gets (triton.comparerImage), the two may answer "
+            "differently.",
+        ),
     ] = 0,
     watch_seconds: Annotated[
         float, typer.Option(min=0, help="How long the new versions are judged when they have all requests.")
@@ -347,6 +353,34 @@ def parity(
     from modelctl.rollout import command
 
     return command.parity(namespace, serve, translation, as_json=as_json)
+
+
+@app.command()
+def compare(
+    release_http: Annotated[str, typer.Option(metavar="URL", help="Where the release that serves is asked over HTTP.")],
+    release_grpc: Annotated[str, typer.Option(metavar="TARGET", help="Where it is asked over gRPC.")],
+    candidate_http: Annotated[str, typer.Option(metavar="URL", help="Where the candidate is asked over HTTP.")],
+    candidate_grpc: Annotated[str, typer.Option(metavar="TARGET", help="Where it is asked over gRPC.")],
+    tolerance: Annotated[
+        list[str],
+        typer.Option(metavar="MODEL=NUMBER", help="A model, and how far its numbers may be apart, as in golden.json."),
+    ],
+    http: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over HTTP.")] = "127.0.0.1:8000",
+    grpc: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over gRPC.")] = "127.0.0.1:8001",
+    serve: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus asks.")] = "127.0.0.1:8002",
+    seconds: Annotated[float, typer.Option(min=1, help="How long an answer may take.")] = 60,
+    http_proxy: Annotated[
+        str | None, typer.Option(metavar="URL", help="What reaches both over HTTP, where their names lead nowhere.")
+    ] = None,
+) -> None:
+    """Ask two releases each copy of a request in the same moment, and count by model how their answers compare.
+
+    The stack runs it while a candidate gets copies (triton.comparerImage).
+    """
+    from modelctl.rollout.copies import command
+
+    asked = (command.Addresses(release_http, release_grpc), command.Addresses(candidate_http, candidate_grpc))
+    command.compare(*asked, tolerance, command.Listen(http, grpc, serve), seconds, http_proxy)
 
 
 @app.command()

@@ -65,6 +65,10 @@ SERVED_VERSIONS = "triton-served-versions"
 PARITY_EXPORTER = "triton-parity"
 """The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
 PARITY_PORT = 9108
+COMPARER = "triton-compare"
+"""The comparer of two releases' answers (`modelctl compare`) in Triton's namespace, at Triton's ports: its objects, its
+Service and its name label.
+"""
 
 # --- other workloads of ours -------------------------------------------------------------------------------------------
 

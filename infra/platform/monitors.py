@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.charts import KUBE_PROMETHEUS_STACK
-from spec.names import GATEWAY_NAMESPACE, MONITORING_NAMESPACE, PARITY_EXPORTER, TRITON_NAMESPACE, WORKER, WORKER_CHART
+from spec.names import (
+    COMPARER,
+    GATEWAY_NAMESPACE,
+    MONITORING_NAMESPACE,
+    PARITY_EXPORTER,
+    TRITON_NAMESPACE,
+    WORKER,
+    WORKER_CHART,
+)
 from spec.prometheus import rule_file
 from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.prometheus.rule import JOB, SCRAPE_SECONDS, TRITON_SCRAPE_SECONDS
@@ -28,6 +36,8 @@ def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
         # It asks each pod at each scrape, and it names the pods in labels of its own.
         pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]
+    if settings.triton.comparer_image is not None:
+        monitors.append(pod_monitor(COMPARER, TRITON_NAMESPACE))
     if settings.worker is not None:
         monitors.append(pod_monitor(WORKER_CHART, WORKER.namespace))
     if settings.gateway is not None:

@@ -8,6 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.serving import modelctl_pod
 from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, PARITY_PORT, TRITON_NAMESPACE
 
 
@@ -49,7 +50,19 @@ class ParityExporter(pulumi.ComponentResource):
                 replicas=1,
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(image)
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    # Ready by TCP: each GET would ask every pod of Triton.
+                    spec=modelctl_pod.pod(
+                        "parity",
+                        image,
+                        ["parity", f"--namespace={TRITON_NAMESPACE}", f"--serve=$(POD_IP):{PARITY_PORT}"],
+                        account=PARITY_EXPORTER,
+                        ports={"metrics": PARITY_PORT},
+                        ready="metrics",
+                        requests={"cpu": "50m", "memory": "256Mi"},
+                        memory_limit="512Mi",
+                        asks_kubernetes=True,
+                    ),
                 ),
             ),
             opts=cluster.in_cluster(self, account, role, binding),
@@ -59,71 +72,13 @@ class ParityExporter(pulumi.ComponentResource):
 
 def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
     """Let Prometheus read it, and let it reach names, the API server and the pods of its own namespace."""
-    peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
-    name_label = "kubernetes.io/metadata.name"
-    monitoring = k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: MONITORING_NAMESPACE})
-    dns = peer(
-        namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={name_label: "kube-system"}),
-        pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
-    )
+    api_server = k8s.networking.v1.NetworkPolicyPortArgs(port=443, protocol="TCP")
     return k8s.networking.v1.NetworkPolicySpecArgs(
         pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
         policy_types=["Ingress", "Egress"],
-        ingress=[
-            k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                from_=[peer(namespace_selector=monitoring)], ports=[port(port=PARITY_PORT, protocol="TCP")]
-            )
-        ],
+        ingress=[modelctl_pod.from_namespace(MONITORING_NAMESPACE, PARITY_PORT)],
         egress=[
-            k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-                to=[dns], ports=[port(port=53, protocol="UDP"), port(port=53, protocol="TCP")]
-            ),
-            k8s.networking.v1.NetworkPolicyEgressRuleArgs(ports=[port(port=443, protocol="TCP")]),
-            k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=[peer(pod_selector=k8s.meta.v1.LabelSelectorArgs())]),
+            *modelctl_pod.to_names_and_pods_beside(),
+            k8s.networking.v1.NetworkPolicyEgressRuleArgs(ports=[api_server]),
         ],
-    )
-
-
-def _pod(image: str) -> k8s.core.v1.PodSpecArgs:
-    return k8s.core.v1.PodSpecArgs(
-        service_account_name=PARITY_EXPORTER,
-        automount_service_account_token=True,
-        enable_service_links=False,
-        security_context=k8s.core.v1.PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=1000,
-            run_as_group=1000,
-            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-        ),
-        containers=[
-            k8s.core.v1.ContainerArgs(
-                name="parity",
-                image=image,
-                command=["python", "-m", "modelctl"],
-                args=["parity", f"--namespace={TRITON_NAMESPACE}", f"--serve=$(POD_IP):{PARITY_PORT}"],
-                env=[
-                    k8s.core.v1.EnvVarArgs(
-                        name="POD_IP",
-                        value_from=k8s.core.v1.EnvVarSourceArgs(
-                            field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path="status.podIP")
-                        ),
-                    ),
-                    # Libraries keep caches under it; the image's own is read-only here.
-                    k8s.core.v1.EnvVarArgs(name="HOME", value="/tmp"),  # noqa: S108 - in the container
-                ],
-                ports=[k8s.core.v1.ContainerPortArgs(name="metrics", container_port=PARITY_PORT, protocol="TCP")],
-                # A TCP probe: each GET would ask every pod of Triton.
-                readiness_probe=k8s.core.v1.ProbeArgs(tcp_socket=k8s.core.v1.TCPSocketActionArgs(port="metrics")),
-                resources=k8s.core.v1.ResourceRequirementsArgs(
-                    requests={"cpu": "50m", "memory": "256Mi"}, limits={"memory": "512Mi"}
-                ),
-                security_context=k8s.core.v1.SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-                ),
-                volume_mounts=[k8s.core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108
-            )
-        ],
-        volumes=[k8s.core.v1.VolumeArgs(name="tmp", empty_dir=k8s.core.v1.EmptyDirVolumeSourceArgs(size_limit="64Mi"))],
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.serving.model_access import ModelAccess
-from spec.names import TRITON_SERVICE
+from spec.names import COMPARER, TRITON_SERVICE
 from spec.settings import Settings
 from spec.settings.blue_green import helm_release, other_slot
 from spec.settings.fleets import Fleet
@@ -22,7 +22,7 @@ class RoutedModel:
 
     `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
     of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
-    percent of the requests, whose answers Envoy drops.
+    percent of the requests, the candidate or what compares the answers of both. What it answers, Envoy drops.
     """
 
     name: str
@@ -78,7 +78,8 @@ def _mirror(model: str, models: Models) -> tuple[str, int] | None:
     candidate = models.candidate
     if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
         return None
-    return helm_release(other_slot(models.slot)), candidate.mirror_percent
+    service = COMPARER if model in candidate.mirror_tolerances else helm_release(other_slot(models.slot))
+    return service, candidate.mirror_percent
 
 
 def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str, int], ...]:

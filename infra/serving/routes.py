@@ -207,6 +207,10 @@ def _backends(model: RoutedModel, port: int) -> list[Manifest]:
         percent, parts = model.canary.percent, sum(weights.values())
         weights = {service: weight * (100 - percent) for service, weight in weights.items()}
         weights[model.canary.service] = percent * parts
+    if model.mirror is not None:
+        # Of a GRPCRoute the controller looks up no Service but these, and where that of copies is unknown all requests get
+        # an error: docs/facts/envoy.md#copies-of-requests.
+        weights.setdefault(model.mirror[0], 0)
     if len(weights) == 1:
         return [{"name": service, "port": port} for service in weights]
     return [{"name": service, "port": port, "weight": weight} for service, weight in weights.items()]

@@ -5,6 +5,7 @@ Everything else of the file is left as it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from spec.settings.blue_green import other_slot
 from spec.settings.models import Slot
 from spec.stack_editor import StackEditor
 
+_OF_COPIES = ("mirrorPercent", "mirrorTolerances")
+
 
 def add(file: Path, manifest: Manifest, pods: int | None) -> None:
     """Write a candidate that nobody asks. Raises PinError, and SettingsError, with which the file is as it was."""
@@ -30,22 +33,27 @@ def add(file: Path, manifest: Manifest, pods: int | None) -> None:
     _save(file, editor, expected)
 
 
-def mirror(file: Path, percent: int) -> None:
-    """Write of how many of the requests it gets copies. Raises as `add`."""
+def mirror(file: Path, percent: int, tolerances: Mapping[str, float]) -> None:
+    """Write of how many of the requests it gets copies, and of which models answers are compared. Raises as `add`."""
     editor, models = _models(file)
-    expected = {**models, "candidate": {**models["candidate"], "mirrorPercent": percent}}
-    set_key(models["candidate"], "mirrorPercent", percent)
+    tried = models["candidate"]
+    compared = {"mirrorTolerances": dict(tolerances)} if tolerances else {}
+    without = {key: value for key, value in tried.items() if key not in _OF_COPIES}
+    expected = {**models, "candidate": {**without, "mirrorPercent": percent, **compared}}
+    _delete_copies(tried)
+    set_key(tried, "mirrorPercent", percent)
+    for key, values in compared.items():
+        merge_mapping(tried, key, values)
     _save(file, editor, expected)
 
 
 def give(file: Path, percent: int) -> None:
     """Write the candidate's part of the requests, which takes the place of copies. Raises as `add`."""
     editor, models = _models(file)
-    values = {key: value for key, value in models["candidate"].items() if key != "mirrorPercent"}
+    values = {key: value for key, value in models["candidate"].items() if key not in _OF_COPIES}
     expected = {**models, "candidate": {**values, "percent": percent}}
     set_key(models["candidate"], "percent", percent)
-    if "mirrorPercent" in models["candidate"]:
-        delete_key(models["candidate"], "mirrorPercent")
+    _delete_copies(models["candidate"])
     _save(file, editor, expected)
 
 
@@ -67,6 +75,12 @@ def promote(file: Path, manifest: Manifest, slot: Slot) -> None:
     set_key(models, "slot", other_slot(slot))
     delete_key(models, "candidate")
     _save(file, editor, expected)
+
+
+def _delete_copies(tried: CommentedMap) -> None:
+    for key in _OF_COPIES:
+        if key in tried:
+            delete_key(tried, key)
 
 
 def _block(values: dict[str, Any]) -> CommentedMap:

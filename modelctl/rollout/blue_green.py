@@ -7,8 +7,9 @@ file is the only journal: whatever was killed goes on from what is written there
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from modelctl.release import candidate, catalog
 from modelctl.release.retire import refuse_retired
 from modelctl.rollout import configs, plan
 from modelctl.rollout.controller import Outcome, Result, Wanted
-from modelctl.rollout.fleet import Fleet, ServedVersion
+from modelctl.rollout.copies import counts
+from modelctl.rollout.copies.gate import AnswersGate, CopiedModel
+from modelctl.rollout.fleet import Fleet, Pod, ServedVersion
 from modelctl.rollout.gate import Canary, Gate, of_release
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.phases import MOST_COMPARED_PERCENT, Breach, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
-from modelctl.rollout.pod_client import PodHangs, PodProblem
+from modelctl.rollout.pod_client import PodClient, PodHangs, PodProblem
 from modelctl.rollout.pods import Pods
 from modelctl.rollout.proof import Proof, WrongAnswer
 from modelctl.store.bucket import Store
@@ -44,12 +47,13 @@ class NotReturned(Failure):
 @dataclass(frozen=True)
 class Platform:
     """Where a stack runs. `fleet`: the pods of a Helm release; `up`: bring everything to what the stack file says, which
-    raises PulumiFailed; `check` raises when the rollout may not go on.
+    raises PulumiFailed; `check` raises when the rollout may not go on; `comparers`: the pods that compare answers to copies.
     """
 
     fleet: Callable[[str], Fleet]
     up: Callable[[], None]
     check: Callable[[], None]
+    comparers: Callable[[], Sequence[Pod]] = tuple
 
 
 class BlueGreen:
@@ -186,10 +190,11 @@ class BlueGreen:
         if percent:
             gate = trial.gate(compared=True)
             trial.count(gate)
-            candidate.mirror(self._file, percent)
+            tolerances = trial.tolerances()
+            candidate.mirror(self._file, percent, tolerances)
             self._tell(f"{self._file}: the candidate gets copies of {percent} % of the requests")
             self._platform.up()
-            trial.judge(gate, f"by copies of {percent} %")
+            trial.judge(gate, f"by copies of {percent} %", trial.answers(tolerances))
 
     def _give(self, trial: _Trial, percent: int) -> None:
         """Give the candidate this share, and judge it by it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
@@ -251,6 +256,8 @@ class _Trial:
         tell: Callable[[str], None],
     ) -> None:
         self._check = platform.check
+        self._comparers = platform.comparers
+        self._settings = settings
         self._limits = limits
         self._wanted = wanted
         self._changes = changes
@@ -300,18 +307,47 @@ class _Trial:
         """
         return Gate([*self._canaries(compared)], self._limits.terms, watched=watched)
 
-    def judge(self, gate: Gate, by: str) -> None:
+    def tolerances(self) -> dict[str, float]:
+        """Return the models whose answers to copies are compared, and how far apart numbers may be.
+
+        None where the stack compares nothing, and none of a model whose answers are of streams or sequences.
+        """
+        if self._settings.triton.comparer_image is None:
+            return {}
+        found = {}
+        for change in self._changes:
+            if change.old is None or self._settings.models.is_decoupled(change.model):
+                continue
+            if any(configs.keeps_state(release.config(change.model)) for release in (self._old, self._new)):
+                continue
+            golden = self._new.golden(change.model)
+            found[change.model] = golden.tolerance if golden is not None else 0.0
+        return found
+
+    def answers(self, tolerances: Mapping[str, float]) -> AnswersGate | None:
+        """Return what judges by the answers to copies of these models; None of none."""
+        if not tolerances:
+            return None
+        models = [CopiedModel(one.model, one.new, self._old.manifest.id) for one in self._changes if one.model in tolerances]
+        return AnswersGate(models, self._wanted.may_differ, self._limits.terms.requests)
+
+    def judge(self, gate: Gate, by: str, answers: AnswersGate | None = None) -> None:
         """Return when the candidate may have more; `by` says by which requests. Raises Breach, Unjudged and WrongAnswer."""
+        judges: list[Gate | AnswersGate] = [gate] if answers is None else [gate, answers]
+        open_: list[str] = []
         began = time.monotonic()
         for _ in until(self._limits.canary, self._limits.poll, self._check):
+            if answers is not None:
+                self._look_at_copies(answers)
             self._look(gate)
-            if time.monotonic() - began >= self._limits.terms.seconds and not gate.undecided():
+            open_ = [sentence for judge in judges for sentence in judge.undecided()]
+            if time.monotonic() - began >= self._limits.terms.seconds and not open_:
                 self._require_pods()
-                for line in gate.figures():
-                    self._tell(line)
+                for judge in judges:
+                    for line in judge.figures():
+                        self._tell(line)
                 return
-        open_ = "; ".join(gate.undecided())
-        raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s {by}: {open_}")
+        raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s {by}: {'; '.join(open_)}")
 
     def watch(self, gate: Gate) -> None:
         """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
@@ -336,6 +372,15 @@ class _Trial:
         self.count(gate)
         if found := gate.breaches():
             raise Breach("; ".join(found))
+
+    def _look_at_copies(self, answers: AnswersGate) -> None:
+        found = {}
+        for pod in self._comparers():
+            with contextlib.suppress(PodProblem), PodClient(pod) as client:  # one that starts is asked at the next look
+                found[pod.uid] = client.measured(counts.parse)
+        answers.look(found)
+        if breaches := answers.breaches():
+            raise Breach("; ".join(breaches))
 
     def _canaries(self, compared: bool) -> list[Canary]:
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from modelctl.rollout.watch import watch as watch_fleets
 from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 from spec.failure import FAILED, NOT_TRIED, Failure
-from spec.names import TRITON_RELEASE
+from spec.names import COMPARER, TRITON_RELEASE
 from spec.settings import Settings, load_stack_file
 from spec.settings.blue_green import is_blue_green
 from spec.settings.fleets import Fleet as StackFleet
@@ -90,8 +91,8 @@ class UndoneUnjudged(Undone):
 class Asked:
     """Ask for a release on a stack; for the one before with `back` and no release.
 
-    `canary` is like 5%,25%,100%; `replay` a file of requests, of whose answers the share `may_differ` may differ; `mirror`
-    like 20%, the part of the requests of which it gets copies first.
+    `canary` is like 5%,25%,100%; `replay` a file of requests; `mirror` like 20%, the part of the requests of which it gets
+    copies first; `may_differ` the share of the answers to either that may differ.
     """
 
     stack: str
@@ -116,14 +117,18 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     on_fleets = frozenset().union(*several.values()) if several else None
     mirror = _mirror(asked.mirror, settings) if asked.mirror is not None else 0
-    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror)
+    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror, asked.may_differ)
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
             if is_blue_green(settings):
+                comparers = functools.cache(lambda: _fleet(namespace, translation).behind(COMPARER))
                 platform = Platform(
-                    lambda name: _fleet(namespace, translation, name), lambda: _up(asked.stack, tell), lease.check
+                    lambda name: _fleet(namespace, translation, name),
+                    lambda: _up(asked.stack, tell),
+                    lease.check,
+                    lambda: comparers().pods(),
                 )
                 rolled = BlueGreen(file, store, platform, wanted, asked.limits, tell)
                 result = rolled.back() if asked.release is None else rolled.rollout(asked.release)

@@ -54,7 +54,8 @@ class Wanted:
     """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
     `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
     `on_fleets`: the models of the stack's fleets, where it has several; `mirror`: of how many percent of the requests a
-    release on pods of its own gets copies before the first step, 0 of none.
+    release on pods of its own gets copies before the first step, 0 of none; `may_differ`: the share of the answers to
+    them that may be others than those of the release that serves.
     """
 
     stack: str
@@ -63,6 +64,7 @@ class Wanted:
     replay: Replay | None = None
     on_fleets: frozenset[str] | None = None
     mirror: int = 0
+    may_differ: float = 0.0
 
 
 class Controller:

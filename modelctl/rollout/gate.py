@@ -29,8 +29,8 @@ _TIMES_LATE = 2
 _CANCELED = 0.01
 """Share of requests that clients may give up without anybody asking why."""
 _WINDOW_REQUESTS = 10
-_REFUSE = -log(REFUSED_WRONGLY)
-_PASS = log(PASSED_WRONGLY)
+REFUSE, PASS = -log(REFUSED_WRONGLY), log(PASSED_WRONGLY)
+"""Weights from which a question is answered: the version is refused, or nothing is held against it."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Gate:
             f"{_name(canary)}: {finding.seen}"
             for canary in self._canaries
             for finding in self._questions(canary)
-            if finding.weight >= _REFUSE
+            if finding.weight >= REFUSE
         ]
 
     def undecided(self) -> list[str]:
@@ -186,7 +186,7 @@ class Gate:
         sentences = []
         for canary in self._canaries:
             requests = self._both(canary)[0].finished
-            open_ = [finding for finding in self._questions(canary) if finding.weight > _PASS]
+            open_ = [finding for finding in self._questions(canary) if finding.weight > PASS]
             if requests < self._terms.requests:
                 sentences.append(f"{_name(canary)} got {requests:.0f} of {self._terms.requests} requests")
             elif open_:
@@ -211,7 +211,7 @@ class Gate:
             self._worse(new.failure, new.judged, old.failure, old.judged, allowed, _TIMES),
             f"{_share(new.failure, new.judged)} requests failed, {_percent(allowed)} may"
             f"{self._of_old(canary, old.failure, old.judged)}",
-            f"it takes {likelihood.requests_that_clear(allowed, _TIMES, _PASS)} without a failure to tell that no more than "
+            f"it takes {likelihood.requests_that_clear(allowed, _TIMES, PASS)} without a failure to tell that no more than "
             f"{_percent(allowed)} fail",
         )
         yield Finding(

@@ -78,7 +78,7 @@ class KubernetesFleet:
     def all_fleets(self) -> dict[str, Self]:
         """Return every fleet of the namespace by its Helm release, this one among them. Raises FleetError."""
         services = {part.metadata.labels[_SERVICE_LABEL] for part in self._slices(_OF_EVERY_FLEET)}
-        return {service.removesuffix(headless_service("")): self._of(service) for service in sorted(services)}
+        return {service.removesuffix(headless_service("")): self.behind(service) for service in sorted(services)}
 
     def pods(self) -> list[Pod]:
         """See `Fleet`."""
@@ -153,7 +153,8 @@ class KubernetesFleet:
                     raise FleetAbsent(f"there is no namespace {self._namespace} yet") from None
                 raise
 
-    def _of(self, service: str) -> Self:
+    def behind(self, service: str) -> Self:
+        """Return the pods behind another Service of the namespace, which listen at the ports of Triton."""
         other = copy.copy(self)
         other._service = service
         return other

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import ceil, log
+from math import ceil, inf, log
 from statistics import mean, variance
 
 FEWEST_WINDOWS = 10
@@ -20,9 +20,16 @@ _LEAST_SPREAD = 0.02
 """Latencies that hardly differ have no spread to divide by; what differs by less than 2 % is the clock's."""
 
 
+def of_share(bad: float, total: float, right: float, wrong: float) -> float:
+    """Compare: the share `wrong` of the requests turns out badly, against `right`, which may be none at all."""
+    if bad and not right:
+        return inf
+    return (bad * log(wrong / right) if bad else 0.0) + (total - bad) * log((1 - wrong) / (1 - right))
+
+
 def above_share(bad: float, total: float, share: float, times: float) -> float:
     """Compare: `times` as many requests as `share` turn out badly, against just that share."""
-    return bad * log(times) + (total - bad) * log((1 - times * share) / (1 - share))
+    return of_share(bad, total, share, times * share)
 
 
 def above_other(bad: float, total: float, other_bad: float, other_total: float, times: float) -> float:

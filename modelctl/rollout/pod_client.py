@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -32,6 +32,7 @@ ANSWER_SECONDS = 10.0
 request.
 """
 
+_T = TypeVar("_T")
 _ADMIN_HEADER = "x-admin-key"
 _GONE = "unloaded"
 
@@ -161,12 +162,16 @@ class PodClient:
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
         """Return what it has counted so far. Raises PodRefuses."""
+        return self.measured(metrics.parse)
+
+    def measured(self, parse: Callable[[str], _T]) -> _T:
+        """Return what `parse`, which raises ValueError, makes of its metrics. Raises PodRefuses."""
         with self._named():
             answer = self._http.get(f"{self.pod.metrics}/metrics")
         if answer.status_code != httpx.codes.OK:
             raise PodRefuses(f"{self.pod.name}: /metrics answers {answer.status_code}")
         try:
-            return metrics.parse(answer.text)
+            return parse(answer.text)
         except ValueError as error:
             raise PodRefuses(f"{self.pod.name}: /metrics answers with what are no metrics ({error})") from None
 

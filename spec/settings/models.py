@@ -10,7 +10,7 @@ from spec.settings import images
 from spec.settings.addresses import Endpoint
 from spec.settings.fields import AccountId, ModelName, Name
 from spec.settings.fsx import Fsx
-from spec.settings.kind import between
+from spec.settings.kind import between, fraction_between
 from spec.settings.release import ASSUMED_BATCH_SIZE, Release, names_alike
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
@@ -40,6 +40,12 @@ class Candidate(Section):
         description="the part of the requests of each model that both releases have of which the gateway sends it a copy, "
         "while percent is 0; its answers are dropped, and clients have those of `release`; without it: 0",
     )
+    mirror_tolerances: dict[ModelName, Annotated[float, fraction_between(0, 0.5, "of a number, or of 1")]] = Field(
+        default_factory=dict,
+        description="by model, how far apart the numbers of both releases' answers to a copy may be, as `tolerance` of its "
+        "golden.json: copies of these go to what compares answers (triton.comparerImage), and those of others to the "
+        "candidate; without it: no answers are compared",
+    )
     pods: Annotated[int, between(1, 1000, "pods")] | None = Field(
         default=None,
         description="with an autoscaler, the fewest pods of each of the two releases, which is how many there were when the "
@@ -61,6 +67,17 @@ class Candidate(Section):
                 f"the candidate has {self.percent} % of the requests, and copies are for one that nobody asks; remove it, "
                 "or set percent: 0",
             )
+
+    @rule
+    def _answers_are_those_to_copies(self, at: Place) -> Iterator[Problem]:
+        """Refuse tolerances without copies, and of models that the candidate lacks."""
+        if self.mirror_tolerances and not self.mirror_percent:
+            yield at.problem("mirrorTolerances", "there are no copies whose answers could be compared; remove it")
+        for model in self.mirror_tolerances:
+            if model not in self.release.models:
+                yield at.problem(
+                    f"mirrorTolerances.{model}", f"release {self.release.id} has no such model; remove the line"
+                )
 
 
 class Fetcher(Section):

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from spec.problem import Problem
+from spec.settings import images
 from spec.settings.fields import Cpu, Name, ResourceName, TensorrtVersion, TritonVersion, cpu_millis
 from spec.settings.images import is_repository
 from spec.settings.kind import between, matching
@@ -95,6 +96,12 @@ class Triton(Section):
         description="how a new release reaches the pods: by replacing them (rolling), into the running ones (in-place), or "
         "on pods of its own beside them, which the gateway gives more and more of the requests (blue-green)",
     )
+    comparer_image: Name | None = Field(
+        default=None,
+        description="with rollout: blue-green, the image of modelctl by digest, like <mirror>/modelctl@sha256:<64 hex "
+        "digits>, which compares what both releases answer to copies of requests (`modelctl rollout --mirror`); without it: "
+        "copies go to the candidate, and their answers are dropped",
+    )
 
     @rule
     def _version_is_safe(self, at: Place) -> Iterator[Problem]:
@@ -141,6 +148,12 @@ class Triton(Section):
             yield at.problem("image", f"'{digest}' is not a sha-256 digest; {_BY_DIGEST}")
         elif by and len(set(digest.removeprefix("sha256:"))) == 1:
             yield at.problem("image", f"'{digest[:19]}...' is a placeholder; {_BY_DIGEST}")
+
+    @rule
+    def _comparer_image_is_pinned(self, at: Place) -> Iterator[Problem]:
+        """Require the image of modelctl by its digest."""
+        if self.comparer_image is not None:
+            yield from images.of_ours(at, "comparerImage", self.comparer_image, "modelctl", "modelctl")
 
     @rule
     def _image_is_triton(self, at: Place) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from spec.settings import Settings
 from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from tests.infra.test_fleets import GATEWAY
-from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.stack_config import DIGEST, ECR, REMOVED, complaints, settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 
 RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
@@ -185,3 +185,64 @@ def test_a_candidate_has_pods_to_prove_itself_on() -> None:
         "autoscaling.minReplicas: a candidate of blue-green proves itself on its pods; give 1 or more, or use "
         "rollout: rolling" in complaints(to_zero)
     )
+
+
+MODELCTL = f"{ECR}/modelctl@{DIGEST}"
+COMPARED: dict[str, Any] = {
+    **WITH_CANDIDATE,
+    "triton.comparerImage": MODELCTL,
+    "models.candidate.percent": 0,
+    "models.candidate.mirrorPercent": 20,
+    "models.candidate.mirrorTolerances": {"classify": 1e-5},
+}
+
+
+def test_answers_to_copies_are_compared_by_an_image_of_modelctl() -> None:
+    assert settings(BLUE_GREEN).triton.comparer_image is None
+    candidate = settings(COMPARED).models.candidate
+    assert candidate is not None
+    assert candidate.mirror_tolerances == {"classify": 1e-5}
+    settings({**BLUE_GREEN, "triton.comparerImage": MODELCTL})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"triton.comparerImage": f"{ECR}/modelctl:1.0"},
+            f"triton.comparerImage: '{ECR}/modelctl:1.0' is not an image of modelctl by its digest: its path has to end in "
+            "/modelctl; give <mirror>/modelctl@sha256:<64 hex digits> (`crane digest` prints it)",
+        ),
+        (
+            {"triton.comparerImage": None},
+            "models.candidate.mirrorTolerances: nothing compares answers without triton.comparerImage; give that, or remove "
+            "this",
+        ),
+        (
+            {"models.candidate.mirrorPercent": 0},
+            "models.candidate.mirrorTolerances: there are no copies whose answers could be compared; remove it",
+        ),
+        (
+            {"models.candidate.mirrorTolerances": {"detect": 0}},
+            "models.candidate.mirrorTolerances.detect: release aaaaaaaaaaaa has no such model; remove the line",
+        ),
+        (
+            {"models.candidate.mirrorTolerances": {"classify": 0.6}},
+            "models.candidate.mirrorTolerances.classify: 0.6 is out of range; use 0 to 0.5 of a number, or of 1",
+        ),
+        (
+            {"models.release": {**RELEASE, "decoupled": ["classify"]}},
+            "models.candidate.mirrorTolerances.classify: a request of it has any number of answers, and those of streams "
+            "are not compared; remove the line",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], said: str) -> None:
+    assert said in complaints({**COMPARED, **changes})
+
+
+def test_other_rollouts_have_nothing_to_compare() -> None:
+    assert complaints({"triton.comparerImage": MODELCTL}) == [
+        "triton.comparerImage: rollout: rolling has no copies of requests whose answers could be compared; remove it, or "
+        "use rollout: blue-green"
+    ]

@@ -1,4 +1,4 @@
-"""The image of modelctl in pods that run as processes: the containers that fetch releases."""
+"""The image of modelctl in pods that run as processes: containers that fetch releases, and what compares answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from twin.pods.program import Launch, LocalCommand, PodProgram
 _COMMAND = ["python", "-m", "modelctl"]
 _FETCHING = ("fetch", "follow")
 _ENDPOINT = "--endpoint-url="
+_CLUSTER_NAME = "dns:///"
 
 
 def command(launch: Launch) -> LocalCommand:
@@ -16,10 +17,7 @@ def command(launch: Launch) -> LocalCommand:
 
     Raises SpecError for another command, and for one that would call the real AWS.
     """
-    words = list(launch.words)
-    if words[: len(_COMMAND)] != _COMMAND or words[len(_COMMAND) :][:1] not in [[name] for name in _FETCHING]:
-        known = " or ".join(repr(" ".join([*_COMMAND, name])) for name in _FETCHING)
-        raise SpecError("RunContainerError", f"modelctl runs here as {known} …, not as {' '.join(words)!r}")
+    words = _words(launch, *_FETCHING)
     endpoint = next((word.removeprefix(_ENDPOINT) for word in words if word.startswith(_ENDPOINT)), "")
     if not own_images.calls_the_twin(endpoint):
         raise SpecError(
@@ -30,4 +28,24 @@ def command(launch: Launch) -> LocalCommand:
     return own_images.python(words[1:], launch.env)
 
 
+def compare(launch: Launch) -> LocalCommand:
+    """Return what to start for the container that compares answers; names of the cluster are the twin's to answer.
+
+    Raises SpecError for another command.
+    """
+    here = f"dns://127.0.0.1:{launch.dns_port}/"
+    words = [word.replace(_CLUSTER_NAME, here) for word in _words(launch, "compare")]
+    return own_images.python([*words[1:], f"--http-proxy=http://127.0.0.1:{launch.proxy_port}"], launch.env)
+
+
+def _words(launch: Launch, *commands: str) -> list[str]:
+    """Return the words of a container that runs one of these commands. Raises SpecError for another."""
+    words = list(launch.words)
+    if words[: len(_COMMAND)] != _COMMAND or words[len(_COMMAND) :][:1] not in [[name] for name in commands]:
+        known = " or ".join(repr(" ".join([*_COMMAND, name])) for name in commands)
+        raise SpecError("RunContainerError", f"modelctl runs here as {known} …, not as {' '.join(words)!r}")
+    return words
+
+
 MODELCTL = PodProgram("modelctl", "modelctl", command, sidecar=True)
+COMPARER = PodProgram("comparer", "modelctl", compare, container="compare")

@@ -11,7 +11,7 @@ from typing import Any
 
 from spec import charts
 from twin.charts import envoy_gateway, external_secrets, karpenter, keda, kube_prometheus_stack, prometheus_adapter
-from twin.charts.modelctl import MODELCTL
+from twin.charts.modelctl import COMPARER, MODELCTL
 from twin.charts.triton import TRITON
 from twin.charts.triton_worker import WORKER
 from twin.pods.program import PodPrograms
@@ -51,7 +51,9 @@ CHARTS: Mapping[str, Chart] = {
 }
 """By the chart's name: each one that is pinned."""
 
-POD_PROGRAMS = PodPrograms((TRITON, WORKER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods)))
+POD_PROGRAMS = PodPrograms(
+    (TRITON, WORKER, COMPARER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods))
+)
 
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:

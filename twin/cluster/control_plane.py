@@ -36,8 +36,8 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
     """Make the whole control plane run and ready; what runs already is left alone, and kept data is kept.
 
     Ready means that pods can be created: the API server answers /readyz and the namespace `default` has its service
-    account. Writes the kubeconfigs and the endpoints. Pods with a container whose image matches `not_simulated`, a regular
-    expression, are left to others than kwok. Raises ProcessFailed or DeadlinePassed.
+    account. Writes the kubeconfigs and the endpoints. Pods with a container that matches `not_simulated`, a regular
+    expression of name, blank and image, are left to others than kwok. Raises ProcessFailed or DeadlinePassed.
     """
     pki = certificates.ensure(home)
     etcd_url = _ensure_etcd(home, tools["etcd"], progress)

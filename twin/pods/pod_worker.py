@@ -46,7 +46,9 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class PodContext:
-    """The surroundings that all pods of one twin share. `dns_port`: where the cluster's DNS answers."""
+    """The surroundings that all pods of one twin share. `dns_port`, `proxy_port`: where the cluster's DNS and its
+    HTTP proxy answer.
+    """
 
     home: TwinHome
     api: KubeApi
@@ -55,6 +57,7 @@ class PodContext:
     events: Events
     programs: PodPrograms
     dns_port: int
+    proxy_port: int
 
 
 class PodWorker:
@@ -270,6 +273,7 @@ class PodWorker:
             env=own | {name: rewrite(value) for name, value in variables.items()} | identity,
             address=address,
             dns_port=self._shared.dns_port,
+            proxy_port=self._shared.proxy_port,
             cache=self._shared.home.cache,
             # Named after twin and pod, so that what a killed process leaves in /dev/shm can be found and removed.
             shared_memory=f"{self._shared.home.shared_memory_prefix}{self._uid}-",

@@ -17,8 +17,9 @@ class Launch:
     """A container that is about to be started as a process.
 
     `words` are its command and arguments and `env` its variables, both expanded, with the paths of this machine. `address`
-    is the one on loopback that its pod has, `dns_port` where the cluster's DNS answers on 127.0.0.1. Whatever it makes in
-    /dev/shm under names that begin with `shared_memory` is removed when it has ended.
+    is the one on loopback that its pod has, `dns_port` where the cluster's DNS answers on 127.0.0.1, and `proxy_port` the
+    proxy there that reaches Services by their names. Whatever it makes in /dev/shm under names that begin with
+    `shared_memory` is removed when it has ended.
     """
 
     container: Mapping[str, Any]
@@ -26,6 +27,7 @@ class Launch:
     env: Mapping[str, str]
     address: str
     dns_port: int
+    proxy_port: int
     cache: Path
     shared_memory: str
 
@@ -44,9 +46,10 @@ class LocalCommand:
 class PodProgram:
     """A program that containers of an image are run as.
 
-    `image` is the end of the image's path, without a tag (`tritonserver`, `prometheus/prometheus`). `command` raises
-    SpecError for a container that cannot be run so. A `sidecar` makes no pod one that runs as processes, but runs in those
-    of others, as an init container too. `ports` are free at the pod's address even where no container names a port.
+    `image` is the end of the image's path, without a tag (`tritonserver`, `prometheus/prometheus`), and `container` the name
+    of the containers, where it runs not all of that image. `command` raises SpecError for a container that cannot be run
+    so. A `sidecar` makes no pod one that runs as processes, but runs in those of others, as an init container too. `ports`
+    are free at the pod's address even where no container names a port.
     `localize` makes a file of a volume, given by its name, fit this machine.
     """
 
@@ -56,10 +59,17 @@ class PodProgram:
     sidecar: bool = False
     ports: tuple[int, ...] = ()
     localize: Callable[[str, bytes, PathRewriter], bytes] | None = None
+    container: str | None = None
+
+    @property
+    def pattern(self) -> str:
+        """Return the regular expression of its containers: name, a blank, image."""
+        named = f"^{self.container} .*" if self.container is not None else ""
+        return f"{named}/{self.image}([:@]|$)"
 
     def runs(self, container: Mapping[str, Any]) -> bool:
-        """Return whether the container has the program's image, of whatever registry."""
-        return _ends_with([self.image]).search(container.get("image", "")) is not None
+        """Return whether the container has the program's image, of whatever registry, and its name."""
+        return re.search(self.pattern, f"{container.get('name', '')} {container.get('image', '')}") is not None
 
 
 class PodPrograms:
@@ -69,9 +79,9 @@ class PodPrograms:
         self._programs = tuple(programs)
 
     @property
-    def images(self) -> str:
-        """Return the regular expression that the image of a container matches whose pod runs as processes."""
-        return _ends_with([program.image for program in self._programs if not program.sidecar]).pattern
+    def containers(self) -> str:
+        """Return the regular expression (name, blank, image) of containers whose pods run as processes."""
+        return "|".join(program.pattern for program in self._programs if not program.sidecar)
 
     def of(self, container: Mapping[str, Any]) -> PodProgram | None:
         """Return the program that a container is run as, in a pod that runs as processes; None: it is simulated there."""
@@ -81,7 +91,3 @@ class PodPrograms:
         """Return whether the pod runs as processes: one of its containers has a program that is no sidecar."""
         found = map(self.of, pod["spec"]["containers"])
         return any(program is not None and not program.sidecar for program in found)
-
-
-def _ends_with(images: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(f"/({'|'.join(images)})([:@]|$)")

@@ -102,7 +102,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(PodContext(home, api, identity, Addresses(home), Events(api), POD_PROGRAMS, listen.dns))
+    runner = PodRunner(PodContext(home, api, identity, Addresses(home), Events(api), POD_PROGRAMS, listen.dns, listen.proxy))
     aws = AwsReader(endpoints.aws_url, region)
     simulator = NodeSimulator(api, aws, listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
     instances = InstanceSimulator(api, InstanceReader(aws), listen.kubelet)

@@ -63,7 +63,7 @@ class Servers:
             console.print(line, markup=False, highlight=False)
 
         is_new = moto_server.ensure(home, say)
-        control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.images)
+        control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.containers)
         _write_shell_programs(home, programs["kubectl"])
         if with_agent:
             # With all that runs pods, which takes long to import and which a preview does not need.

@@ -81,6 +81,32 @@ def _two_releases_are_not_compared(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _what_compares_answers_is_of_blue_green(subject: Subject) -> Iterator[Problem]:
+    """Refuse triton.comparerImage without blue-green, and models to be compared without it, or that answer by streams."""
+    document = subject.document
+    if document.triton.comparer_image is not None and not is_blue_green(document):
+        yield Problem(
+            "triton.comparerImage",
+            f"rollout: {document.triton.rollout} has no copies of requests whose answers could be compared; remove it, or "
+            "use rollout: blue-green",
+        )
+    candidate = document.models.candidate
+    if candidate is None or not candidate.mirror_tolerances:
+        return
+    if document.triton.comparer_image is None:
+        yield Problem(
+            "models.candidate.mirrorTolerances",
+            "nothing compares answers without triton.comparerImage; give that, or remove this",
+        )
+    for model in candidate.mirror_tolerances:
+        if document.models.is_decoupled(model):
+            yield Problem(
+                f"models.candidate.mirrorTolerances.{model}",
+                "a request of it has any number of answers, and those of streams are not compared; remove the line",
+            )
+
+
+@rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
     """Refuse extraObjects of the chart with blue-green: both Deployments' charts would own them."""
     objects = values_of(subject.document).extra_objects if is_blue_green(subject.document) else ()

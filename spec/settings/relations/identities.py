@@ -28,6 +28,7 @@ _ASKED_BY_PODS = (
 _ASKED_BY_NODES = (
     "triton.image",
     "worker.image",
+    "triton.comparerImage",
     "monitoring.parityImage",
     "models.fetcher.image",
     "models.planBuilder.image",

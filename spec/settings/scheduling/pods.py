@@ -19,6 +19,7 @@ from spec.settings.scheduling.add_ons import ADDONS, addons
 from spec.settings.scheduling.requests import requested
 
 PARITY_EXPORTER = Request(50, 256)
+COMPARER = Request(250, 512)
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -47,6 +48,8 @@ def on_system_nodes(document: Document) -> list[Pods]:
     monitoring = document.monitoring
     if monitoring is not None and monitoring.parity_image is not None:
         found.append(Pods(names.PARITY_EXPORTER, PARITY_EXPORTER, 1))
+    if document.triton.comparer_image is not None:  # there is room for it whenever a rollout starts it
+        found.append(Pods(names.COMPARER, COMPARER, 1))
     return found
 
 

@@ -67,6 +67,8 @@ class Stage:
     stable: list[Pod] = field(default_factory=list)
     mirrored: list[int] = field(default_factory=list)
     limits: Limits = LIMITS
+    comparers: list[Pod] = field(default_factory=list)
+    compared: list[dict[str, float]] = field(default_factory=list)
 
     def rollout(self, release: str | None = None, *, back: bool = False, **wanted: Any) -> Any:
         """Roll `release` out, or the newer one, with these other fields of Wanted."""
@@ -78,7 +80,7 @@ class Stage:
         rolled = BlueGreen(
             self.file,
             self.store,
-            Platform(fleets.__getitem__, self.up, lambda: None),
+            Platform(fleets.__getitem__, self.up, lambda: None, lambda: self.comparers),
             Wanted("dev", slo_p95_ms=self.slos, **wanted),
             self.limits,
         )
@@ -90,6 +92,7 @@ class Stage:
         tried = models.candidate
         self.ups.append((models.slot, models.release.id, tried and tried.release.id, tried and tried.percent))
         self.mirrored.append(tried.mirror_percent if tried is not None else 0)
+        self.compared.append(dict(tried.mirror_tolerances) if tried is not None else {})
         if tried is not None and tried.percent in self.at:
             self.at[tried.percent](self.pods, self.tried)
         if len(self.ups) == self.killed:

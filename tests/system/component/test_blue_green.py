@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.serving.routes import object_name
 from spec.settings.digest import digest_of
 from spec.settings.source import load
 from tests.paths import ROOT
+from tests.spec.stack_config import DIGEST, ECR
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, previewed
 from tests.system.component.test_fleets import ACCOUNT, BUDGET, DEPLOYMENT, ROUTE, SCALED, SERVICE, of_triton
@@ -67,3 +69,23 @@ def test_each_model_is_shared_over_http_and_grpc(preview: Recording) -> None:
             for rule in item.checked["spec"]["rules"]:
                 shares = {one["name"]: one["weight"] for one in rule["backendRefs"]}
                 assert shares == {"triton-green": 95, "triton-blue": 5}
+
+
+IMAGE = f"{ECR}/modelctl@{DIGEST}"
+
+
+def test_copies_are_compared_by_a_pod_that_is_there_before_the_routes() -> None:
+    config = with_candidate()
+    config["triton-eks:triton"]["comparerImage"] = IMAGE
+    tried = config["triton-eks:models"]["candidate"]
+    model = next(iter(tried["release"]["models"]))
+    tried |= {"percent": 0, "mirrorPercent": 20, "mirrorTolerances": {model: 0.01}}
+    found = previewed(ROOT, "prod", config)
+    comparer = of_triton(found, DEPLOYMENT)["triton-compare"]
+    (container,) = comparer.checked["spec"]["template"]["spec"]["containers"]
+    assert f"--tolerance={model}=0.01" in container["args"]
+    route = of_triton(found, ROUTE)[object_name(model)]
+    (copies,) = [each for each in route.checked["spec"]["rules"][0]["filters"] if each["type"] == "RequestMirror"]
+    assert copies["requestMirror"] == {"backendRef": {"name": "triton-compare", "port": 8000}, "percent": 20}
+    (routes,) = found.of_type("triton:serving:ModelRoutes")
+    assert (comparer.urn in routes.depends_on, route.parent) == (True, routes.urn)

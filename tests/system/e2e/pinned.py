@@ -156,6 +156,7 @@ BLUE_GREEN: dict[str, Any] = {
     "triton-eks:triton.replicas": 1,
 }
 """For the same stack, whose three nodes hold a pod of each release."""
+COMPARER_IMAGE: str = LOCAL_DISK["triton-eks:models.fetcher"]["image"]
 
 _BOTH, _ALL = ["normalize"], ["classify", "normalize", "pipeline"]
 TWO_FLEETS: tuple[list[dict[str, Any]], ...] = (

@@ -1,8 +1,12 @@
-"""Rollouts on two Deployments with the real Envoy: the command changes the twin's stack file, and Envoy's weights follow."""
+"""Rollouts on two Deployments with the real Envoy: the command changes the twin's stack file, and Envoy's weights follow.
+
+The tests follow each other: the second release that is taken replaces the first.
+"""
 
 from __future__ import annotations
 
 import collections
+import re
 import shutil
 import subprocess
 import textwrap
@@ -12,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
-from spec.names import TRITON_NAMESPACE
+from spec.names import COMPARER, TRITON_NAMESPACE
 from spec.settings import load_stack_file
 from tests.system.e2e import gateway_twin, pinned
 from tests.system.e2e.gateway_load import ANSWERED, Account, Ask, by_version, load, over_grpc, over_http
@@ -53,13 +58,21 @@ class Site:
     def options(self) -> str:
         return f"--bucket {self.gateway.twin.servers().engine().outputs(STACK)['modelBucket']} --stacks {self.stacks}"
 
-    def release(self, lines: str = "") -> str:
-        """Release version 2 of classify, with these lines before all others of `execute`; its id."""
+    def compare_answers(self) -> None:
+        """Have the stack compare answers to copies from the next `pulumi up` on."""
+        document = yaml.safe_load(self.file.read_text())
+        document["config"]["triton-eks:triton"]["comparerImage"] = pinned.COMPARER_IMAGE
+        self.file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+    def release(self, lines: str = "", *, version: int = 2, like: int = 2) -> str:
+        """Release a version of classify, made of the files of another, with these lines before all of `execute`; its id."""
         models = self.directory / "models"
         shutil.rmtree(models, ignore_errors=True)
         shutil.copytree(REPOSITORY / "models", models, ignore=shutil.ignore_patterns("__pycache__"))
-        (models / "release.yaml").write_text("versions: {classify: 2}\n")
-        code = models / "classify" / "2" / "model.py"
+        if like != version:
+            shutil.copytree(models / "classify" / f"{like}", models / "classify" / f"{version}", dirs_exist_ok=True)
+        (models / "release.yaml").write_text(f"versions: {{classify: {version}}}\n")
+        code = models / "classify" / f"{version}" / "model.py"
         head = "    def execute(self, requests):\n"
         text = code.read_text()
         assert text.count(head) == 1
@@ -115,7 +128,7 @@ class Site:
 
     def deployments(self) -> list[str]:
         items = self.gateway.kube.get(object_path("apps/v1", "deployments", TRITON_NAMESPACE))["items"]
-        return sorted({item["metadata"]["name"] for item in items} & {"triton-blue", "triton-green"})
+        return sorted({item["metadata"]["name"] for item in items} & {"triton-blue", "triton-green", COMPARER})
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +204,28 @@ def test_a_bad_release_is_taken_back_by_itself(
     assert {ask() for ask in site.clients()} == {OLD}
 
 
+def test_a_release_whose_answers_differ_from_live_ones_is_taken_back_before_a_client_has_one(site: Site) -> None:
+    """Its golden inferences are right: they came with it."""
+    before = site.file.read_text()
+    release = site.release()
+    site.compare_answers()
+    with load(*site.clients(), rate=4) as account, site.rollout(release, "--mirror 100% --canary 50%,100%") as rollout:
+        site.until_said(rollout, "gets copies of 100 % of the requests")
+        until(lambda: COMPARER in site.deployments() or rollout.poll() is not None, "what compares answers", ROLLOUT_SECONDS)
+    assert rollout.returncode == 1, site.said
+    last = site.said.splitlines()[-1]
+    told = re.search(
+        r"classify version 2: (\d+) of (\d+) copies \(.*%\) answered otherwise than by release [0-9a-f]{12}, 0% may", last
+    )
+    assert told is not None, site.said
+    assert 0 < int(told[1]) <= int(told[2])
+    _accounted(account)
+    assert set(account.outcomes) == {OLD}
+    assert site.weights() == {kind: [("triton-blue", 1)] for kind in ("http", "grpc")}
+    until(lambda: site.deployments() == ["triton-blue"], "what compared the answers to be gone", 120)
+    site.file.write_text(before)
+
+
 def test_a_right_release_gets_copies_then_half_of_the_requests_then_all_and_none_fails(site: Site) -> None:
     release = site.release()
     with load(*site.clients(), rate=12) as account, site.rollout(release, "--mirror 100% --canary 50%,100%") as rollout:
@@ -213,3 +248,30 @@ def test_a_right_release_gets_copies_then_half_of_the_requests_then_all_and_none
     models = load_stack_file(site.file).models
     assert models.release is not None
     assert (models.slot, models.release.id, models.candidate) == ("green", release, None)
+
+
+def test_a_release_that_answers_live_requests_as_before_is_taken_after_its_answers_were_compared(site: Site) -> None:
+    release = site.release(version=3, like=2)
+    site.compare_answers()
+    old, new = NEW, by_version("3")
+    with load(*site.clients(), rate=4) as account, site.rollout(release, "--mirror 100% --slower-percent 100") as rollout:
+        site.until_said(rollout, "gets 100 % of the requests")
+        assert set(account.outcomes) == {old}, "an answer of copies is dropped"
+        copied = {
+            kind: site.gateway.counted("envoy_cluster_upstream_rq_total", COPIES.replace("http|grpc", kind))
+            for kind in ("http", "grpc")
+        }
+    assert rollout.returncode == 0, site.said
+    _accounted(account)
+    told = re.search(
+        r"classify version 3: 0 of (\d+) copies answered otherwise than by release [0-9a-f]{12}, 0% may", site.said
+    )
+    assert told is not None, site.said
+    # All came by the gateway, over both protocols.
+    assert 299 <= int(told[1]) <= sum(copied.values())
+    assert min(copied.values()) > 100, copied
+    until(lambda: site.deployments() == ["triton-blue"], "all but the release to be gone", 120)
+    assert {ask() for ask in site.clients()} == {new}
+    models = load_stack_file(site.file).models
+    assert models.release is not None
+    assert (models.slot, models.release.id, models.candidate) == ("blue", release, None)

@@ -10,4 +10,4 @@ ADDRESS = "127.244.130.5"
 
 def launch(*words: str, container: dict[str, Any] | None = None, **env: str) -> Launch:
     """One with these words and variables, of a pod at ADDRESS."""
-    return Launch(container or {"name": "c"}, words, env, ADDRESS, 5353, Path("/cache"), "twin-1234-uid-")
+    return Launch(container or {"name": "c"}, words, env, ADDRESS, 5353, 8888, Path("/cache"), "twin-1234-uid-")

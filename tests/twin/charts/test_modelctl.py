@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests.twin.charts.launches import launch
-from twin.charts.modelctl import MODELCTL
+from twin.charts.modelctl import COMPARER, MODELCTL
 from twin.charts.registry import POD_PROGRAMS
 from twin.host.home import REPOSITORY
 from twin.pods.pod_spec import SpecError
@@ -36,3 +36,26 @@ def test_a_pod_of_modelctl_alone_is_simulated() -> None:
     pod = {"spec": {"containers": [{"name": "parity", "image": "mirror/modelctl@sha256:00"}]}}
     assert not POD_PROGRAMS.claim(pod)
     assert POD_PROGRAMS.of(pod["spec"]["containers"][0]) is MODELCTL
+
+
+def test_what_compares_answers_finds_the_services_of_the_twin() -> None:
+    words = [
+        "python",
+        "-m",
+        "modelctl",
+        "compare",
+        "--release-http=http://a.triton:8000",
+        "--release-grpc=dns:///a-headless:8001",
+    ]
+    started = COMPARER.command(launch(*words, HOME="/tmp"))
+    assert started.argv == (
+        sys.executable,
+        *words[1:5],
+        "--release-grpc=dns://127.0.0.1:5353/a-headless:8001",
+        "--http-proxy=http://127.0.0.1:8888",
+    )
+    pod = {"spec": {"containers": [{"name": "compare", "image": "mirror/modelctl@sha256:00"}]}}
+    assert POD_PROGRAMS.claim(pod)
+    assert POD_PROGRAMS.of(pod["spec"]["containers"][0]) is COMPARER
+    with pytest.raises(SpecError, match="modelctl runs here as 'python -m modelctl compare' …, not as"):
+        COMPARER.command(launch(*FETCH))

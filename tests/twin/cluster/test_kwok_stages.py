@@ -15,7 +15,8 @@ def written(tmp_path: Path, images: str) -> list[dict[str, Any]]:
 
 
 def test_every_pod_stage_and_no_other_leaves_out_the_pods_that_run_as_processes(tmp_path: Path) -> None:
-    expected = {"key": '.spec.containers[].image | select(test("/(a|b/c)"))', "operator": "DoesNotExist"}
+    key = '.spec.containers[] | .name + " " + .image | select(test("/(a|b/c)"))'
+    expected = {"key": key, "operator": "DoesNotExist"}
     for stage in written(tmp_path, "/(a|b/c)"):
         is_of_pods = stage["spec"]["resourceRef"]["kind"] == "Pod"
         assert (expected in stage["spec"]["selector"]["matchExpressions"]) is is_of_pods, stage["metadata"]["name"]

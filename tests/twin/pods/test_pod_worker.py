@@ -85,7 +85,7 @@ def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) 
     modelctl = PodProgram("modelctl", "modelctl", lambda launch: LocalCommand((), {}), sidecar=True)
     nobody, unheard = cast(IdentityExchange, None), cast(Events, None)
     shared = PodContext(
-        home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton, modelctl]), 53
+        home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton, modelctl]), 53, 80
     )
 
     async def life() -> None:

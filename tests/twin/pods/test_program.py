@@ -1,5 +1,6 @@
 """Which containers are whose."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from twin.pods.program import LocalCommand, PodProgram, PodPrograms
 SERVER = PodProgram("server", "server", lambda launch: LocalCommand((), {}))
 WATCHER = PodProgram("watcher", "group/watcher", lambda launch: LocalCommand((), {}))
 SIDECAR = PodProgram("sidecar", "server-sidecar", lambda launch: LocalCommand((), {}), sidecar=True)
-PROGRAMS = PodPrograms((SERVER, WATCHER, SIDECAR))
+NAMED = PodProgram("named", "tool", lambda launch: LocalCommand((), {}), container="c2")
+PROGRAMS = PodPrograms((SERVER, WATCHER, NAMED, SIDECAR))
 
 
 def pod(*images: str) -> dict[str, Any]:
@@ -41,5 +43,14 @@ def test_a_sidecar_makes_no_pod_one_that_runs_as_processes() -> None:
     assert not PROGRAMS.claim(pod("r/beside:1"))
 
 
-def test_the_expression_of_images_says_the_same_as_the_claims() -> None:
-    assert PROGRAMS.images == "/(server|group/watcher)([:@]|$)"
+def test_the_expression_of_containers_says_the_same_as_the_claims() -> None:
+    assert PROGRAMS.containers == "/server([:@]|$)|/group/watcher([:@]|$)|^c2 .*/tool([:@]|$)"
+
+
+def test_a_program_of_some_containers_of_an_image_leaves_the_others_alone() -> None:
+    image = "r/tool@sha256:00"
+    assert PROGRAMS.of({"name": "c2", "image": image}) is NAMED
+    assert PROGRAMS.of({"name": "c", "image": image}) is None
+    for name, claimed in (("c2", True), ("c", False), ("xc2", False)):
+        assert PROGRAMS.claim({"spec": {"containers": [{"name": name, "image": image}]}}) is claimed
+        assert bool(re.search(PROGRAMS.containers, f"{name} {image}")) is claimed

@@ -1,0 +1,135 @@
+"""The comparer of the answers of a release and its candidate to copies of live requests: `modelctl compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.aws.cluster_access import ClusterAccess
+from infra.serving import modelctl_pod
+from spec.names import (
+    COMPARER,
+    GATEWAY_NAMESPACE,
+    MONITORING_NAMESPACE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+    TRITON_METRICS_PORT,
+    TRITON_NAMESPACE,
+    triton_grpc_url,
+    triton_http_url,
+)
+from spec.settings import Settings
+from spec.settings.blue_green import helm_release, other_slot
+
+_PORTS = {"http": TRITON_HTTP_PORT, "grpc": TRITON_GRPC_PORT, "metrics": TRITON_METRICS_PORT}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Both releases, by their Helm releases, and how far apart their numbers may be, by model. An answer has `seconds`."""
+
+    image: str
+    release: str
+    candidate: str
+    tolerances: dict[str, float]
+    seconds: int
+
+    @classmethod
+    def of(cls, settings: Settings, longest_request_seconds: int) -> Compared | None:
+        """Return what a stack has compared; None where nothing is."""
+        tried, image = settings.models.candidate, settings.triton.comparer_image
+        if image is None or tried is None or not tried.mirror_percent or not tried.mirror_tolerances:
+            return None
+        slot = settings.models.slot
+        names = (helm_release(slot), helm_release(other_slot(slot)))
+        return cls(image, *names, dict(tried.mirror_tolerances), longest_request_seconds)
+
+    def arguments(self) -> list[str]:
+        """Return the command's."""
+        return [
+            "compare",
+            f"--release-http={triton_http_url(self.release)}",
+            f"--release-grpc={triton_grpc_url(self.release)}",
+            f"--candidate-http={triton_http_url(self.candidate)}",
+            f"--candidate-grpc={triton_grpc_url(self.candidate)}",
+            *(f"--tolerance={model}={tolerance:g}" for model, tolerance in sorted(self.tolerances.items())),
+            f"--http=$(POD_IP):{TRITON_HTTP_PORT}",
+            f"--grpc=$(POD_IP):{TRITON_GRPC_PORT}",
+            f"--serve=$(POD_IP):{TRITON_METRICS_PORT}",
+            f"--seconds={self.seconds}",
+        ]
+
+
+class Comparer(pulumi.ComponentResource):
+    """One pod without any right, and the Service that the gateway sends copies to.
+
+    It is in Triton's namespace, which `opts.depends_on` has to name: Triton's NetworkPolicy lets in who is there.
+    """
+
+    def __init__(
+        self, name: str, cluster: ClusterAccess, compared: Compared, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("triton:serving:Comparer", name, None, opts)
+        child = cluster.in_cluster(self)
+        labels = {"app.kubernetes.io/name": COMPARER}
+        selector = k8s.meta.v1.LabelSelectorArgs(match_labels=labels)
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=COMPARER, namespace=TRITON_NAMESPACE, labels=labels)
+        account = k8s.core.v1.ServiceAccount(
+            f"{name}-account", metadata=metadata, automount_service_account_token=False, opts=child
+        )
+        k8s.networking.v1.NetworkPolicy(
+            f"{name}-network",
+            metadata=metadata,
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=selector,
+                policy_types=["Ingress", "Egress"],
+                ingress=[
+                    modelctl_pod.from_namespace(GATEWAY_NAMESPACE, TRITON_HTTP_PORT, TRITON_GRPC_PORT),
+                    modelctl_pod.from_namespace(MONITORING_NAMESPACE, TRITON_METRICS_PORT),
+                ],
+                egress=modelctl_pod.to_names_and_pods_beside(),
+            ),
+            opts=child,
+        )
+        k8s.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=metadata,
+            spec=k8s.apps.v1.DeploymentSpecArgs(
+                replicas=1,
+                # One of another pair of releases is never counted beside it.
+                strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
+                selector=selector,
+                template=k8s.core.v1.PodTemplateSpecArgs(
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    spec=modelctl_pod.pod(
+                        "compare",
+                        compared.image,
+                        compared.arguments(),
+                        account=COMPARER,
+                        ports=_PORTS,
+                        ready="http",
+                        requests={"cpu": "250m", "memory": "512Mi"},
+                        memory_limit="1Gi",
+                    ),
+                ),
+            ),
+            opts=cluster.in_cluster(self, account),
+        )
+        k8s.core.v1.Service(
+            f"{name}-service",
+            metadata=metadata,
+            spec=k8s.core.v1.ServiceSpecArgs(
+                type="ClusterIP",
+                selector=labels,
+                ports=[
+                    k8s.core.v1.ServicePortArgs(
+                        name=called, port=_PORTS[called], target_port=called, protocol="TCP", app_protocol=protocol
+                    )
+                    for called, protocol in (("http", "http"), ("grpc", "kubernetes.io/h2c"))
+                ],
+            ),
+            opts=child,
+        )
+        self.register_outputs({})

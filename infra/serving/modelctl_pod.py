@@ -1,0 +1,96 @@
+"""A pod of the image of modelctl (modelctl/Dockerfile) in Triton's namespace, and what its NetworkPolicy is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi_kubernetes as k8s
+
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+def pod(
+    name: str,
+    image: str,
+    arguments: Sequence[str],
+    *,
+    account: str,
+    ports: Mapping[str, int],
+    ready: str,
+    requests: Mapping[str, str],
+    memory_limit: str,
+    asks_kubernetes: bool = False,
+) -> k8s.core.v1.PodSpecArgs:
+    """Return the pod of `modelctl <arguments>`, which have its address as `$(POD_IP)`.
+
+    It is ready when something listens at the port called `ready`. `asks_kubernetes`: it has a token of its account.
+    """
+    return k8s.core.v1.PodSpecArgs(
+        service_account_name=account,
+        automount_service_account_token=asks_kubernetes,
+        enable_service_links=False,
+        security_context=k8s.core.v1.PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=1000,
+            run_as_group=1000,
+            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        containers=[
+            k8s.core.v1.ContainerArgs(
+                name=name,
+                image=image,
+                command=["python", "-m", "modelctl"],
+                args=list(arguments),
+                env=[
+                    k8s.core.v1.EnvVarArgs(
+                        name="POD_IP",
+                        value_from=k8s.core.v1.EnvVarSourceArgs(
+                            field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path="status.podIP")
+                        ),
+                    ),
+                    # Libraries keep caches under it; the image's own is read-only here.
+                    k8s.core.v1.EnvVarArgs(name="HOME", value="/tmp"),  # noqa: S108 - in the container
+                ],
+                ports=[
+                    k8s.core.v1.ContainerPortArgs(name=called, container_port=port, protocol="TCP")
+                    for called, port in ports.items()
+                ],
+                readiness_probe=k8s.core.v1.ProbeArgs(tcp_socket=k8s.core.v1.TCPSocketActionArgs(port=ready)),
+                resources=k8s.core.v1.ResourceRequirementsArgs(requests=requests, limits={"memory": memory_limit}),
+                security_context=k8s.core.v1.SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                ),
+                volume_mounts=[k8s.core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp")],  # noqa: S108
+            )
+        ],
+        volumes=[k8s.core.v1.VolumeArgs(name="tmp", empty_dir=k8s.core.v1.EmptyDirVolumeSourceArgs(size_limit="64Mi"))],
+    )
+
+
+def from_namespace(name: str, *ports: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
+    """Return the rule that lets the pods of a namespace in, at these ports."""
+    return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(name))],
+        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ports],
+    )
+
+
+def to_names_and_pods_beside() -> list[k8s.networking.v1.NetworkPolicyEgressRuleArgs]:
+    """Return the rules that let a pod ask for names, and every pod of its own namespace."""
+    peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
+    names = peer(
+        namespace_selector=_namespace("kube-system"),
+        pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
+    )
+    return [
+        k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+            to=[names], ports=[port(port=53, protocol="UDP"), port(port=53, protocol="TCP")]
+        ),
+        k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=[peer(pod_selector=k8s.meta.v1.LabelSelectorArgs())]),
+    ]
+
+
+def _namespace(name: str) -> k8s.meta.v1.LabelSelectorArgs:
+    return k8s.meta.v1.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: name})
