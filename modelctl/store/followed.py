@@ -26,8 +26,8 @@ class FollowedModel(BaseModel):
 class Followed(BaseModel):
     """Tell what is on the disk, how many bytes have arrived or were hashed since the start, and why no more comes.
 
-    `rollout_started`: when the rollout began of which `live/` told when it was read last; None while there was none. A `problem` is
-    of that one.
+    `rollout_started`: when the rollout began of which `live/` told when it was read last; None while there was none.
+    A `problem` is of that one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

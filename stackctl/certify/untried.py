@@ -87,6 +87,10 @@ UNTRIED: Mapping[str, str] = {
     "bad one is taken back by itself": _DISRUPTIVE,
     "a release gets [copies of live requests](blue-green.md#copies-of-requests) and is judged by them before a client has "
     "an answer of it": "it needs clients of the gateway, and twice the pods",
+    "answers of live requests are [compared](blue-green.md#answers-of-live-requests) with those of the release, and a "
+    "candidate whose answers differ is taken back before a client has one": (
+        "it needs clients of the gateway, twice the pods, and a release that answers otherwise"
+    ),
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
     "time": _DISRUPTIVE,
