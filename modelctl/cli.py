@@ -11,7 +11,7 @@ from console.exit_codes import EPILOG
 from console.options import Json
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.pod_network import VARIABLE
-from spec.names import TRITON_NAMESPACE
+from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT, TRITON_NAMESPACE
 
 if TYPE_CHECKING:
     from modelctl.fetch.whole import Cache
@@ -365,9 +365,15 @@ def compare(
         list[str],
         typer.Option(metavar="MODEL=NUMBER", help="A model, and how far its numbers may be apart, as in golden.json."),
     ],
-    http: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over HTTP.")] = "127.0.0.1:8000",
-    grpc: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over gRPC.")] = "127.0.0.1:8001",
-    serve: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus asks.")] = "127.0.0.1:8002",
+    http: Annotated[
+        str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over HTTP.")
+    ] = f"127.0.0.1:{TRITON_HTTP_PORT}",
+    grpc: Annotated[
+        str, typer.Option(metavar="ADDRESS:PORT", help="Where copies come over gRPC.")
+    ] = f"127.0.0.1:{TRITON_GRPC_PORT}",
+    serve: Annotated[
+        str, typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus asks.")
+    ] = f"127.0.0.1:{TRITON_METRICS_PORT}",
     seconds: Annotated[float, typer.Option(min=1, help="How long an answer may take.")] = 60,
     http_proxy: Annotated[
         str | None, typer.Option(metavar="URL", help="What reaches both over HTTP, where their names lead nowhere.")
@@ -393,14 +399,14 @@ def tune(
     ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
     server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
-        "127.0.0.1:8001"
+        f"127.0.0.1:{TRITON_GRPC_PORT}"
     ),
     metrics: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
             help="That of its metrics, which say how much of a GPU is taken.",
-            show_default="port 8002 of the same host",
+            show_default=f"port {TRITON_METRICS_PORT} of the same host",
         ),
     ] = None,
     admin_key: Annotated[
