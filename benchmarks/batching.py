@@ -154,8 +154,8 @@ def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> t
 def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
     """Return all with as many instances as tuning chose, so that only batching differs; Triton's defaults have one.
 
-    Only the tuned one bounds its queue, which costs it stalls at low rates (docs/serving.md#known-limits-of-the-server) and the
-    others nothing.
+    Only the tuned one bounds its queue, which costs it stalls at low rates and the others nothing
+    (docs/serving.md#known-limits-of-the-server).
     """
     defaults = configured(base, Candidate(base.max_batch_size, 0, 1))
     defaults.dynamic_batching.Clear()
