@@ -452,7 +452,7 @@ def goals_met(tables: Sequence[Table]) -> list[str]:
         met = [goal_of(row).met(*_means(row)[rule]) for row, _ in cells]
         numbers = [sum(one[part] for one in met) for part in range(3)] + [sum(map(all, met))]
         lines.append(f"| {rule} | {' | '.join(map(str, numbers))} |")
-    excluded = sum(is_excluded(goal_of(row), bound) for row, bound in cells)
+    excluded = sum(is_excluded(goal_of(row), least_missed(goal_of(row), bound)) for row, bound in cells)
     return [*lines, "", f"Cells in which the reactive bound excludes it: {excluded}."]
 
 
@@ -495,9 +495,13 @@ def bound_of(table: Table, row: Row) -> ReactiveBound:
     return ReactiveBound(plan, samples.sample(row.trace, {NAME: model.peak}), FEWEST, MOST)
 
 
-def is_excluded(asked: Goal, bound: ReactiveBound) -> bool:
-    """Return whether no rule that reacts can meet the goal: it takes more hours, or misses more within them."""
-    least = bound.missed_percent(min(asked.hours))
+def least_missed(asked: Goal, bound: ReactiveBound) -> float | None:
+    """Return the least misses in percent of rules that react, within the hours of the goal; None where those are too few."""
+    return bound.missed_percent(min(asked.hours))
+
+
+def is_excluded(asked: Goal, least: float | None) -> bool:
+    """Return whether no rule that reacts can meet the goal: it takes more hours, or the least misses are too many."""
     return least is None or round(least, 2) > round(asked.missed, 2)
 
 
@@ -505,7 +509,7 @@ def goal(row: Row, bound: ReactiveBound) -> list[str]:
     """Return the columns of GOAL for one trace. A part of the goal that is missed, or cannot be met, is in bold."""
     asked, (missed, hours) = goal_of(row), _means(row)[OURS]
     met = asked.met(missed, hours)
-    least, at_ours = bound.missed_percent(min(asked.hours)), bound.missed_percent(hours)
+    least, at_ours = least_missed(asked, bound), bound.missed_percent(hours)
 
     def figure(text: str, met: bool) -> str:
         return text if met else f"**{text}**"
@@ -516,7 +520,7 @@ def goal(row: Row, bound: ReactiveBound) -> list[str]:
         *(figure(f"{hours:.1f} of {most:.1f} h", fits) for most, fits in zip(asked.hours, met[1:], strict=True)),
         figure(
             f"{least:.2f} %" if least is not None else f"{bound.least_hours():.1f} h of {min(asked.hours):.1f} h",
-            not is_excluded(asked, bound),
+            not is_excluded(asked, least),
         ),
         f"{at_ours:.2f} %" if at_ours is not None else f"{bound.least_hours():.1f} h",
     ]

@@ -22,6 +22,7 @@ from spec.names import (
 )
 from spec.settings import Settings
 from spec.settings.blue_green import helm_release, other_slot
+from spec.settings.scheduling import pods
 
 _PORTS = {"http": TRITON_HTTP_PORT, "grpc": TRITON_GRPC_PORT, "metrics": TRITON_METRICS_PORT}
 
@@ -110,7 +111,7 @@ class Comparer(pulumi.ComponentResource):
                         account=COMPARER,
                         ports=_PORTS,
                         ready="http",
-                        requests={"cpu": "250m", "memory": "512Mi"},
+                        requests=pods.COMPARER,
                         memory_limit="1Gi",
                     ),
                 ),

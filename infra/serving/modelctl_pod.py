@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pulumi_kubernetes as k8s
 
+from spec.pod_sets import Request
+
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -17,7 +19,7 @@ def pod(
     account: str,
     ports: Mapping[str, int],
     ready: str,
-    requests: Mapping[str, str],
+    requests: Request,
     memory_limit: str,
     asks_kubernetes: bool = False,
 ) -> k8s.core.v1.PodSpecArgs:
@@ -56,7 +58,9 @@ def pod(
                     for called, port in ports.items()
                 ],
                 readiness_probe=k8s.core.v1.ProbeArgs(tcp_socket=k8s.core.v1.TCPSocketActionArgs(port=ready)),
-                resources=k8s.core.v1.ResourceRequirementsArgs(requests=requests, limits={"memory": memory_limit}),
+                resources=k8s.core.v1.ResourceRequirementsArgs(
+                    requests={"cpu": f"{requests.millis}m", "memory": f"{requests.mib}Mi"}, limits={"memory": memory_limit}
+                ),
                 security_context=k8s.core.v1.SecurityContextArgs(
                     allow_privilege_escalation=False,
                     read_only_root_filesystem=True,

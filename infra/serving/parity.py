@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 from infra.aws.cluster_access import ClusterAccess
 from infra.serving import modelctl_pod
 from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, PARITY_PORT, TRITON_NAMESPACE
+from spec.settings.scheduling import pods
 
 
 class ParityExporter(pulumi.ComponentResource):
@@ -59,7 +60,7 @@ class ParityExporter(pulumi.ComponentResource):
                         account=PARITY_EXPORTER,
                         ports={"metrics": PARITY_PORT},
                         ready="metrics",
-                        requests={"cpu": "50m", "memory": "256Mi"},
+                        requests=pods.PARITY_EXPORTER,
                         memory_limit="512Mi",
                         asks_kubernetes=True,
                     ),

@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from modelctl import documents
 from modelctl.documents import DocumentError
+from spec.settings.release import LARGEST_TOLERANCE
 
 FILE = "golden.json"
-_LARGEST_TOLERANCE = 0.5
-"""With 1, zeros would be the right answer to everything."""
 
 
 class GoldenError(ValueError):
@@ -62,7 +61,7 @@ class Golden(Request):
     """Numbers may differ by `tolerance`, relative to the expected one when that is over 1; anything else must be equal."""
 
     outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
-    tolerance: Annotated[float, Field(ge=0, le=_LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
+    tolerance: Annotated[float, Field(ge=0, le=LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
 
     def request(self) -> dict[str, Any]:
         """Return the JSON body of the request."""

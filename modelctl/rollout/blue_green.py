@@ -297,8 +297,7 @@ class _Trial:
             return
         old_name = f"release {self._old.manifest.id}"
         for change in self._changes:
-            golden = self._new.golden(change.model)
-            tolerance = golden.tolerance if golden is not None else 0.0
+            tolerance = self._new.tolerance(change.model)
             self._wanted.replay.compare(change, tolerance, self._fleets, old_name, self._check, self._tell)
 
     def gate(self, *, compared: bool, watched: bool = False) -> Gate:
@@ -320,8 +319,7 @@ class _Trial:
                 continue
             if any(configs.keeps_state(release.config(change.model)) for release in (self._old, self._new)):
                 continue
-            golden = self._new.golden(change.model)
-            found[change.model] = golden.tolerance if golden is not None else 0.0
+            found[change.model] = self._new.tolerance(change.model)
         return found
 
     def answers(self, tolerances: Mapping[str, float]) -> AnswersGate | None:

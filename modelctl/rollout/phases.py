@@ -99,11 +99,9 @@ class Phases:
         self._pods.load_everywhere(self._loaded(), again=True)
         if self._site.replay is not None:
             for change in self._rollout.changes:
-                golden = self._new.golden(change.model)
-                tolerance = golden.tolerance if golden is not None else 0.0
                 self._site.replay.compare(
                     change,
-                    tolerance,
+                    self._new.tolerance(change.model),
                     (self._site.fleet, self._site.fleet),
                     f"version {change.old}",
                     self._site.check,

@@ -45,6 +45,14 @@ class StackRelease:
         key = f"{model}/{self.manifest.models[model].version}/{golden.FILE}"
         return Golden.parse(key, self._text(key)) if key in self.manifest.objects else None
 
+    def tolerance(self, model: str) -> float:
+        """Return how far apart numbers of the model's answers may be: that of its golden inference, 0 without one.
+
+        Raises GoldenError and StoreError.
+        """
+        found = self.golden(model)
+        return found.tolerance if found is not None else 0.0
+
     def version_files(self, model: str) -> dict[str, ObjectEntry]:
         """Return the objects of the version, by key."""
         return self._below(f"{model}/{self.manifest.models[model].version}/")

@@ -11,7 +11,7 @@ from spec.settings.addresses import Endpoint
 from spec.settings.fields import AccountId, ModelName, Name
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between, fraction_between
-from spec.settings.release import ASSUMED_BATCH_SIZE, Release, names_alike
+from spec.settings.release import ASSUMED_BATCH_SIZE, LARGEST_TOLERANCE, Release, names_alike
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
@@ -22,6 +22,7 @@ _RELEASES_AT_ONCE = 2
 ModelAccess = Literal["s3", "local", "mountpoint", "fsx-lustre"]
 _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 Slot = Literal["blue", "green"]
+_Tolerance = Annotated[float, fraction_between(0, LARGEST_TOLERANCE, "of a number, or of 1")]
 
 
 class Candidate(Section):
@@ -40,7 +41,7 @@ class Candidate(Section):
         description="the part of the requests of each model that both releases have of which the gateway sends it a copy, "
         "while percent is 0; its answers are dropped, and clients have those of `release`; without it: 0",
     )
-    mirror_tolerances: dict[ModelName, Annotated[float, fraction_between(0, 0.5, "of a number, or of 1")]] = Field(
+    mirror_tolerances: dict[ModelName, _Tolerance] = Field(
         default_factory=dict,
         description="by model, how far apart the numbers of both releases' answers to a copy may be, as `tolerance` of its "
         "golden.json: copies of these go to what compares answers (triton.comparerImage), and those of others to the "

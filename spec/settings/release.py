@@ -13,6 +13,8 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of
 
+LARGEST_TOLERANCE = 0.5
+"""Of golden.json. With 1, zeros would be the right answer to everything."""
 ASSUMED_BATCH_SIZE = 8
 """Of a model of which neither the stack nor the release says it; as the samples have it."""
 
