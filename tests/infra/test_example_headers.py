@@ -30,7 +30,14 @@ class Listener(grpc.GenericRpcHandler):
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         self.metadata.append({key: str(value) for key, value in details.invocation_metadata})
-        return None  # UNIMPLEMENTED, as from a gateway that has no route; a stream that still writes may see INTERNAL first
+        return grpc.stream_stream_rpc_method_handler(_refuse)
+
+
+async def _refuse(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
+    """Answer as a gateway that has no route, but after the request: a client that still writes may see INTERNAL instead."""
+    async for _ in requests:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED)
+    yield b""
 
 
 @asynccontextmanager
@@ -65,8 +72,9 @@ def asked_with(call: Callable[[str], Awaitable[None]]) -> dict[str, str]:
 
     async def ask() -> dict[str, str]:
         async with listening() as (address, listener):
-            with pytest.raises(CallFailed):
+            with pytest.raises(CallFailed) as failed:
                 await call(address)
+            assert failed.value.code == "UNIMPLEMENTED"
         (metadata,) = listener.metadata
         return metadata
 
