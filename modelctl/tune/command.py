@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -95,6 +95,7 @@ def tune(
     asked = loaded[name]
     pipeline.refuse_parts(asked, of_run)
     kind, load_text = _kind(asked, of_run, pace)
+    goal = replace(goal, low_rates=pace is None)
     if stack is not None:
         stack_file.check_slo(stack, name, goal.slo_p95_ms, goal.slo_p99_ms)
     parts = tuple(
@@ -207,7 +208,8 @@ def _tell(run: _Run, found: Found, file: Path) -> None:
     goal, winner = run.goal, found.winner
     output().print(table_of(found.search.trials))
     part = f"{found.part.model.name}: " if len(run.parts) > 1 else ""
-    print(f"{part}{winner.candidate}: {in_short(winner.rate)} requests/s hold {goal} (noise {winner.noise:.0%})")
+    low = f", and so do {in_short(winner.low_rate)}" if winner.low_rate is not None else ""
+    print(f"{part}{winner.candidate}: {in_short(winner.rate)} requests/s hold {goal}{low} (noise {winner.noise:.0%})")
     print(
         f"judged by {winner.requests} requests: {goal.within_at_least(winner.requests):.1%} or more of them are within "
         f"{goal.objective_ms:g} ms in the long run (95 % confidence)"

@@ -113,6 +113,11 @@ class WinnerRecord(_Record):
     rate: float
     noise: float
     requests: int | None = Field(default=None, description="of the load that held at this rate; none in older reports")
+    low_rate: float | None = Field(
+        default=None,
+        description="requests/s that held as well, at which a stall of the queue makes most requests late; none where it "
+        "cannot break the SLO, and in older reports",
+    )
 
 
 class Evidence(_Record):
@@ -161,7 +166,11 @@ def load_record(probe: Probe) -> LoadRecord:
 
 def winner_record(winner: Winner) -> WinnerRecord:
     return WinnerRecord(
-        values=_values(winner), rate=round(winner.rate, 3), noise=round(winner.noise, 4), requests=winner.requests
+        values=_values(winner),
+        rate=round(winner.rate, 3),
+        noise=round(winner.noise, 4),
+        requests=winner.requests,
+        low_rate=None if winner.low_rate is None else round(winner.low_rate, 3),
     )
 
 

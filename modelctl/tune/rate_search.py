@@ -19,12 +19,13 @@ LOWEST_RATE = 0.01
 """Requests/s below which nothing is searched: the 100 requests of one load would take three hours."""
 
 
-def highest_rate(probe: Callable[[float], Probe], guess: float, to_beat: float = 0.0) -> float:
+def highest_rate(probe: Callable[[float], Probe], guess: float, to_beat: float = 0.0, breaks: float = math.inf) -> float:
     """Return requests/s, 0 when the SLO holds at no rate that was tried. `to_beat` is the best of the candidates so far.
 
     From `guess` the rate is raised until the SLO breaks or lowered until it holds, then the gap is halved (in ratio).
+    `breaks` is a rate that is known to break it.
     """
-    holds, breaks = 0.0, math.inf
+    holds = 0.0
     rate = max(guess, LOWEST_RATE)
     for _ in range(MOST_PROBES):
         if probe(rate).held:

@@ -18,7 +18,7 @@ from modelctl.loadgen.result import rank
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
 from modelctl.tune.gpu_memory import MemoryUse
-from modelctl.tune.rate_search import RESOLUTION, highest_rate
+from modelctl.tune.rate_search import RESOLUTION, STEP, highest_rate
 from modelctl.tune.subject import Probe, Subject
 from spec import objectives
 
@@ -49,6 +49,15 @@ How many of n requests are late scatters by the square root of that number, so t
 1.96 / sqrt(20) = 44 % of itself (95 % confidence): who sees 5 % of 400 late has 3.2 to 7.6 % late in the long run.
 """
 
+STALL_MS = 500.0
+"""A server may leave a request for so long in a bounded queue: docs/serving.md#known-limits-of-the-server."""
+
+BUSY_AT_LOW_RATE = 0.3
+"""Of a single instance, at most: a request that is late at a low rate is so by a stall, and not by the queue before it."""
+
+LOW_RATE_TRIES = 2
+"""Loads of a low rate that have to miss the SLO before it counts as missed."""
+
 MOST_CLAIMS = 5
 LESS = 0.12
 """The rate of a claim that does not hold is lowered by so much, for the next: short loads find too high a rate by chance."""
@@ -75,23 +84,29 @@ class Trial:
 @dataclass(frozen=True)
 class Winner:
     """`rate`: the median of its measurements, or less where that did not hold for longer; `noise`: the share within which
-    candidates count as equal; `requests`: of the load that held at this rate.
+    candidates count as equal; `requests`: of the load that held at this rate; `low_rate`: one that held as well, in
+    requests/s, None where it could not be missed.
     """
 
     candidate: Candidate
     rate: float
     noise: float
     requests: int = 0
+    low_rate: float | None = None
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The SLO that the search keeps to (ms), how long it may take (seconds), and the seed of everything random in it."""
+    """The SLO that the search keeps to (ms), how long it may take (seconds), and the seed of everything random in it.
+
+    `low_rates`: whether the SLO has to hold at a low rate, too. Not of sequences, of which too few would be open.
+    """
 
     slo_p95_ms: float
     budget_seconds: float
     seed: int
     slo_p99_ms: float | None = None
+    low_rates: bool = True
 
     def __str__(self) -> str:
         also = f" and p99 <= {self.slo_p99_ms:g} ms" if self.slo_p99_ms is not None else ""
@@ -112,12 +127,34 @@ class Goal:
         return math.ceil(round(late / (1 - self.objective), 6))
 
     def probe_seconds(self, rate: float, late: int) -> float:
-        """Return the length of a load at `rate`: a hundredth of the budget, 1 to 6 s, longer where that is too few requests.
+        """Return the length of a load at `rate`: a hundredth of the budget, 1 to 6 s, longer for enough requests."""
+        return max(min(max(self.budget_seconds / 100, 1.0), 6.0), self.least_seconds(rate, late))
+
+    def least_seconds(self, rate: float, late: int) -> float:
+        """Return the length of a load at `rate` that has the requests which its percentile needs.
 
         Three standard deviations are added, because arrivals are Poisson's.
         """
         fewest = self.requests(late)
-        return max(min(max(self.budget_seconds / 100, 1.0), 6.0), (fewest + 3 * math.sqrt(fewest)) / rate)
+        return (fewest + 3 * math.sqrt(fewest)) / rate
+
+    def low_rate(self, lone_ms: float) -> float | None:
+        """Return the requests/s at which stalls make most requests late; None where they cannot break the SLO.
+
+        A request that comes while the only instance is busy may be left in the queue until the next one comes, or for
+        STALL_MS, and is late then when none comes in what the SLO leaves it. At a lower rate fewer requests come upon a busy
+        instance, at a higher one the next comes soon. `lone_ms` is how long a lone request takes.
+        """
+        slos = [(self.slo_p95_ms, objectives.LATENCY)]
+        if self.slo_p99_ms is not None:
+            slos.append((self.slo_p99_ms, objectives.TAIL_LATENCY))
+        for slo_ms, objective in slos if self.low_rates else ():
+            left = slo_ms - lone_ms
+            if 0 < left < STALL_MS:
+                per_ms = min(1 / left, BUSY_AT_LOW_RATE / lone_ms)
+                if per_ms * lone_ms * math.exp(-per_ms * left) > 1 - objective:
+                    return 1000 * per_ms
+        return None
 
     def within_at_least(self, requests: int) -> float:
         """Return the share that is in time in the long run, at least, where a load of so many requests just held the SLO.
@@ -163,21 +200,34 @@ class Search:
         self._search()
         self._try_the_neighbours()
         self._measure_the_best_again()
-        chosen = choose(self.trials)
-        winner = self._claimed(chosen) if chosen is not None else None
-        if winner is None and any(trial.rate for trial in self.trials):
-            best = max(self.trials, key=lambda trial: trial.rate)
-            raise SloUnreachable(
-                f"too much else goes on for {self._goal} to be judged: {best.candidate} held it at "
-                f"{in_short(best.rate)} requests/s once and at no rate later; tune on a machine that does nothing else"
-            )
-        if winner is None:
+        stalled: set[Candidate] = set()
+        while (chosen := choose(trial for trial in self.trials if trial.candidate not in stalled)) is not None:
+            winner = self._claimed(chosen)
+            if winner is not None:
+                return winner
+            stalled.add(chosen.candidate)
+        held = [trial for trial in self.trials if trial.rate]
+        if not held:
             fastest = min(self.trials, key=lambda trial: trial.lone_p95_ms)
             raise SloUnreachable(
                 f"no configuration holds {self._goal} under load; a lone request has p95 "
                 f"{fastest.lone_p95_ms:.1f} ms at best"
             )
-        return winner
+        if not stalled:
+            raise self._judged_by_chance()
+        best = max(held, key=lambda trial: trial.rate)
+        raise SloUnreachable(
+            f"no configuration holds {self._goal} at {in_short(self._goal.low_rate(best.lone_p95_ms) or 0)} requests/s, "
+            f"where a request may wait for the next one to wake it ({best.candidate} held it at {in_short(best.rate)}); "
+            "allow more instances with --max-instances (docs/serving.md#known-limits-of-the-server)"
+        )
+
+    def _judged_by_chance(self) -> SloUnreachable:
+        best = max(self.trials, key=lambda trial: trial.rate)
+        return SloUnreachable(
+            f"too much else goes on for {self._goal} to be judged: {best.candidate} held it at "
+            f"{in_short(best.rate)} requests/s once and at no rate later; tune on a machine that does nothing else"
+        )
 
     def _search(self) -> None:
         import optuna  # here: a second that only this command has to spend
@@ -248,27 +298,41 @@ class Search:
             def probe(rate: float) -> Probe:
                 return self._probe(trial, rate, LATE_TO_COMPARE)
 
-            trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
+            low_rate = self._goal.low_rate(lone)
+            if low_rate is None or low_rate >= guess or self._holds_low_rate(trial, low_rate, LATE_TO_COMPARE):
+                trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
+            elif low_rate > best:  # less than that is of no use where another candidate holds more
+                trial.rate = highest_rate(probe, low_rate / STEP**2, breaks=low_rate)
         trial.gpu_memory = self._subject.gpu_memory()
         self.trials.append(trial)
         self._watch.measured(trial)
         return trial
 
     def _probe(self, trial: Trial, rate: float, late: int) -> Probe:
+        return self._load(trial, rate, self._goal.probe_seconds(rate, late))
+
+    def _load(self, trial: Trial, rate: float, seconds: float) -> Probe:
         self._watch.probing(trial, rate)
         self._probes += 1
-        trial.probes.append(self._subject.probe(rate, self._goal.probe_seconds(rate, late), self._goal.seed + self._probes))
+        trial.probes.append(self._subject.probe(rate, seconds, self._goal.seed + self._probes))
         return trial.probes[-1]
+
+    def _holds_low_rate(self, trial: Trial, rate: float, late: int) -> bool:
+        return any(self._load(trial, rate, self._goal.least_seconds(rate, late)).held for _ in range(LOW_RATE_TRIES))
 
     def _claimed(self, winner: Winner) -> Winner | None:
         """Hold the winner's rate, or a little less, for as many requests as the percentile needs, whatever the budget.
 
-        None when it does not hold.
+        None when it does not hold at a low rate. Raises SloUnreachable when it does there alone.
         """
         lone = min(trial.lone_p95_ms for trial in self.trials if trial.candidate == winner.candidate)
         trial, rate = Trial(len(self.trials) + 1, "claim", winner.candidate, lone), winner.rate
         self._subject.use(winner.candidate)
-        for _ in range(MOST_CLAIMS):
+        low_rate = self._goal.low_rate(lone)
+        if low_rate is not None and low_rate >= rate:
+            low_rate = None
+        stalls = low_rate is not None and not self._holds_low_rate(trial, low_rate, LATE_TO_CLAIM)
+        for _ in range(0 if stalls else MOST_CLAIMS):
             probe = self._probe(trial, rate, LATE_TO_CLAIM)
             if probe.held:
                 trial.rate = rate
@@ -277,7 +341,11 @@ class Search:
         trial.gpu_memory = self._subject.gpu_memory()
         self.trials.append(trial)
         self._watch.measured(trial)
-        return replace(winner, rate=rate, requests=probe.summary.due) if trial.rate else None
+        if stalls:
+            return None
+        if not trial.rate:
+            raise self._judged_by_chance()
+        return replace(winner, rate=rate, requests=probe.summary.due, low_rate=low_rate)
 
     def _refuse_too_short_a_budget(self, rate: float) -> None:
         needed = self._goal.probe_seconds(rate, LATE_TO_COMPARE)

@@ -40,6 +40,7 @@ def test_only_batching_differs_between_the_configurations() -> None:
         TUNED: (16, 2, True, [], 250, True),
         "no batching": (1, 2, False, [], 0, False),
         "Triton's defaults": (model.config.max_batch_size, 1, True, [], 0, False),
+        "Triton's defaults, tuned instances": (model.config.max_batch_size, 2, True, [], 0, False),
         **{f"articles, {delay} µs": (32, 2, True, [8, 16, 32], delay, False) for delay in ARTICLES_DELAYS_US},
     }
 

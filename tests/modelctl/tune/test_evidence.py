@@ -68,6 +68,7 @@ def test_values_are_in_the_words_of_a_stack_and_loads_are_raw() -> None:
         "rate": 120,
         "noise": 0.06,
         "requests": 0,
+        "low_rate": None,
     }
     assert [trial["origin"] for trial in document["trials"]] == ["prior", "search"]
     assert document["trials"][0]["loads"][1] == {

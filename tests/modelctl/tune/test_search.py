@@ -91,13 +91,13 @@ def test_what_is_known_beforehand_is_tried_first() -> None:
     assert subject.used[:4] == [Candidate(1, 0, 1), Candidate(32, 0, 1), Candidate(1, 0, 4), Candidate(32, 0, 4)]
 
 
-def test_the_budget_is_kept_to_within_one_trial_and_the_claim() -> None:
+def test_the_budget_is_kept_to_within_one_trial_and_the_claims() -> None:
     subject = Formula()
 
     search = searched(subject, budget=60)
     search.run()
 
-    assert 60 <= subject.now < 60 + 20
+    assert 60 <= subject.now < 60 + 20 + 460 / (1000 / 47.5)  # the last of 400 requests at a low rate
     assert [trial.origin for trial in search.trials][-2:] == ["again", "claim"]
 
 
@@ -145,6 +145,83 @@ def test_the_result_is_held_for_as_many_requests_as_it_needs_and_lowered_where_t
     assert requests[-2:] == [pytest.approx(460)] * 2
     assert winner.rate == claim.rate == pytest.approx(claim.probes[0].rate * 0.88)
     assert winner.requests == 100  # what the formula says of each load
+
+
+LOW_RATE = pytest.approx(1000 / 47.5)
+"""Of the formula: what its SLO of 60 ms leaves a lone request that takes 12.5 ms."""
+
+
+def stalling(subject: Formula, at_least_seconds: float = 0.0) -> Formula:
+    """Return it with a queue that stalls: a single instance that batches misses the SLO from 5 to 40 requests/s."""
+    probe = subject.probe
+
+    def stalled(rate: float, seconds: float, seed: int) -> Probe:
+        made, candidate = probe(rate, seconds, seed), subject.used[-1]
+        stalls = candidate.instances == 1 and candidate.max_batch_size > 1 and 5 < rate < 40 and seconds >= at_least_seconds
+        return Probe(rate, seed, False, summary(rate, 500)) if stalls else made
+
+    subject.probe = stalled  # type: ignore[method-assign]
+    return subject
+
+
+def test_a_configuration_that_holds_high_rates_and_misses_low_ones_is_not_chosen() -> None:
+    space = Space(batch_sizes=(1, 8), delays_us=(0,), instances=(1, 2))
+    subject = Formula()
+    subject.best_rate = lambda candidate: 50.0 * candidate.max_batch_size  # type: ignore[method-assign]
+    assert searched(subject, space=space).run().candidate == Candidate(8, 0, 1)
+
+    stalls = stalling(Formula())
+    stalls.best_rate = subject.best_rate  # type: ignore[method-assign]
+    search = searched(stalls, space=space)
+    winner = search.run()
+    assert (winner.candidate, winner.low_rate) == (Candidate(8, 0, 2), LOW_RATE)
+    one = next(trial for trial in search.trials if trial.candidate == Candidate(8, 0, 1))
+    assert (one.rate, [probe.rate for probe in one.probes]) == (0, [LOW_RATE, LOW_RATE])
+    assert [(probe.rate, probe.held) for probe in search.trials[-1].probes] == [(LOW_RATE, True), (winner.rate, True)]
+
+
+def test_a_low_rate_that_held_in_a_short_load_alone_is_found_out_before_anything_is_claimed() -> None:
+    claimed = 20.0  # seconds: 400 requests at 21 requests/s, where 40 take 3 s
+    space = Space(batch_sizes=(8,), delays_us=(0,), instances=(1, 2))
+    subject = stalling(Formula(), claimed)
+    subject.best_rate = lambda candidate: 400.0  # type: ignore[method-assign]
+    search = searched(subject, space=space)
+
+    assert search.run().candidate == Candidate(8, 0, 2)
+    claims = [(trial.candidate.instances, len(trial.probes)) for trial in search.trials if trial.origin == "claim"]
+    assert claims == [(1, 2), (2, 2)]
+
+    with pytest.raises(SloUnreachable) as failure:
+        searched(stalling(Formula(), claimed), space=Space((8,), (0,), (1,))).run()
+    assert str(failure.value).startswith(
+        "no configuration holds p95 <= 60 ms at 21 requests/s, where a request may wait for the next one to wake it "
+        "(batch 8, delay 0 µs, 1 instance held it at 2"
+    )
+
+
+def test_where_nothing_else_is_possible_the_rates_below_the_low_one_are_searched() -> None:
+    winner = searched(stalling(Formula()), space=Space((8,), (0,), (1,))).run()
+
+    assert winner.rate == pytest.approx(5, rel=RESOLUTION)
+    assert (winner.candidate, winner.low_rate) == (Candidate(8, 0, 1), None)
+
+
+@pytest.mark.parametrize(
+    ("goal", "lone_ms", "rate"),
+    [
+        (Goal(70, 60, 1), 30, 10),  # 30 % busy
+        (Goal(100, 60, 1), 20, 12.5),
+        (Goal(100, 60, 1), 5, None),  # 2 % come upon it busy and are late
+        (Goal(100, 60, 1, slo_p99_ms=105), 5, 10),
+        (Goal(600, 60, 1), 90, None),  # the stall is within the SLO
+        (Goal(70, 60, 1), 80, None),
+        (Goal(70, 60, 1, low_rates=False), 30, None),
+    ],
+)
+def test_a_low_rate_is_that_of_most_late_requests_where_they_can_break_the_slo(
+    goal: Goal, lone_ms: float, rate: float | None
+) -> None:
+    assert goal.low_rate(lone_ms) == (None if rate is None else pytest.approx(rate))
 
 
 def test_a_model_slower_than_a_request_a_second_is_searched_too() -> None:

@@ -50,7 +50,8 @@ class TritonPythonModel:
 class Timing:
     """How slow a model is and how long its queue may get. Capacity is batch x instances / seconds requests per second.
 
-    `queue` is max_queue_size; requests beyond it are rejected. 0 is Triton's unbounded queue. `gate` and `load_gate` are
+    `queue` is max_queue_size; requests beyond it are rejected. 0 is the unbounded queue. `delay_us`: how long a request
+    waits for others. `gate` and `load_gate` are
     files: before the one is there no batch is answered, before the other the model is not loaded. `reached` is there once
     something waits for that file.
     """
@@ -60,6 +61,7 @@ class Timing:
     batch: int = 1
     instances: int = 1
     queue: int = 0
+    delay_us: int = 0
     gate: Path | None = None
     load_gate: Path | None = None
 
@@ -91,6 +93,7 @@ def config(timing: Timing) -> str:
         output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }} ]
         instance_group [ {{ kind: KIND_CPU count: {timing.instances} }} ]
         dynamic_batching {{
+          max_queue_delay_microseconds: {timing.delay_us}
           default_queue_policy {{ timeout_action: REJECT max_queue_size: {timing.queue} }}
         }}
         version_policy {{ all {{ }} }}
