@@ -80,7 +80,9 @@ def _newest(records: dict[str, Record], kind: str) -> list[str]:
     by_series: dict[Any, str] = {}
     for name in sorted(records, key=lambda name: str(records[name]["started"])):
         if records[name]["kind"] == kind:
-            by_series[records[name].get("megabytes_per_connection"), records[name].get("compared")] = name
+            record = records[name]
+            models = tuple(comparison["model"] for comparison in record.get("comparisons", ()))
+            by_series[record.get("megabytes_per_connection"), record.get("compared"), models] = name
     return list(by_series.values())
 
 
