@@ -12,9 +12,7 @@ Fixed here before the first run; who changes one of them writes a new entry in b
 * metric: p99 of all requests through Envoy minus p99 of all that went straight to the pods, and the same of p50, by
   protocol; the 95 % interval is that of 2,000 resamples of the seconds of all loads, each with its requests of both ways. A
   latency counts from the moment at which a request was sent: how late the generator was is in neither way, and recorded;
-* GOAL_MS, the rate, the length of a load, and the model: `classify`, which answers in about a millisecond;
-* what of the twin no request passes through (its AWS, its control plane), and is on other machines than Envoy and Triton on
-  AWS, has the CPUs only while nothing else wants them (SCHED_IDLE).
+* GOAL_MS, the rate, the length of a load, and the model: `classify`, which answers in about a millisecond.
 
 Every request is accounted for: a run in which one had no answer is refused.
 """
@@ -60,8 +58,6 @@ RATE, SECONDS, WARM_UP_SECONDS = 50.0, 30.0, 3.0
 """Requests a second of each way, so that a load has twice as many."""
 RESAMPLES = 2000
 METHOD = "both ways in each load, a coin for each request; the interval is that of 2,000 resamples of seconds"
-DATA_PATH = frozenset({"envoy", "tritonserver", "triton_python_backend_stub"})
-"""The programs that a request passes through."""
 MODEL, INPUT, VALUES = "classify", "NORMALIZED", [5.25, 3.5, 1.75, 0.25]
 SERVER_VERSION = "2.51.0"
 
@@ -250,7 +246,6 @@ def _twin() -> Iterator[dict[Way, list[str]]]:
         environment = {**os.environ, "TWIN_HOME": str(home)}
         try:
             subprocess.run([*command, "up", "--gateway"], cwd=REPOSITORY, env=environment, check=True)
-            _step_aside(home)
             pods = [pod for pod in Servers.running(TwinHome(home)).cluster().pods() if pod.listens and pod.ready]
             yield {
                 "pod": [pod.listens for pod in pods if pod.namespace == TRITON_NAMESPACE and pod.name.startswith("triton-")],
@@ -258,19 +253,6 @@ def _twin() -> Iterator[dict[Way, list[str]]]:
             }
         finally:
             subprocess.run([*command, "down"], cwd=REPOSITORY, env=environment, check=False)
-
-
-def _step_aside(home: Path) -> None:
-    """Give all processes of the twin in `home` that are not of DATA_PATH the CPUs only while nothing else wants them."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            known = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            if str(home).encode() not in known or Path(os.readlink(process / "exe")).name in DATA_PATH:
-                continue
-            for thread in (process / "task").iterdir():
-                os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
-        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is another user's
-            continue
 
 
 if __name__ == "__main__":
