@@ -437,7 +437,7 @@ def tune(
     """
     from modelctl.loadgen import Pace
     from modelctl.tune import command
-    from modelctl.tune.study import Goal
+    from modelctl.tune.goal import Goal
 
     if (sequence_requests is None) != (sequence_gap_ms is None):
         raise typer.BadParameter("give --sequence-requests and --sequence-gap-ms together")

@@ -24,13 +24,14 @@ from modelctl.tune import evidence as record
 from modelctl.tune import pipeline, stack_file
 from modelctl.tune.candidate import Candidate, Space, configured
 from modelctl.tune.errors import TuneError
+from modelctl.tune.goal import Goal
 from modelctl.tune.gpu_memory import GpuMemory, watched
 from modelctl.tune.pipeline import Found, Part
 from modelctl.tune.plot import plot
 from modelctl.tune.report import busy_in_words, memory_in_words, table_of, watch_on
 from modelctl.tune.served_model import ServedModel
 from modelctl.tune.server import TuningServer, connect
-from modelctl.tune.study import Goal, Search, Winner, choose, in_short
+from modelctl.tune.study import Search, Winner, choose, in_short
 from modelctl.tune.workload import Kind, requests, sequences, streams
 from spec.files import rewrite
 from spec.names import TRITON_METRICS_PORT

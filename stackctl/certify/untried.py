@@ -94,7 +94,7 @@ UNTRIED: Mapping[str, str] = {
     "a killed or concurrent rollout ends well": _DISRUPTIVE,
     "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
     "time": _DISRUPTIVE,
-    "tuning holds an SLO at a higher rate than no batching": _CLIENTS,
+    "tuning holds an SLO at a higher rate than no batching, and at a low one": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
     "alerts and recording rules": (

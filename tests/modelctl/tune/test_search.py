@@ -7,9 +7,10 @@ import pytest
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
+from modelctl.tune.goal import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal
 from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
-from modelctl.tune.study import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal, Search, Trial, choose
+from modelctl.tune.study import Search, Trial, choose
 from modelctl.tune.subject import Probe
 
 SPACE = Space(batch_sizes=(1, 2, 4, 8, 16, 32), delays_us=(0, 250, 1000), instances=(1, 2, 3, 4))
