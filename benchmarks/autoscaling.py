@@ -1,7 +1,7 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
-        [--paces | --spare | --held-out | --at-once | --step] [--record]
+        [--paces | --spare | --look-back | --at-once | --step] [--held-out] [--record]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -318,6 +318,19 @@ def spares(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     }
 
 
+def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
+    """Return our rule with a bounded queue, and with other times in which fewer pods have to be enough before one goes."""
+
+    def after(seconds: int) -> Plan:
+        return ours(model, start_seconds, bounded=True, scaleDownAfterSeconds=seconds)
+
+    return {
+        "one start, 300 s at least": after(max(start_seconds, 300)),
+        OURS: ours(model, start_seconds, bounded=True),
+        "120 s": after(120),
+    }
+
+
 def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
     """Return traces that no setting was chosen by: two peaks a day, levels by chance, a fast ramp, and spikes."""
     peak, source = everybody[NAME], np.random.default_rng(99)
@@ -365,7 +378,7 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, spare pods, spare pods on traces that were held out, or at once."""
+    """One run. `compared`: rules, paces, spare pods, look-backs, either of these two on traces held out, or at once."""
 
     kind: str = "autoscaling"
     started: datetime
@@ -381,10 +394,13 @@ def main(
     start: Annotated[int | None, typer.Option(help="seconds of a start; default: 30, 240 and 600")] = None,
     compare_paces: Annotated[bool, typer.Option("--paces", help="limits of our own rule, instead of other rules")] = False,
     compare_spares: Annotated[bool, typer.Option("--spare", help="spare pods and shares of our own rule")] = False,
+    compare_look_backs: Annotated[
+        bool, typer.Option("--look-back", help="how long fewer pods have to be enough, beside a bounded queue")
+    ] = False,
     bound: Annotated[bool, typer.Option("--at-once", help="our rule beside one that sees the load at once")] = False,
     step: Annotated[bool, typer.Option("--step", help="seconds from a step of load to another pod wanted")] = False,
     others: Annotated[
-        bool, typer.Option("--held-out", help="the shares on traces and seeds they were not chosen by")
+        bool, typer.Option("--held-out", help="on traces and seeds that nothing was chosen by: shares, or look-backs")
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
@@ -411,6 +427,8 @@ def main(
                     found = at_once(of, seconds, sent)
                 elif compare_paces:
                     found = paces(of, seconds)
+                elif compare_look_backs:
+                    found = look_backs(of, seconds)
                 else:
                     found = spares(of, seconds) if compare_spares or others else rules(of, seconds, sent)
                 every = HELD_OUT_SEEDS if others else SEEDS
@@ -427,7 +445,14 @@ def main(
             print("\n".join(goals(tables[-1])), flush=True)
     print("\n".join(goals_met(tables)))
     if record:
-        modes = {"held out": others, "paces": compare_paces, "spare pods": compare_spares, "at once": bound}
+        modes = {
+            "look-backs, held out": compare_look_backs and others,
+            "look-backs": compare_look_backs,
+            "held out": others,
+            "paces": compare_paces,
+            "spare pods": compare_spares,
+            "at once": bound,
+        }
         compared = next((mode for mode, given in modes.items() if given), "rules")
         command = shlex.join(["python", *sys.argv])
         report = Report(started=started, revision=revision, command=command, compared=compared, tables=tuple(tables))

@@ -3,17 +3,19 @@
 Of rules that see the load of each second at once and nothing of the next one, and want the pods that it takes and some to
 spare, as many at every load; while a pod is slow they may want some more. They are given what no rule has: the spare pods
 may be parts of pods, arrivals are even, a pod that was wanted once serves for the rest of the trace, and of that only the
-time is paid in which the load wants it, and in which a node without pods is kept (`twin.replay.capacity`).
+time is paid in which the load wants it, and in which a node without pods is kept, of which one a minute goes
+(`twin.replay.capacity`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from twin.replay.capacity import KEEP_EMPTY_SECONDS
+from twin.replay.capacity import BETWEEN_REMOVALS_SECONDS, KEEP_EMPTY_SECONDS
 from twin.replay.plan import Plan
 from twin.replay.service import Service
 from twin.replay.serving import Server
@@ -62,7 +64,8 @@ class ReactiveBound:
         return np.clip(np.ceil(self._rates / self._service.capacity) + spare, self.fewest, self.most)
 
     def _hours(self, spare: float) -> float:
-        return float(_highest(self._pods(spare), KEEP_EMPTY_SECONDS).sum()) / _HOUR
+        needed = _highest(self._pods(spare), KEEP_EMPTY_SECONDS)
+        return float(_one_at_a_time(needed, BETWEEN_REMOVALS_SECONDS).sum()) / _HOUR
 
     def _following(self, gpu_hours: float) -> float:
         """Return the requests that no pod answers in time, with as many to spare as the hours pay for."""
@@ -103,6 +106,15 @@ def _highest(values: Rates, seconds: int) -> Rates:
         shift = min(span, seconds - span)
         found[shift:] = np.maximum(found[shift:], found[:-shift])
         span += shift
+    return found
+
+
+def _one_at_a_time(values: Rates, seconds: int) -> Rates:
+    """Return at least these values, that fall by no more than 1 in so many seconds."""
+    found = values.copy()
+    for steps in range(1, 1 + min(math.ceil(values.max() - values.min()), (len(values) - 1) // seconds)):
+        shift = steps * seconds
+        found[shift:] = np.maximum(found[shift:], values[:-shift] - steps)
     return found
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec.problem import Problem
-from spec.prometheus.timing import start_seconds, timing
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS
+from spec.prometheus.timing import pod_start_seconds, start_seconds, timing
 from spec.settings.model import Settings
 
 _SETTLE_SECONDS = 30
@@ -17,7 +18,9 @@ _SETTLE_SECONDS = 30
 _MORE_IN_A_START = {"Pods": 4, "Percent": 300}
 _FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
-_SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS = 300
+_SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS = 2 * SCALING_WINDOW_SECONDS
+"""Two of the stretches that a number is of: what one of them finds by chance, the next does not."""
+_SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS = 300
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
 _LONGEST_LOOK_BACK_SECONDS = 3600
@@ -55,9 +58,10 @@ def behavior(settings: Settings) -> dict[str, Any]:
     scrape, what asks for pods has to last for two looks.
 
     Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take
-    one. One start is enough where no queue holds what can no longer be answered in time: such a fleet has no backlog, which
-    asks for more pods than the load. A stack may say how long to wait (`autoscaling.scaleDownAfterSeconds`); a step then
-    takes no longer, or one start.
+    one. Where no queue holds what can no longer be answered in time, there is no backlog, which asks for more pods than the
+    load, and it is the part of a start that a pod takes on a node that is there: a node outlives its pods, so that having
+    one back takes no longer. Where the last pod may go it is one start. A stack may say how long to wait
+    (`autoscaling.scaleDownAfterSeconds`); a step then takes no longer, or one start.
     """
     start = start_seconds(settings)
     period = min(start, _LONGEST_PERIOD_SECONDS)
@@ -79,9 +83,11 @@ def behavior(settings: Settings) -> dict[str, Any]:
 
 def _look_back(settings: Settings, start: int) -> int:
     serving = settings.models.serving.values()
-    if serving and all(wants.queue_is_bounded for wants in serving):
-        return max(start, _SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS)
-    return max(2 * start, _SHORTEST_LOOK_BACK_SECONDS)
+    if not serving or not all(wants.queue_is_bounded for wants in serving):
+        return max(2 * start, _SHORTEST_LOOK_BACK_SECONDS)
+    if settings.fewest_pods == 0:
+        return max(start, _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS)
+    return max(pod_start_seconds(settings), _SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS)
 
 
 def _policies(most: Mapping[str, int], period: int) -> list[dict[str, Any]]:

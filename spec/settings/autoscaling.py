@@ -249,8 +249,9 @@ class Autoscaling(Section):
     scale_down_after_seconds: Annotated[int, between(1, 3600, "seconds")] | None = Field(
         default=None,
         description="for how many seconds fewer pods have to be enough before one goes, and 75 at least before the last "
-        "one does (minReplicas: 0); without it: two starts, and 600 at least; one start, and 300 at least, where each model "
-        "has a queueTimeoutMs below its SLO",
+        "one does (minReplicas: 0); without it: two starts, and 600 at least; where each model has a queueTimeoutMs "
+        "below its SLO, the part of a start that a pod takes on a node that is there, and 60 at least (minReplicas: 0: one "
+        "start, and 300 at least)",
     )
     prometheus_url: _PrometheusUrl | None = Field(
         default=None, description="a Prometheus of your own; without it: that of the section monitoring"

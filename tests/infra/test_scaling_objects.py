@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from infra import app
 from infra.platform.dashboards.scaling import scaling as scaling_board
 from infra.serving.scaling import first_pod_trigger
-from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
+from spec.prometheus.timing import NODE_START_SECONDS, pod_start_seconds, start_seconds, timing
 from spec.scaling.behavior import assumptions, behavior
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from tests import crds, triggers
@@ -164,9 +164,10 @@ def test_keda_refuses_a_number_where_it_takes_text() -> None:
 
 def test_a_start_is_what_the_startup_probe_allows_and_that_of_a_node() -> None:
     fixed = settings(SCALED)
-    assert start_seconds(fixed) == timing(fixed).start == 300
+    assert start_seconds(fixed) == pod_start_seconds(fixed) == timing(fixed).start == 300
     scaled = settings({**SCALED, "nodes.autoscaler": "cluster-autoscaler"})
     assert start_seconds(scaled) == 300 + NODE_START_SECONDS
+    assert pod_start_seconds(scaled) == 300
     assert start_seconds(settings({**SCALED, "autoscaling": scaling(startSeconds=95)})) == 95
 
 
@@ -235,15 +236,18 @@ def test_a_stack_says_when_pods_may_go_and_a_step_is_never_shorter_than_a_start(
     assert pace(startSeconds=15, scaleDownAfterSeconds=1200) == (1200, 180)
 
 
-def test_a_fleet_whose_queues_hold_nothing_too_late_looks_back_for_one_start() -> None:
-    def look_back(start: int, **wants: int) -> int:
-        serving = {"models.serving": {"classify": {**CLASSIFY, **wants}}}
-        read = settings({**SCALED, **serving, "autoscaling": scaling(startSeconds=start)})
+def test_a_fleet_whose_queues_hold_nothing_too_late_looks_back_for_the_pod_s_part_of_a_start() -> None:
+    def look_back(start: int, nodes: str = "cluster-autoscaler", fewest: int = 1, **wants: int) -> int:
+        serving = {"models.serving": {"classify": {**CLASSIFY, **wants}}, "nodes.autoscaler": nodes, "worker": KEDA}
+        read = settings({**SCALED, **serving, "autoscaling": scaling(startSeconds=start, minReplicas=fewest)})
         return int(behavior(read)["scaleDown"]["stabilizationWindowSeconds"])
 
     assert [look_back(start) for start in (15, 400)] == [600, 800]
-    assert [look_back(start, queueTimeoutMs=25) for start in (15, 400)] == [300, 400]
-    assert look_back(15, queueTimeoutMs=CLASSIFY["sloP95Ms"]) == 600, "the wait alone is the SLO"
+    # Of what is assumed, 540 s, the pod takes 300 on a node that is there.
+    assert [look_back(start, queueTimeoutMs=25) for start in (15, 90, 180, 540)] == [60, 60, 100, 300]
+    assert [look_back(start, "none", queueTimeoutMs=25) for start in (15, 400)] == [60, 400], "no node has to start"
+    assert [look_back(start, fewest=0, queueTimeoutMs=25) for start in (15, 400)] == [300, 400], "the last pod may go"
+    assert look_back(15, queueTimeoutMs=50) == 600, "the wait alone is the SLO"
 
 
 @given(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from twin.replay.serving import Server
 
 KEEP_EMPTY_SECONDS = 15 * 60
-_BETWEEN_REMOVALS_SECONDS = 60
+BETWEEN_REMOVALS_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Cluster:
                 node.empty_since = None
             elif node.empty_since is None:
                 node.empty_since = max(now, node.ready_at)
-        if len(self.nodes) <= self.pool.fewest_nodes or now - self._removed_at < _BETWEEN_REMOVALS_SECONDS:
+        if len(self.nodes) <= self.pool.fewest_nodes or now - self._removed_at < BETWEEN_REMOVALS_SECONDS:
             return
         for node in self.nodes:
             if node.empty_since is not None and now - node.empty_since >= KEEP_EMPTY_SECONDS:

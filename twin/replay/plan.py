@@ -8,7 +8,7 @@ from functools import partial
 
 from spec.capacity import pods_per_node
 from spec.failure import NOT_TRIED, Failure
-from spec.prometheus.timing import NODE_START_SECONDS, start_seconds, timing
+from spec.prometheus.timing import pod_start_seconds, start_seconds
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.scaling.signal import ASKED, NEEDED, PENDING, Signal, signals
 from spec.settings import GpuPool, Settings
@@ -168,15 +168,8 @@ def _pool(stack: Settings, prices: PriceTable) -> Pool:
 
 
 def _starts(stack: Settings) -> Starts:
-    """Divide a measured start between node and pod as the assumed one is divided."""
-    whole = start_seconds(stack)
-    if stack.node_autoscaler == "none":
-        return Starts(0, whole)
-    given = stack.autoscaling.start_seconds if stack.autoscaling is not None else None
-    if given is None:
-        return Starts(NODE_START_SECONDS, whole - NODE_START_SECONDS)
-    node = round(given * NODE_START_SECONDS / (NODE_START_SECONDS + timing(stack).start))
-    return Starts(node, given - node)
+    pod = pod_start_seconds(stack)
+    return Starts(start_seconds(stack) - pod, pod)
 
 
 def _notes(stack: Settings, starts: Starts, models: tuple[Model, ...]) -> tuple[str, ...]:
