@@ -156,7 +156,7 @@ def test_a_change_that_was_made_ends_well_where_nothing_was_lost_and_nothing_bad
 
 @dataclasses.dataclass(frozen=True)
 class Both:
-    """What comes of a state and of the change made under load beside it, and how many pods were wanted there."""
+    """The outcome of a state, that of the change made under load beside it, and how many pods were wanted there."""
 
     state: tuple[Rehearsal, Rehearsal | None]
     load: tuple[Rehearsal, Measured | None]
