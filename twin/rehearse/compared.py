@@ -18,12 +18,14 @@ class Compared:
 
     `differs`: what the revision's program would change in the state, so that the change from it is not the state's.
     `errors`: why the engine would not go on with that program. `made`: findings on the state with an effect, whose step was
-    made under load too, each with what was judged of it there; `only_judged`: those whose step was not made.
+    made under load too, each with what was judged of it there; `in_part`: those of which only some properties changed there,
+    each with the others; `only_judged`: those of which nothing was made.
     """
 
     differs: tuple[Finding, ...]
     errors: tuple[str, ...]
     made: tuple[tuple[Finding, Finding], ...]
+    in_part: tuple[tuple[Finding, tuple[str, ...]], ...]
     only_judged: tuple[Finding, ...]
 
     def document(self) -> dict[str, Any]:
@@ -32,6 +34,7 @@ class Compared:
             "differs": [one.key for one in self.differs],
             "errors": list(self.errors),
             "made": [one.key for one, _ in self.made],
+            "in_part": {one.key: list(others) for one, others in self.in_part},
             "only_judged": [one.key for one in self.only_judged],
         }
 
@@ -43,15 +46,24 @@ def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measur
     """
     is_whole = seen is not None and seen.ended is None
     there = {(one.action, one.key): one for one in local.findings} if is_whole else {}
-    told = [one for one in judged.findings if one.effect != "none"]
-    pairs = [(one, there.get((one.action, one.key))) for one in told]
-    made = tuple((one, other) for one, other in pairs if other is not None and set(one.because) <= set(other.because))
-    borne_out = [one for one, _ in made]
+    made: list[tuple[Finding, Finding]] = []
+    in_part: list[tuple[Finding, tuple[str, ...]]] = []
+    only_judged: list[Finding] = []
+    for one in (one for one in judged.findings if one.effect != "none"):
+        other = there.get((one.action, one.key))
+        others = () if other is None else tuple(path for path in one.because if path not in other.because)
+        if other is not None and not others:
+            made.append((one, other))
+        elif 0 < len(others) < len(one.because):
+            in_part.append((one, others))
+        else:
+            only_judged.append(one)
     return Compared(
         differs=tuple(one for one in before.findings if one.effect != "not known"),
         errors=before.errors,
-        made=made,
-        only_judged=tuple(one for one in told if one not in borne_out),
+        made=tuple(made),
+        in_part=tuple(in_part),
+        only_judged=tuple(only_judged),
     )
 
 
@@ -72,14 +84,20 @@ def lines(compared: Compared, revision: str) -> Iterator[str]:
         yield f"  the state is as the program of {revision} leaves it"
     if compared.made:
         yield f"  made under load: {_several([_pair(*pair) for pair in compared.made])}"
+    if compared.in_part:
+        yield f"  made under load in part: {_several([_part(*part) for part in compared.in_part])}"
     if compared.only_judged:
         yield f"  judged, and not made under load: {_steps(compared.only_judged)}"
-    if not (compared.made or compared.only_judged):
+    if not (compared.made or compared.in_part or compared.only_judged):
         yield "  no step on the state is judged to have an effect, so that none needs figures"
 
 
 def _pair(one: Finding, other: Finding) -> str:
     return _step(one) + ("" if one.effect == other.effect else f" ({one.effect}, and {other.effect} where it was made)")
+
+
+def _part(one: Finding, others: Sequence[str]) -> str:
+    return f"{_step(one)}, but for {', '.join(others)}"
 
 
 def _steps(found: Sequence[Finding]) -> str:

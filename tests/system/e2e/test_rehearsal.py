@@ -74,7 +74,7 @@ def test_a_state_whose_pods_are_replaced_one_after_the_other_is_judged_and_its_c
     enlarge(checkout)
     code, document = rehearsed(tmp_path, checkout, "--state", str(state))
     assert (document["stack"], judged(document), document["measured"]) == ("prod", [("rolled", TEMPLATE)], None)
-    assert document["compared"] == {"differs": [], "errors": [], "made": [TRITON], "only_judged": []}
+    assert document["compared"] == {"differs": [], "errors": [], "made": [TRITON], "in_part": {}, "only_judged": []}
     local = document["under_load"]
     measured = local["measured"]
     assert (local["stack"], judged(local)) == ("local", [("rolled", TEMPLATE)])

@@ -48,8 +48,16 @@ def test_a_step_was_made_where_the_same_properties_of_the_same_resource_changed_
     assert compared.only_judged == ((NODES,) if is_made else (NODES, step))
 
 
+def test_a_step_of_which_only_some_properties_changed_was_made_in_part() -> None:
+    step, there = found("rolled", DEPLOYMENT, ARGS, IMAGE), found("rolled", DEPLOYMENT, IMAGE, "spec.replicas")
+    compared = compare(judged(step), NOTHING, judged(there), SEEN)
+    assert compared == Compared((), (), (), ((step, (ARGS,)),), ())
+    assert compared.document()["in_part"] == {f"{DEPLOYMENT}::a": [ARGS]}
+    assert list(lines(compared, "main"))[2:] == [f"  made under load in part: update a ({DEPLOYMENT}), but for {ARGS}"]
+
+
 def test_what_nobody_notices_is_not_compared() -> None:
-    assert compare(judged(found("none")), NOTHING, judged(found("none")), SEEN) == Compared((), (), (), ())
+    assert compare(judged(found("none")), NOTHING, judged(found("none")), SEEN) == Compared((), (), (), (), ())
 
 
 @pytest.mark.parametrize("seen", [None, dataclasses.replace(SEEN, ended="no room")])
@@ -79,6 +87,7 @@ def test_a_person_reads_whether_the_state_is_of_the_revision_and_which_steps_hav
         "differs": [f"{DEPLOYMENT}::a"],
         "errors": [],
         "made": [f"{DEPLOYMENT}::a"],
+        "in_part": {},
         "only_judged": [f"{GROUP}::a"],
     }
 
