@@ -132,9 +132,7 @@ def main(
             version = client.get_server_metadata().version
             alone = _used() - before
             context = _context(client, configs[_ADDITION], before + alone)
-            on_gpu = [
-                _measured(client, name, configs[name], repository, before + alone + context, context) for name in LARGEST
-            ]
+            on_gpu = [_measured(client, name, configs[name], repository, before + alone, context) for name in LARGEST]
             together = _together(client, server, configs, repository, before)
             if scrape is not None:
                 rewrite(scrape, httpx.get(f"http://{server.metrics}/metrics", trust_env=False).content)
@@ -225,23 +223,23 @@ def _context(client: InferenceServerClient, addition: ModelConfig, before: int) 
 def _measured(
     client: InferenceServerClient, name: str, config: ModelConfig, repository: Path, before: int, context: int
 ) -> OnGpu:
-    """Measure a model by itself; `before`: MiB of a server without models, and of a context for the model's process."""
+    """Measure a model by itself. `before`: MiB of a server without models; `context`: of one for the model's process."""
     tensor, shape = LARGEST[name]
     source = np.random.default_rng(1)
     given = source.integers(0, 256, shape, np.int32) if name == "filetype" else source.random(shape, np.float32)
     _load(client, config)
-    loaded = _used() - before
+    loaded = _used() - before - context
     inputs = to_inputs({tensor: given})
     for _ in range(ROUNDS):
         answer = client.infer(name, inputs, client_timeout=_CALL_SECONDS)
-    largest = _used() - before
+    largest = _used() - before - context
     session = onnxruntime.InferenceSession(repository / name / "1" / "model.onnx", providers=["CPUExecutionProvider"])
     output = session.get_outputs()[0].name
     expected = session.run([output], {tensor: given})[0]
     difference = float(np.abs(answer.as_numpy(output) - expected).max() / np.abs(expected).max())
     latency = _latency(lambda: client.infer(name, inputs, client_timeout=_CALL_SECONDS))
     client.unload_model(name)
-    left = _until_used(before - context) - (before - context)
+    left = _until_used(before) - before
     typer.echo(f"{name}: {loaded} MiB loaded, {largest} MiB after {shape}, differs by {difference:.1e}, {latency}")
     return OnGpu(
         model=name,

@@ -204,7 +204,9 @@ def rehearse_change(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="REV", help="or bring `local` up as of this git revision, and make the change under load"
+            "--from",
+            metavar="REV",
+            help="bring `local` up as of this git revision (of a state, its own), and make the change under load",
         ),
     ] = None,
     as_json: Json = False,
@@ -214,12 +216,12 @@ def rehearse_change(
 
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)):
-        if state is not None and since is None:
-            return command.rehearse(home, state, as_json=as_json, progress=progress, output=output)
-        if since is not None and state is None:
+        if state is not None:
+            return command.rehearse(home, state, since, as_json=as_json, progress=progress, output=output)
+        if since is not None:
             return command.rehearse_made(home, since, as_json=as_json, progress=progress, output=output)
         raise typer.BadParameter(
-            "give one of --state FILE (a real stack's, to preview on) and --from REV (to change under load)"
+            "give --state FILE (a real stack's, to preview on), --from REV (to change under load), or both"
         )
 
 

@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 from modelctl.loadgen.result import SHED
 from modelctl.loadgen.runner import RequestFailed, Send
 
-_SHED = ("Exceeds maximum queue size", "Request timeout expired")
+SHED_WORDS = ("Exceeds maximum queue size", "Request timeout expired")
 """The server's words, which share the code UNAVAILABLE with a server that is away: docs/facts/triton-server.md."""
 
 
@@ -55,7 +55,7 @@ async def grpc_sender(
 
 def failure_of(error: InferenceServerException) -> str:
     """Return the code of a request that failed: SHED where the server's queue refused it, else gRPC's."""
-    shed = any(words in (error.message() or "") for words in _SHED)
+    shed = any(words in (error.message() or "") for words in SHED_WORDS)
     return SHED if shed else failure_code(error)
 
 

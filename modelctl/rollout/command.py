@@ -27,6 +27,7 @@ from modelctl.rollout.exporter import ParityCollector
 from modelctl.rollout.fleet import Fleet, FleetError
 from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
+from modelctl.rollout.misused import Misused
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodProblem
 from modelctl.rollout.pod_network import PodNetwork
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
 _GOES_ON = "interrupted; run the same command again, it goes on"
-
-
-class Misused(Failure):
-    """An option says what cannot be."""
-
-    exit_code = NOT_TRIED
 
 
 class Unfinished(Failure):

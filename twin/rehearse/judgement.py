@@ -53,7 +53,7 @@ _DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 _CLUSTER = "aws:eks/cluster:Cluster"
 _SUBNET = "aws:ec2/subnet:Subnet"
 _LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
-_LEAST: Mapping[str, str] = {
+LEAST: Mapping[str, str] = {
     "kubernetes:keda.sh/v1alpha1:ScaledObject": "minReplicaCount",
     "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": "minReplicas",
 }
@@ -102,6 +102,11 @@ class Finding:
     because: tuple[str, ...]
     says: str | None
     caused_by: str | None
+
+    @property
+    def key(self) -> str:
+        """Return `TYPE::NAME`."""
+        return f"{self.type}::{self.name}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def judge(
         _finding(step, replaced, inputs.get(step.key, ({}, {})), hidden.get(step.key, ()), scaled, there)
         for step in plan.steps
     ]
-    found = [_retained(one) if f"{one.type}::{one.name}" in kept else one for one in found]
+    found = [_retained(one) if one.key in kept else one for one in found]
     found.sort(key=lambda one: (ORDER.index(one.effect), one.caused_by is not None, one.type, one.name))
     return Rehearsal(tuple(found), plan.errors, tuple(notes))
 
@@ -233,7 +238,7 @@ def _updated(
     if refusal is not None:
         found.append(("refused", refusal))
     if step.type == _DEPLOYMENT:
-        found += _deployment(step.changed, old.get("spec") or {}, new.get("spec") or {}, scaled.get(_name_of(new), 1))
+        found += _deployment(step.changed, old.get("spec") or {}, new.get("spec") or {}, scaled.get(_name_of(new)))
     for rule in _IN_PLACE:
         if rule.type == step.type and any(_below(change.path, rule.properties) for change in step.changed):
             found.append((rule.effect, rule.says))
@@ -274,7 +279,7 @@ def _least_pods(inputs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]
     """Return, by `NAMESPACE/NAME`, the least pods of each Deployment that an autoscaler has the number of."""
     found = {}
     for key, (_, new) in inputs.items():
-        least = _LEAST.get(key.partition("::")[0])
+        least = LEAST.get(key.partition("::")[0])
         spec = new.get("spec")
         if least is not None and isinstance(spec, Mapping):
             target = (new.get("metadata") or {}).get("namespace"), (spec.get("scaleTargetRef") or {}).get("name")
@@ -289,14 +294,16 @@ def _name_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _deployment(
-    changed: Sequence[Change], old: Mapping[str, Any], new: Mapping[str, Any], scaled: int
+    changed: Sequence[Change], old: Mapping[str, Any], new: Mapping[str, Any], scaled: int | None
 ) -> list[tuple[Effect, str | None]]:
     found: list[tuple[Effect, str | None]] = []
     before, after = old.get("replicas"), new.get("replicas")
     if isinstance(before, int) and isinstance(after, int) and after < before:
         found.append(("interrupted", "no pod is left") if after == 0 else ("rolled", f"{before - after} of its pods end"))
     if any(_below(change.path, ("spec.template",)) for change in changed):
-        found.append(_rollout(new.get("strategy") or {}, after if isinstance(after, int) else scaled))
+        # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
+        pods = scaled if scaled is not None else after if isinstance(after, int) else 1
+        found.append(_rollout(new.get("strategy") or {}, pods))
     return found
 
 

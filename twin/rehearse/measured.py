@@ -7,11 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modelctl.loadgen import Outcome
+from modelctl.loadgen.grpc_sender import SHED_WORDS
 from twin.rehearse.judgement import Effect, Rehearsal
 
 _REASONS = 5
 _DOWN: tuple[Effect, ...] = ("refused", "interrupted")
 """With one of these among the findings, requests are expected to stay without an answer."""
+_REFUSED = (
+    "no lost request was expected: each was refused by Triton's queue, which also happens on a machine that is busy with "
+    "starting servers. Where nothing else runs, rehearse it again"
+)
 
 
 @dataclass(frozen=True)
@@ -103,10 +108,15 @@ def lines(measured: Measured, judged: Rehearsal, rate: float, model: str) -> Ite
 def _compared(measured: Measured, judged: Rehearsal) -> str:
     expected = any(finding.effect in _DOWN for finding in judged.findings)
     if measured.lost and not expected:
-        return "no lost request was expected: believe what was measured"
+        refused = all(map(_is_refusal, measured.reasons))
+        return _REFUSED if refused else "no lost request was expected: believe what was measured"
     if expected and not measured.lost:
         return (
             "no request was lost, though an interruption was expected: machines come at once here, and requests pass by "
             "much of what AWS has"
         )
     return "as expected"
+
+
+def _is_refusal(reason: str) -> bool:
+    return any(words in reason for words in SHED_WORDS)

@@ -7,19 +7,23 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 
-from spec.failure import Failure
+from spec.failure import NOT_TRIED, Failure
 from spec.names import TRITON_NAMESPACE
+from spec.problem import SettingsError
+from spec.reading import Unreadable
+from spec.settings import source
 from twin.charts import registry
 from twin.commands import inference, up
 from twin.engine import stack_files
 from twin.host.home import TwinHome
 from twin.load import requests
 from twin.load.command import parts_of
-from twin.rehearse import load, measured, previewed
+from twin.rehearse import load, measured, pods, previewed
 from twin.rehearse.judgement import Rehearsal
 from twin.rehearse.measured import Measured
 from twin.services import release_sources, scratch
@@ -29,13 +33,32 @@ _AROUND_SECONDS = 5.0
 """How long requests are sent before the change, and after it."""
 
 
-def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, Measured | None]:
+class OtherStackFile(Failure):
+    """A revision whose stack file this checkout does not read, so that it cannot bring its stack up."""
+
+    exit_code = NOT_TRIED
+
+
+def check(revision: str) -> None:
+    """Raise UnknownRevision or OtherStackFile unless the program of a revision can be brought up here."""
+    scratch.check(revision, (stack_files.STACK,))
+    try:
+        source.load_content(scratch.stack_file(revision, stack_files.STACK), stack_files.tracked_file(stack_files.STACK))
+    except (SettingsError, Unreadable) as error:
+        raise OtherStackFile(
+            f"{revision}: this checkout reads stack files otherwise, and cannot bring {stack_files.STACK} up from there; "
+            f"give a later one\n{error}"
+        ) from None
+
+
+def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple[Rehearsal, Measured | None]:
     """Return what a preview says of the change from a revision to this checkout, and what making it did to requests.
 
-    The latter is None where the engine refuses the change, which is then not made. Raises UnknownRevision, and what `up.up`
-    raises where the program of the revision does not come up.
+    The latter is None where the engine refuses the change, which is then not made. `wanted`: of Triton's pods, where
+    the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises where the
+    program of the revision does not come up.
     """
-    scratch.check(revision)
+    check(revision)
 
     def say(line: str) -> None:
         progress.print(line, markup=False)
@@ -43,10 +66,13 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
     families = registry.families(stack_files.read(stack_files.tracked_file(stack_files.STACK)))
     with scratch.platform(home, families, progress) as started, _on_standard_error():
         own, before = started.home, scratch.of_revision(started, revision)
+        pins = pods.pins((before.program, started.program), wanted)
+        _pin(own, pins[0])
         say(f"bringing {stack_files.STACK} up as of {revision} ...")
         up.up(own, before, say)
         parts = parts_of(own, inference.MODEL, before.program)
         model = requests.model_of(release_sources.directory(own), inference.MODEL)
+        _pin(own, pins[1])
         servers = Servers.running(own)  # whose account is no new one any more
         engine = servers.engine()
         up.release_and_pin(own, servers, str(engine.outputs(stack_files.STACK)["modelBucket"]))
@@ -55,7 +81,7 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
         judged = previewed.judge(engine, stack_files.STACK, {}, retained)
         if judged.errors:
             return judged, None
-        pods, earlier, ended = _pods(servers), engine.last_update(stack_files.STACK), None
+        there, earlier, ended = _pods(servers), engine.last_update(stack_files.STACK), None
         say(f"making the change, with {load.RATE:g} requests/s to {model.name} ...")
         with load.load(own, model, parts) as sent:
             time.sleep(_AROUND_SECONDS)
@@ -66,11 +92,16 @@ def make(home: TwinHome, revision: str, progress: Console) -> tuple[Rehearsal, M
             time.sleep(_AROUND_SECONDS)
         return judged, dataclasses.replace(
             measured.account(sent.outcomes),
-            pods=len(pods),
-            kept=len(pods & _pods(servers)),
+            pods=len(there),
+            kept=len(there & _pods(servers)),
             resources=engine.changes_since(stack_files.STACK, earlier),
             ended=ended,
         )
+
+
+def _pin(home: TwinHome, keys: Mapping[str, Any]) -> None:
+    for key, value in keys.items():
+        stack_files.pin(home, stack_files.STACK, key, value)
 
 
 def _pods(servers: Servers) -> frozenset[str]:

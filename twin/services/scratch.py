@@ -5,12 +5,13 @@ import io
 import secrets
 import subprocess
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from spec import stack_names
 from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
 from twin.host import claim, processes, room, tools
@@ -67,9 +68,22 @@ def _home(home: TwinHome) -> Iterator[TwinHome]:
         claim.remove(own.path, keep_directory=False)
 
 
-def check(revision: str) -> None:
-    """Raise UnknownRevision unless git knows `revision` as a commit."""
+def check(revision: str, stacks: Collection[str] = ()) -> None:
+    """Raise UnknownRevision unless git knows `revision` as a commit, in which each of `stacks` has a file."""
     _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
+    files = {stack_names.stack_file(stack) for stack in stacks}
+    there = _git("ls-tree", "-r", "--name-only", "-z", revision, revision=revision).decode().split("\0") if files else ()
+    missing = sorted(files.difference(there))
+    if missing:
+        raise UnknownRevision(
+            f"{revision}: it has no {' and no '.join(missing)}; give a revision of this program that has "
+            f"{'it' if len(missing) == 1 else 'them'}"
+        )
+
+
+def stack_file(revision: str, stack: str) -> bytes:
+    """Return what a git revision has as the file of a stack. Raises UnknownRevision."""
+    return _git("show", f"{revision}:{stack_names.stack_file(stack)}", revision=revision)
 
 
 def of_revision(servers: Servers, revision: str) -> Servers:

@@ -14,16 +14,10 @@ from modelctl import metrics_server
 from modelctl.rollout.copies import receiver
 from modelctl.rollout.copies.asked import AskedRelease
 from modelctl.rollout.copies.comparer import Comparer
-from spec.failure import NOT_TRIED, Failure
+from modelctl.rollout.misused import Misused
 
 _URL = re.compile(r"http://[^/\s]+")
 _TARGET = re.compile(r"(dns://[^/\s]*/)?[^/\s]+:[0-9]{1,5}")
-
-
-class Misused(Failure):
-    """An option says what cannot be."""
-
-    exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from modelctl.rollout.controller import Outcome, Wanted
 from modelctl.rollout.fleet import Fleet, Pod, ServedVersion
 from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.metrics import Counters
+from modelctl.rollout.misused import Misused
 from modelctl.rollout.plan import Refused
 from modelctl.rollout.pod_client import PodClient, PodHangs
 from modelctl.rollout.replay import Replay, ReplayError
@@ -224,7 +225,7 @@ def test_copies_that_cannot_be(stage: Stage, mirror: str, rollout: str, said: st
     asked = command.Asked(
         "dev", "x", stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0, mirror=mirror
     )
-    with pytest.raises(command.Misused, match=said):
+    with pytest.raises(Misused, match=said):
         command.rollout(asked, BUCKET, None, "triton", None)
 
 

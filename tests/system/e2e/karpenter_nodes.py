@@ -88,8 +88,7 @@ class Nodes(Twin):
         """Wait until so many pods of a Deployment are ready; their nodes, by pod."""
 
         def ready() -> dict[str, str]:
-            listed = self.kube.get("/api/v1/namespaces/default/pods", labelSelector=f"app={name}")["items"]
-            found = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
+            found = self.ready("default", labelSelector=f"app={name}")
             return found if len(found) == pods else {}
 
         return self.until(ready, f"{pods} pods of {name} to be ready")
@@ -98,9 +97,9 @@ class Nodes(Twin):
         """The ready pods of Triton, with their nodes."""
         return self.ready(TRITON_NAMESPACE)
 
-    def ready(self, namespace: str) -> dict[str, str]:
-        """The ready pods of a namespace, with their nodes."""
-        listed = self.kube.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    def ready(self, namespace: str, **selected: str) -> dict[str, str]:
+        """The ready pods of a namespace, of those that are selected, with their nodes."""
+        listed = self.kube.get(f"/api/v1/namespaces/{namespace}/pods", **selected)["items"]
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
 
     def triton(self) -> str:

@@ -1,36 +1,59 @@
-"""A change that is made under load: what was judged of it, and what became of each request."""
+"""A change that is made under load, alone and beside a state: what was judged of it, and what became of each request."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.system.e2e.conftest import UP_SECONDS, Twin, change, clone
+from tests.twin.rehearse.official_state import as_official
 from twin.host.home import TwinHome
-from twin.services import leftovers
+from twin.plugins import awaiting
+from twin.services import leftovers, scratch
 
-LOCAL, VALUES = Path("stacks", "Pulumi.local.yaml"), Path("helm-values", "triton", "local.yaml")
+LOCAL, VALUES = Path("stacks", "Pulumi.local.yaml"), Path("helm-values", "triton")
 TEMPLATE = "kubernetes:apps/v1:Deployment"
+TRITON = f"{TEMPLATE}::triton-chart:triton/triton"
 
 
-def rehearsed(tmp_path: Path, pods: int) -> tuple[int, dict[str, Any]]:
-    """Rehearse another size of /dev/shm, which makes each pod anew, after a stack with so many; exit code and document."""
-    checkout = clone(tmp_path)
-    change(checkout / LOCAL, "    gpus: 1\n    replicas: 1\n", f"    gpus: 1\n    replicas: {pods}\n")
-    change(checkout / LOCAL, "on-demand, min: 1, desired: 1, max: 3", f"on-demand, min: 1, desired: {pods}, max: 3")
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with another size of /dev/shm than its last commit, which makes each of Triton's pods anew."""
+    made = clone(tmp_path)
     # A machine with other work needs longer for a request; what is refused for that says nothing of the change.
-    before = (checkout / LOCAL).read_text()
-    (checkout / LOCAL).write_text(before.replace("sloP95Ms: 100", "sloP95Ms: 2000"))
+    before = (made / LOCAL).read_text()
+    (made / LOCAL).write_text(before.replace("sloP95Ms: 100", "sloP95Ms: 2000"))
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
-    subprocess.run(["git", *identity, "commit", "--quiet", "--all", "--message", "before"], cwd=checkout, check=True)
-    change(checkout / VALUES, "  size: 64Mi\n", "  size: 96Mi\n")
+    subprocess.run(["git", *identity, "commit", "--quiet", "--all", "--message", "before"], cwd=made, check=True)
+    return made
+
+
+def enlarge(checkout: Path) -> None:
+    change(checkout / VALUES / "local.yaml", "  size: 64Mi\n", "  size: 96Mi\n")
+    change(checkout / VALUES / "base.yaml", "  size: 2Gi\n", "  size: 3Gi\n")
+
+
+def state_of_prod(tmp_path: Path, checkout: Path) -> Path:
+    """Write the state that prod has after an `up` of a checkout, as the official providers would have left it."""
+    with scratch.twin(TwinHome(tmp_path / "prod"), Console(stderr=True)) as servers:
+        engine = dataclasses.replace(servers, program=checkout).engine()
+        engine.read("prod", ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
+        exported = engine.read("prod", ["stack", "export"])
+    file = tmp_path / "prod.json"
+    file.write_text(json.dumps(as_official(json.loads(exported))))
+    return file
+
+
+def rehearsed(tmp_path: Path, checkout: Path, *options: str) -> tuple[int, dict[str, Any]]:
     twin = Twin(TwinHome(tmp_path / "home"), checkout)
     try:
-        done = twin.run("rehearse", "--from", "HEAD", "--json", seconds=UP_SECONDS)
+        done = twin.run("rehearse", "--from", "HEAD", "--json", *options, seconds=UP_SECONDS)
         assert leftovers.scratch_twins(twin.home) == []
     finally:
         twin.down()
@@ -44,18 +67,26 @@ def judged(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(2 * UP_SECONDS)
-def test_pods_that_are_replaced_one_after_the_other_lose_no_request(tmp_path: Path) -> None:
-    code, document = rehearsed(tmp_path, pods=2)
-    measured = document["measured"]
-    assert judged(document) == [("rolled", TEMPLATE)]
+def test_a_state_whose_pods_are_replaced_one_after_the_other_is_judged_and_its_change_loses_no_request(
+    tmp_path: Path, checkout: Path
+) -> None:
+    state = state_of_prod(tmp_path, checkout)
+    enlarge(checkout)
+    code, document = rehearsed(tmp_path, checkout, "--state", str(state))
+    assert (document["stack"], judged(document), document["measured"]) == ("prod", [("rolled", TEMPLATE)], None)
+    assert document["compared"] == {"differs": [], "errors": [], "made": [TRITON], "in_part": {}, "only_judged": []}
+    local = document["under_load"]
+    measured = local["measured"]
+    assert (local["stack"], judged(local)) == ("local", [("rolled", TEMPLATE)])
     assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
     assert measured["sent"] == measured["answered"] > 100
     assert (measured["pods"], measured["kept"], measured["resources"]["update"]) == (2, 0, 1)
 
 
 @pytest.mark.timeout(2 * UP_SECONDS)
-def test_the_only_pod_that_is_replaced_interrupts_and_each_lost_request_is_counted(tmp_path: Path) -> None:
-    code, document = rehearsed(tmp_path, pods=1)
+def test_the_only_pod_that_is_replaced_interrupts_and_each_lost_request_is_counted(tmp_path: Path, checkout: Path) -> None:
+    enlarge(checkout)
+    code, document = rehearsed(tmp_path, checkout)
     measured = document["measured"]
     assert judged(document) == [("interrupted", TEMPLATE)]
     assert (code, measured["ended"]) == (1, None)

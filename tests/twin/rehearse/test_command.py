@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -26,6 +25,15 @@ def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "state.json"
     path.write_text(text)
     return path
+
+
+def of_prod() -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})
+
+
+def rehearsed(tmp_path: Path, file: Path, since: str | None, *, as_json: bool, output: Console) -> int:
+    home, quiet = TwinHome(tmp_path / "home"), Console(file=io.StringIO())
+    return command.rehearse(home, file, since, as_json=as_json, progress=quiet, output=output)
 
 
 def test_the_worst_is_read_first_and_what_follows_from_one_change_together() -> None:
@@ -77,44 +85,31 @@ def test_the_worst_is_read_first_and_what_follows_from_one_change_together() -> 
     ],
 )
 def test_a_state_that_the_checkout_has_no_file_for_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}}).replace(old, new)
+    text = of_prod().replace(old, new)
     quiet = Console(file=io.StringIO())
     with pytest.raises(Failure) as caught:
-        command.rehearse(TwinHome(tmp_path / "home"), written(tmp_path, text), as_json=False, progress=quiet, output=quiet)
+        rehearsed(tmp_path, written(tmp_path, text), None, as_json=False, output=quiet)
     assert str(caught.value).endswith(said)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize(
-    ("network", "is_told"),
-    [({"zones": 3}, True), ('{"zones": 3}', True), ({"zones": ["us-west-2a"]}, False), (None, False)],
+    ("since", "said"),
+    [
+        ("no-such-branch", "no-such-branch: git knows no commit of that name (branches, tags and hashes are names)"),
+        ("HEAD", "HEAD: it has no stacks/Pulumi.qa.yaml; give a revision of this program that has it"),
+    ],
 )
-def test_subnets_that_would_move_are_explained_where_the_zones_are_a_number(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    network: Any,
-    is_told: bool,
+def test_a_revision_that_cannot_be_the_one_of_the_state_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: str, said: str
 ) -> None:
-    state_of_prod = json.dumps({"version": 3, "deployment": {"resources": [NETWORK]}})
-    moved = Finding("interrupted", "replace", SUBNET, "a", ("availabilityZone",), "nodes in it go", None)
-    monkeypatch.setattr(command.scratch, "account", lambda *_: contextlib.nullcontext())
-    monkeypatch.setattr(command, "judge", lambda *_: Rehearsal((moved,), (), ()))
-    monkeypatch.setattr(command.stack_files, "read", lambda _: {"triton-eks:network": network})
-    shown, quiet = io.StringIO(), Console(file=io.StringIO())
-    file, output = written(tmp_path, state_of_prod), Console(file=shown, width=400)
-    assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=False, progress=quiet, output=output) == 1
-    assert ("the stack file has network.zones as a number" in shown.getvalue()) is is_told
-    assert (
-        shown.getvalue()
-        .splitlines()[-1]
-        .startswith("Nothing was measured: no request was sent: the state has no Deployment")
-    )
-    assert command.rehearse(TwinHome(tmp_path / "home"), file, as_json=True, progress=quiet, output=output) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert document["measured"] is None
-    assert document["not_measured"].startswith("no request was sent: the state has no Deployment of Triton")
+    file, output = written(tmp_path, of_prod().replace("urn:pulumi:prod", "urn:pulumi:qa")), Console(file=io.StringIO())
+    monkeypatch.setattr(command.on_state, "check", lambda _: None)  # a stack that came after the revision
+    with pytest.raises(Failure) as caught:
+        rehearsed(tmp_path, file, since, as_json=False, output=output)
+    assert (str(caught.value), caught.value.exit_code) == (said, 2)
+    assert not (tmp_path / "home").exists()
 
 
 ANSWERED, LOST = Measured(9, 9, {}, None, 5.0), Measured(9, 8, {"UNAVAILABLE": 1}, Away(1, 2, 1), 5.0)
@@ -157,3 +152,125 @@ def test_a_change_that_was_made_ends_well_where_nothing_was_lost_and_nothing_bad
     measured, why = document["measured"], document["not_measured"]
     assert (why is None) is (measured is not None)
     assert measured is None if seen is None else (measured["sent"], measured["lost"]) == (seen.sent, seen.lost)
+
+
+@dataclasses.dataclass(frozen=True)
+class Both:
+    """The outcome of a state, that of the change made under load beside it, and how many pods were wanted there."""
+
+    state: tuple[Rehearsal, Rehearsal | None]
+    load: tuple[Rehearsal, Measured | None]
+    wanted: list[int] = dataclasses.field(default_factory=list)
+
+
+INTERRUPTED = dataclasses.replace(ROLLED, effect="interrupted")
+FINE, BAD, NOTHING = Rehearsal((ROLLED,), (), ()), Rehearsal((INTERRUPTED,), (), ()), Rehearsal((), (), ())
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Both], None]:
+    def comes_of(found: Both) -> None:
+        monkeypatch.setattr(command.on_state, "check", lambda _: None)
+        monkeypatch.setattr(command.on_state, "judge", lambda *_: found.state)
+        monkeypatch.setattr(command.under_load, "check", lambda _: None)
+        monkeypatch.setattr(
+            command.under_load, "make", lambda _home, _since, wanted, _progress: found.wanted.append(wanted) or found.load
+        )
+
+    return comes_of
+
+
+def test_a_state_alone_is_judged_and_says_why_nothing_was_measured(
+    tmp_path: Path, both: Callable[[Both], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = Both((BAD, None), (FINE, ANSWERED))
+    both(seen)
+    file, shown = written(tmp_path, of_prod()), io.StringIO()
+    assert rehearsed(tmp_path, file, None, as_json=False, output=Console(file=shown, width=400)) == 1
+    last = shown.getvalue().splitlines()[-1]
+    assert last.startswith("Nothing was measured: no request was sent: the state has no Deployment of Triton")
+    assert rehearsed(tmp_path, file, None, as_json=True, output=Console(file=shown)) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["stack"], document["bad"], document["measured"]) == ("prod", True, None)
+    assert document["not_measured"].startswith("no request was sent: the state has no Deployment of Triton")
+    assert (document["under_load"], document["compared"], seen.wanted) == (None, None, [])
+
+
+def test_a_state_and_a_revision_are_one_report_that_says_which_part_is_of_which(
+    tmp_path: Path, both: Callable[[Both], None]
+) -> None:
+    both(Both((FINE, NOTHING), (FINE, ANSWERED)))
+    shown = io.StringIO()
+    file, output = written(tmp_path, of_prod()), Console(file=shown, width=400)
+    assert rehearsed(tmp_path, file, "HEAD", as_json=False, output=output) == 0
+    headings = [line for line in shown.getvalue().splitlines() if line[:1] not in ("", " ")]
+    assert [line.partition(":")[0] for line in headings] == [
+        "THE STATE of prod, judged",
+        "ROLLED",
+        "prod",
+        "Nothing was measured",
+        "THE CHANGE from HEAD, made on a twin of local",
+        "ROLLED",
+        "local",
+        "MEASURED on the twin, with 10 requests/s to pipeline while the change was made",
+        "HOW FAR the figures are of the state too",
+    ]
+    assert "`--from REV`" not in shown.getvalue()
+    assert shown.getvalue().splitlines()[-1] == f"  made under load: update triton ({ROLLED.type})"
+
+
+@pytest.mark.parametrize(
+    ("state", "local", "seen", "code"),
+    [
+        (FINE, FINE, ANSWERED, 0),
+        (BAD, FINE, ANSWERED, 1),
+        (FINE, BAD, ANSWERED, 1),
+        (FINE, FINE, LOST, 1),
+        (FINE, FINE, dataclasses.replace(ANSWERED, ended="no room"), 1),
+        (FINE, FINE, None, 1),
+    ],
+)
+def test_one_exit_code_and_one_document_are_of_both_parts(
+    tmp_path: Path,
+    both: Callable[[Both], None],
+    capsys: pytest.CaptureFixture[str],
+    state: Rehearsal,
+    local: Rehearsal,
+    seen: Measured | None,
+    code: int,
+) -> None:
+    both(Both((state, NOTHING), (local, seen)))
+    file, quiet = written(tmp_path, of_prod()), Console(file=io.StringIO())
+    assert rehearsed(tmp_path, file, "HEAD", as_json=True, output=quiet) == code
+    document = json.loads(capsys.readouterr().out)
+    beside = document["under_load"]
+    assert (document["stack"], document["bad"], document["measured"]) == ("prod", state.bad, None)
+    assert (beside["stack"], beside["bad"], beside["measured"] is None) == ("local", local.bad, seen is None)
+    assert document["compared"]["differs"] == []
+    assert rehearsed(tmp_path, file, "HEAD", as_json=False, output=quiet) == code
+
+
+def test_the_change_is_made_on_as_many_pods_as_the_state_keeps(
+    tmp_path: Path, both: Callable[[Both], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Both((FINE, NOTHING), (FINE, ANSWERED))
+    both(seen)
+    monkeypatch.setattr(command.serving, "least_pods", lambda _: 3)
+    file, quiet = written(tmp_path, of_prod()), Console(file=io.StringIO())
+    rehearsed(tmp_path, file, "HEAD", as_json=False, output=quiet)
+    command.rehearse_made(TwinHome(tmp_path), "HEAD", as_json=False, progress=quiet, output=quiet)
+    assert seen.wanted == [3, 1]
+
+
+def test_what_is_known_of_the_state_is_printed_where_the_twin_does_not_come_up(
+    tmp_path: Path, both: Callable[[Both], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise Failure("no room")
+
+    both(Both((FINE, NOTHING), (FINE, ANSWERED)))
+    monkeypatch.setattr(command.under_load, "make", fails)
+    shown = io.StringIO()
+    with pytest.raises(Failure, match="no room"):
+        rehearsed(tmp_path, written(tmp_path, of_prod()), "HEAD", as_json=False, output=Console(file=shown, width=400))
+    assert "prod: 1 update. Nothing is lost" in shown.getvalue()

@@ -159,3 +159,16 @@ def test_objects_are_lost_by_the_first_rules_of_a_bucket_that_is_there_already(r
     bucket = {"bucket": "triton-models"}
     assert one(step, inputs={**made, f"{BUCKET}::models": (bucket, bucket)}).effect == effect
     assert one(step, inputs={**made, f"{BUCKET}::models": ({}, bucket)}).effect == "none"
+
+
+@pytest.mark.parametrize("replicas", [{}, {"replicas": 1}, {"replicas": 0}])
+def test_an_autoscaler_says_how_many_pods_there_are_whatever_the_deployment_said_before_it(
+    replicas: Mapping[str, int],
+) -> None:
+    named, scaler = {"namespace": "triton", "name": "triton"}, "kubernetes:keda.sh/v1alpha1:ScaledObject"
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    manifest = {"metadata": named, "spec": {"strategy": strategy, **replicas}}
+    scaled = {"metadata": named, "spec": {"minReplicaCount": 3, "scaleTargetRef": {"name": "triton"}}}
+    step = Step("update", DEPLOYMENT, "triton", (Change("spec.template.spec.image", "a", "b"),))
+    inputs = {f"{DEPLOYMENT}::triton": (manifest, manifest), f"{scaler}::scaling": (scaled, scaled)}
+    assert one(step, inputs=inputs).effect == "rolled"

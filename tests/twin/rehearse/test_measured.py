@@ -48,6 +48,9 @@ def judged(effect: Effect) -> Rehearsal:
     return Rehearsal((Finding(effect, "update", "kubernetes:apps/v1:Deployment", "triton", (), None, None),), (), ())
 
 
+REFUSED = "UNAVAILABLE: in ensemble 'pipeline', Request timeout expired"
+
+
 def last_line(codes: str, effect: Effect) -> str:
     return list(lines(account(outcomes(codes)), judged(effect), 1, "m"))[-1].strip()
 
@@ -57,6 +60,21 @@ def test_the_measurement_is_compared_with_the_judgement() -> None:
     assert last_line(".u.", "interrupted") == "as expected"
     assert last_line(".u.", "rolled") == "no lost request was expected: believe what was measured"
     assert last_line("...", "interrupted").startswith("no request was lost, though an interruption was expected: ")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_told"),
+    [
+        ({REFUSED: 2}, True),
+        ({"UNAVAILABLE: no pod is ready": 2}, False),
+        ({REFUSED: 1, "UNAVAILABLE: no pod is ready": 1}, False),
+    ],
+)
+def test_requests_that_the_queue_refused_may_be_the_machines_doing(reasons: dict[str, int], is_told: bool) -> None:
+    seen = dataclasses.replace(account(outcomes(".uu.")), reasons=reasons)
+    *_, said = lines(seen, judged("rolled"), 10, "pipeline")
+    assert said.startswith("  no lost request was expected: ")
+    assert said.endswith("Where nothing else runs, rehearse it again") is is_told
 
 
 def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:

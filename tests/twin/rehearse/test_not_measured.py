@@ -33,14 +33,14 @@ def triton() -> dict[str, Any]:
 
 def told(tmp_path: Path, *inputs: dict[str, Any]) -> str:
     deployments = [resource(TYPE, f"triton-{number}", given) for number, given in enumerate(inputs)]
-    return not_measured.sentence(read(tmp_path, NETWORK, *deployments))
+    return not_measured.sentence(read(tmp_path, NETWORK, *deployments), alone=False)
 
 
 def test_the_models_and_gpus_of_a_real_stack_are_named(tmp_path: Path, triton: dict[str, Any]) -> None:
     release = triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
-    assert told(tmp_path, triton).startswith(
+    assert told(tmp_path, triton) == (
         f"no request was sent: triton serves release {release} on 1 nvidia.com/gpu a pod. {MODELS} and the GPUs that answer "
-        "them. `python3 -m twin rehearse --from REV` makes"
+        "them"
     )
 
 
@@ -48,12 +48,12 @@ def test_pods_without_gpus_lack_the_models_alone(tmp_path: Path, triton: dict[st
     for container in triton["spec"]["template"]["spec"]["containers"]:
         container["resources"]["limits"].pop("nvidia.com/gpu", None)
     said = told(tmp_path, triton)
-    assert f"{MODELS} that answer them." in said and "GPU" not in said
+    assert f"{MODELS} that answer them" in said and "GPU" not in said
 
 
 def test_a_rollout_in_place_has_no_release_in_the_state(tmp_path: Path, triton: dict[str, Any]) -> None:
     del triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
-    assert ": triton serves what the last rollout has put into the bucket on 1 nvidia.com/gpu a pod. " in told(
+    assert ": triton serves what the last rollout has put into the bucket on 1 nvidia.com/gpu a pod. This" in told(
         tmp_path, triton
     )
 
@@ -66,6 +66,13 @@ def test_a_state_in_which_nobody_answers_is_said_to_be_one(tmp_path: Path) -> No
 
 
 def test_of_the_twins_own_stack_the_state_does_not_say_what_made_it(tmp_path: Path) -> None:
-    said = not_measured.sentence(dataclasses.replace(read(tmp_path, NETWORK), stack="local"))
+    said = not_measured.sentence(dataclasses.replace(read(tmp_path, NETWORK), stack="local"), alone=False)
     assert "not from which models and settings they were made" in said
-    assert said.endswith("under load; give the one that the state was brought up from")
+
+
+def test_a_state_alone_is_told_how_the_change_is_made_under_load(tmp_path: Path) -> None:
+    found = read(tmp_path, NETWORK)
+    beside, alone = (not_measured.sentence(found, alone=alone) for alone in (False, True))
+    assert alone.startswith(
+        f"{beside}. With `--from REV` too, the revision that it was deployed from, `local` is brought up"
+    )
