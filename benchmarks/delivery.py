@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import mmap
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,6 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.loopback_s3 import BUCKET  # noqa: E402
 from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
+from benchmarks.plain_readers import Reader, dropped  # noqa: E402
 from modelctl.fetch.download import CONNECTIONS  # noqa: E402
 from modelctl.fetch.partial_file import PART_BYTES  # noqa: E402
 from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry  # noqa: E402
@@ -42,6 +45,7 @@ from twin.triton import tritonserver  # noqa: E402
 
 GIB = 1024**3
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-west-2", "AWS_REGION": "us-west-2"}
+_WEIGHTS = "big/1/weights.bin"
 _CONFIG = """\
 name: "big"
 backend: "python"
@@ -59,9 +63,9 @@ class TritonPythonModel:
 class Run(BaseModel):
     """One way, once. `cpu_seconds`: of the reader, modelctl or the server, which a busy machine changes least.
 
-    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory. `sent`: bytes that
-    the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and begun again; the seconds
-    are of both.
+    `fetch_seconds` and `fetch_mib` are of modelctl alone; `mib` is the server's peak of resident memory, where one is
+    started. `sent`: bytes that the store sent. `killed`: whether the reader was killed when half of the bytes were sent, and
+    begun again; the seconds are of both.
     """
 
     way: str
@@ -69,7 +73,7 @@ class Run(BaseModel):
     round: int
     killed: bool
     seconds: float
-    mib: int
+    mib: int | None = None
     sent: int
     fetch_seconds: float | None = None
     fetch_mib: int | None = None
@@ -101,20 +105,23 @@ def main(
     directory: Annotated[Path | None, typer.Option(help="Where three times the files fit; without it: TMPDIR.")] = None,
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
-    """Measure both ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
+    """Measure all ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
     begun, made = datetime.now(UTC), conditions(allow_busy=busy)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(dir=directory) as work:
         releases = {gib: _release(Path(work) / "bucket", gib) for gib in map(int, sizes.split(","))}
         with _store(Path(work) / "bucket", pace) as url:
             largest = max(releases)
-            plain = _plain(url, releases[largest], largest)
+            plain = dropped(_file(url, releases[largest]), largest * GIB)
             print(f"store, {CONNECTIONS} plain connections: {plain:.0f} MB/s", flush=True)
             for number in range(rounds):
-                ways = (_triton_alone, _fetch_then_triton) if number % 2 == 0 else (_fetch_then_triton, _triton_alone)
                 for gib, release in releases.items():
                     for killed in (False, True) if gib == 1 else (False,):
-                        runs += [_told(way(Path(work), url, release, gib, number, killed=killed)) for way in ways]
+                        ways = [partial(way, killed=killed) for way in (_triton_alone, _fetch_then_triton)]
+                        ways += [partial(_plainly, reader) for reader in Reader if not killed]
+                        for way in ways if number % 2 == 0 else reversed(ways):
+                            _touch(2 * gib + 1)
+                            runs.append(_told(way(Path(work), url, release, gib, number)))
     report = Report(
         started=begun,
         finished=datetime.now(UTC),
@@ -142,7 +149,7 @@ def _release(bucket: Path, gib: int) -> str:
     (making / "big" / "1").mkdir(parents=True)
     (making / "big" / "config.pbtxt").write_text(_CONFIG)
     (making / "big" / "1" / "model.py").write_text(_MODEL)
-    with (making / "big" / "1" / "weights.bin").open("wb") as file:
+    with (making / _WEIGHTS).open("wb") as file:
         for _ in range(gib * 16):
             file.write(os.urandom(GIB // 16))
     objects = {}
@@ -175,28 +182,13 @@ def _sent(url: str) -> int:
     return int(httpx.get(f"{url}/sent", trust_env=False).text)
 
 
-def _plain(url: str, release: str, gib: int) -> float:
-    """Return the MB/s of as many connections that read ranges of the largest file and drop them."""
-    host, port = url.removeprefix("http://").split(":")
-    size = gib * GIB
-    share = size // CONNECTIONS
+def _file(url: str, release: str) -> str:
+    return f"{url}/{BUCKET}/{RELEASES_PREFIX}{release}/{_WEIGHTS}"
 
-    def read(first: int) -> None:
-        with socket.create_connection((host, int(port))) as connection:
-            path = f"/{BUCKET}/{RELEASES_PREFIX}{release}/big/1/weights.bin"
-            span = f"Range: bytes={first}-{first + share - 1}"
-            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: s3\r\n{span}\r\nConnection: close\r\n\r\n".encode())
-            buffer, left = bytearray(1024 * 1024), share
-            while left > 0 and (received := connection.recv_into(buffer)):
-                left -= received
 
-    begun = time.monotonic()
-    threads = [threading.Thread(target=read, args=(index * share,)) for index in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return size / 1e6 / (time.monotonic() - begun)
+def _touch(gib: int) -> None:
+    """Take memory and give it back, for a machine whose host takes what is free: no way then pays for getting it again."""
+    mmap.mmap(-1, gib * GIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
 def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, killed: bool) -> Run:
@@ -270,6 +262,28 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
     )
 
 
+def _plainly(reader: Reader, work: Path, url: str, release: str, gib: int, number: int) -> Run:
+    manifest = Manifest.parse((work / "bucket" / RELEASES_PREFIX / release / RELEASE_MANIFEST).read_text())
+    sha256, file = manifest.objects[_WEIGHTS].sha256, work / "plain"
+    words = [reader, _file(url, release), str(gib * GIB), sha256, str(file)]
+    before, cpu, begun = _sent(url), _cpu_seconds_of_children(), time.monotonic()
+    try:
+        command = [sys.executable, "-m", "benchmarks.plain_readers", *words]
+        subprocess.run(command, cwd=ROOT, env={"PATH": os.defpath}, check=True)
+        seconds = time.monotonic() - begun
+    finally:
+        file.unlink(missing_ok=True)
+    return Run(
+        way=reader,
+        gib=gib,
+        round=number,
+        killed=False,
+        seconds=round(seconds, 2),
+        sent=_sent(url) - before,
+        cpu_seconds=round(_cpu_seconds_of_children() - cpu, 2),
+    )
+
+
 @contextlib.contextmanager
 def _server(work: Path, repository: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Run a Triton with empty folders of its own."""
@@ -315,6 +329,11 @@ def _peak_mib(pid: int) -> int:
 def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)
+
+
+def _cpu_seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -144,27 +144,37 @@ def _deliveries(record: Record) -> Iterator[str]:
     yield ""
     yield "| GiB | way | seconds | MB/s beyond the starts | CPU seconds of the reader | peak memory in MiB | sent, in GiB |"
     yield "|---:|---|---|---|---|---|---|"
-    quick: dict[tuple[float, str], list[float]] = {}
+    whole = [run for run in record["runs"] if not run["killed"]]
+
+    def speeds(gib: float, way: str, seconds: str = "seconds") -> list[float]:
+        starts = {run["round"]: run[seconds] for run in whole if (run["gib"], run["way"]) == (0, way)}
+        runs = [run for run in whole if (run["gib"], run["way"]) == (gib, way)]
+        return [gib * 1024**3 / 1e6 / (run[seconds] - starts[run["round"]]) for run in runs]
+
     for gib, way, killed in dict.fromkeys((run["gib"], run["way"], run["killed"]) for run in record["runs"]):
         runs = [run for run in record["runs"] if (run["gib"], run["way"], run["killed"]) == (gib, way, killed)]
-        memory = [run["fetch_mib"] or run["mib"] for run in runs]
-        if gib and not killed:
-            starts = {run["round"]: run["seconds"] for run in record["runs"] if run["gib"] == 0 and run["way"] == way}
-            quick[gib, way] = [gib * 1024**3 / 1e6 / (run["seconds"] - starts[run["round"]]) for run in runs]
         columns: tuple[list[float], ...] = (
             [run["seconds"] for run in runs],
-            [round(speed) for speed in quick[gib, way]] if gib and not killed else [],
+            [round(speed) for speed in speeds(gib, way)] if gib and not killed else [],
             [run["cpu_seconds"] for run in runs],
-            memory,
+            [run["fetch_mib"] or run["mib"] for run in runs if run["mib"] is not None],
             [round(run["sent"] / 1024**3, 2) for run in runs],
         )
         values = " | ".join(", ".join(f"{value:g}" for value in column) for column in columns)
         yield f"| {gib} | `{way}`{', killed' if killed else ''} | {values} |"
     yield ""
-    for gib in dict.fromkeys(gib for gib, _ in quick):
-        pairs = zip(quick[gib, "fetch"], quick[gib, "triton"], strict=True)
-        times = (f"{exp(value):.1f}" for value in interval([log(fetch / triton) for fetch, triton in pairs]))
-        yield "Of {} GiB `fetch` is {} times as quick as `triton` (95 % interval: {} to {}).".format(gib, *times)
+    plain = sorted({run["way"] for run in whole} - {"fetch", "triton"})
+    for gib in dict.fromkeys(run["gib"] for run in whole if run["gib"]):
+        yield _as_quick(gib, "`fetch`", "triton", speeds(gib, "fetch"), speeds(gib, "triton"), digits=1)
+        for way in plain:
+            alone = speeds(gib, "fetch", "fetch_seconds")
+            yield _as_quick(gib, "`fetch` without the server", way, alone, speeds(gib, way), digits=2)
+
+
+def _as_quick(gib: int, what: str, other: str, ours: list[float], theirs: list[float], *, digits: int) -> str:
+    ratios = [log(our / their) for our, their in zip(ours, theirs, strict=True)]
+    mean, low, high = (f"{exp(value):.{digits}f}" for value in interval(ratios))
+    return f"Of {gib} GiB {what} is {mean} times as quick as `{other}` (95 % interval: {low} to {high})."
 
 
 def _engine(record: Record) -> Iterator[str]:

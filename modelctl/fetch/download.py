@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -27,6 +28,9 @@ CONNECTIONS = 16
 """AWS advises one request at a time for each 85 to 90 MB/s: these are 11 Gbit/s
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html)."""
 _HASHERS = 4
+_AHEAD = 8
+"""When as many parts wait for the hash of their file, no more of it are asked for: 16 threads that receive leave little of
+Python to one that hashes, which would do most of its work when they have ended, on one CPU."""
 _ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _SERVER_ERROR = 500
@@ -92,7 +96,7 @@ def _pass(
 
 
 class _Pass:
-    """Threads that receive parts in order, and others that hash behind them.
+    """Threads that receive parts in order, and others that hash close behind them.
 
     A pass goes on after a resumed file whose hash is wrong, and ends with the first of the others.
     """
@@ -101,20 +105,22 @@ class _Pass:
         self._release_id = release_id
         self._store = store
         self._progress = progress
-        self._parts: queue.SimpleQueue[tuple[PartialFile, Part]] = queue.SimpleQueue()
         self._unverified: queue.SimpleQueue[PartialFile] = queue.SimpleQueue()
+        self._missing: dict[PartialFile, deque[Part]] = {}
         for file in files:
             self._unverified.put(file)
-            for part in file.parts():
-                if not file.has(part):
-                    self._parts.put((file, part))
-        self._changed = threading.Condition()
+            if missing := deque(part for part in file.parts() if not file.has(part)):
+                self._missing[file] = missing
+        self._hashed: dict[PartialFile, int] = {}
+        lock = threading.Lock()
+        self._arrived, self._wanted = threading.Condition(lock), threading.Condition(lock)
         self._ended = threading.Event()
         self._failure: BaseException | None = None
         self._wrong: list[PartialFile] = []
 
     def run(self) -> list[PartialFile]:
-        work = [self._receive] * min(CONNECTIONS, self._parts.qsize()) + [self._verify] * _HASHERS
+        missing = sum(map(len, self._missing.values()))
+        work = [self._receive] * min(CONNECTIONS, missing) + [self._verify] * _HASHERS
         threads = [threading.Thread(target=self._guarded, args=(one,), daemon=True) for one in work]
         try:
             for thread in threads:
@@ -135,24 +141,36 @@ class _Pass:
         except _Ended:
             return
         except BaseException as error:  # of a thread: `run` raises it
-            with self._changed:
+            with self._arrived:
                 self._failure = self._failure or error
             self._end()
 
     def _end(self) -> None:
         self._ended.set()
-        with self._changed:
-            self._changed.notify_all()
+        with self._arrived:
+            self._arrived.notify_all()
+            self._wanted.notify_all()
 
     def _receive(self) -> None:
-        while not self._ended.is_set():
-            try:
-                file, part = self._parts.get_nowait()
-            except queue.Empty:
-                return
+        while (asked := self._next()) is not None:
+            file, part = asked
             file.write(part, self._pieces(file.key, part))
-            with self._changed:
-                self._changed.notify_all()
+            with self._arrived:
+                self._arrived.notify_all()
+
+    def _next(self) -> tuple[PartialFile, Part] | None:
+        """Return a part of the first file whose hash keeps up, waiting for it; None when all are taken or the pass ended."""
+        with self._wanted:
+            while self._missing and not self._ended.is_set():
+                for file, parts in self._missing.items():
+                    if file not in self._hashed or not file.has_next(self._hashed[file], _AHEAD):
+                        part = parts.popleft()
+                        if not parts:
+                            del self._missing[file]
+                            self._wanted.notify_all()
+                        return file, part
+                self._wanted.wait()
+        return None
 
     def _verify(self) -> None:
         while not self._ended.is_set():
@@ -165,7 +183,7 @@ class _Pass:
                 return
             self._progress.add(files=1)
             if sha256 != file.entry.sha256:
-                with self._changed:
+                with self._arrived:
                     self._wrong.append(file)
                 if not file.resumed:
                     self._end()
@@ -174,8 +192,13 @@ class _Pass:
         self._progress.add(verified=size)
 
     def _wait_for(self, file: PartialFile, part: Part) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended.is_set() or file.has(part))
+        with self._arrived:
+            self._hashed[file] = part.number
+            if file.has(part):
+                self._wanted.notify()
+            else:
+                self._wanted.notify_all()
+                self._arrived.wait_for(lambda: self._ended.is_set() or file.has(part))
         return not self._ended.is_set()
 
     def _pieces(self, key: str, part: Part) -> Iterator[bytes]:

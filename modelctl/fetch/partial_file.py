@@ -79,6 +79,10 @@ class PartialFile:
         """Return whether the part has arrived."""
         return bool(self._arrived[part.number])
 
+    def has_next(self, number: int, count: int) -> bool:
+        """Return whether so many parts have arrived from this number on, or all to the last."""
+        return all(self._arrived[number : number + count])
+
     @property
     def arrived_bytes(self) -> int:
         """Return how many bytes have arrived."""

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import threading
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,46 @@ def test_a_release_is_there_under_a_path_that_stays(release: str, tmp_path: Path
     ]
     assert sorted(path.name for path in to.iterdir()) == [".fetching", ".modelctl-fetch", ".verified", "current", "releases"]
     assert list((to / ".fetching").iterdir()) == []
+
+
+def test_a_file_whose_hash_lags_waits_and_the_next_is_fetched_meanwhile(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = put(store, {"a/1/weights.bin": bytes(range(250)) * 80, "b/1/weights.bin": b"b" * 2000})
+    of_a: list[int] = []
+    hash_is_held, b_is_here, of_a_meanwhile = threading.Event(), threading.Event(), threading.Event()
+    sha256, write = partial_file.PartialFile.sha256, partial_file.PartialFile.write
+
+    def held(self: partial_file.PartialFile, until_it_has: Callable[[partial_file.Part], bool], *more: Any) -> str | None:
+        def until(part: partial_file.Part) -> bool:
+            has = until_it_has(part)
+            if (self.key, part.number) == ("a/1/weights.bin", 1):
+                hash_is_held.set()
+                assert b_is_here.wait(30)
+                assert of_a == list(range(9)), "the first and eight that wait for the hash"
+                of_a_meanwhile.set()
+            return has
+
+        return sha256(self, until, *more)
+
+    def written(self: partial_file.PartialFile, part: partial_file.Part, pieces: Iterator[bytes]) -> None:
+        if self.key == "a/1/weights.bin":
+            of_a.append(part.number)
+            assert part.number < 2 or hash_is_held.wait(30)
+        write(self, part, pieces)
+        if (self.key, part.end) == ("b/1/weights.bin", 2000):
+            b_is_here.set()
+
+    monkeypatch.setattr(partial_file.PartialFile, "sha256", held)
+    monkeypatch.setattr(partial_file.PartialFile, "write", written)
+    monkeypatch.setattr(download, "CONNECTIONS", 1)
+
+    ended = fetch(release, tmp_path)
+
+    assert ended.exit_code == 0, ended.output
+    assert of_a_meanwhile.is_set()
+    assert of_a == list(range(20))
+    assert (tmp_path / "current/a/1/weights.bin").read_bytes() == bytes(range(250)) * 80
 
 
 def test_a_release_that_is_there_is_not_fetched_again(release: str, tmp_path: Path, asked: list[Any]) -> None:
