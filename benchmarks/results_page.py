@@ -167,8 +167,8 @@ def _deliveries(record: Record) -> Iterator[str]:
     for gib in dict.fromkeys(run["gib"] for run in whole if run["gib"]):
         yield _as_quick(gib, "`fetch`", "triton", speeds(gib, "fetch"), speeds(gib, "triton"), digits=1)
         for way in plain:
-            alone = speeds(gib, "fetch", "fetch_seconds")
-            yield _as_quick(gib, "`fetch` without the server", way, alone, speeds(gib, way), digits=2)
+            by_itself = speeds(gib, "fetch", "fetch_seconds")
+            yield _as_quick(gib, "`fetch` without the server", way, by_itself, speeds(gib, way), digits=2)
 
 
 def _as_quick(gib: int, what: str, other: str, ours: list[float], theirs: list[float], *, digits: int) -> str:
