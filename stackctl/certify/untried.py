@@ -96,6 +96,8 @@ UNTRIED: Mapping[str, str] = {
     "time": _DISRUPTIVE,
     "tuning holds an SLO at a higher rate than no batching, and at a low one": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
+    "a client in the server's pod passes tensors in shared memory, behind the key of the admin API; what a killed client "
+    "leaves is removed by the next": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
     "alerts and recording rules": (
         "an alert needs something broken, and Prometheus can be asked from inside the cluster alone"

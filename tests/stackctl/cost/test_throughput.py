@@ -71,13 +71,13 @@ def test_evidence_of_another_model_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_the_evidence_that_modelctl_tune_writes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded one, of a model that the benchmark has and no stack."""
-    [recorded] = (ROOT / "benchmarks" / "results").glob("projection-*.json")
+    recorded = ROOT / "benchmarks" / "results" / "projection-2026-11-27-0302c850.json"
     evidence = json.loads(recorded.read_text(encoding="utf-8"))
     plant(tmp_path, monkeypatch, **{**evidence, "model": "filetype"})
     found = throughput.measured(stack("prod", without_digest(tuned)))
     where = "2 CPUs (Intel(R) Xeon(R) Processor)"
     assert found == {
-        "filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=24.193, server_on_loopback=True)
+        "filetype": throughput.Measured(evidence["winner"]["rate"], where, lone_ms=22.55, server_on_loopback=True)
     }
 
 
