@@ -29,8 +29,8 @@ CONNECTIONS = 16
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html)."""
 _HASHERS = 4
 _AHEAD = 8
-"""When as many parts wait for the hash of their file, no more of it are asked for: 16 threads that receive leave little of
-Python to one that hashes, which would do most of its work when they have ended, on one CPU."""
+"""When so many parts wait for the hash of their file, no more of it are asked for: 16 threads that receive leave Python's
+lock (the GIL) too seldom to one that hashes, so that it would do most of its work after them, on one CPU."""
 _ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _SERVER_ERROR = 500
