@@ -8,15 +8,29 @@ from dataclasses import dataclass
 from modelctl.loadgen.result import rank
 from spec import objectives
 
-LATE_TO_COMPARE = 2
-"""Requests that may be late in a load that candidates are compared by: 40 requests for p95, 200 for p99."""
 
-LATE_TO_CLAIM = 20
-"""The same of the load that the result rests on: 400 requests for p95, 2000 for p99.
+@dataclass(frozen=True)
+class Length:
+    """How long a load has to be, at least.
 
-How many of n requests are late scatters by the square root of that number, so that a share of 20 is known to within
-1.96 / sqrt(20) = 44 % of itself (95 % confidence): who sees 5 % of 400 late has 3.2 to 7.6 % late in the long run.
-"""
+    `late`: requests that may be late in it. How many are scatters by the square root of that number, so that of 20 the share
+    is known to within 1.96 / sqrt(20) = 44 % of itself (95 % confidence): who sees 5 % of 400 late has 3.2 to 7.6 % late in
+    the long run.
+
+    `slos`: times of the SLO. At a rate above what the server answers, the wait grows from nothing as long as the load lasts,
+    and misses the SLO once it is longer than that. Five times the SLO show a rate that is 21 % too high, ten times one that
+    is 11 % too high.
+    """
+
+    late: int
+    slos: float
+
+
+TO_COMPARE = Length(late=2, slos=5)
+"""Of a load that candidates are compared by: 40 requests for p95, 200 for p99."""
+
+TO_CLAIM = Length(late=20, slos=10)
+"""Of the load that the result rests on: 400 requests for p95, 2000 for p99."""
 
 STALL_MS = 500.0
 """A server may leave a request for so long in a bounded queue: docs/serving.md#known-limits-of-the-server."""
@@ -52,20 +66,25 @@ class Goal:
         """Return the time in which that share has to be answered."""
         return self.slo_p95_ms if self.slo_p99_ms is None else self.slo_p99_ms
 
-    def requests(self, late: int) -> int:
-        """Return how many requests a load needs so that so many of them may be late."""
-        return math.ceil(round(late / (1 - self.objective), 6))
+    def requests(self, length: Length) -> int:
+        """Return how many requests a load needs so that `length.late` of them may be late."""
+        return math.ceil(round(length.late / (1 - self.objective), 6))
 
-    def probe_seconds(self, rate: float, late: int) -> float:
-        """Return the length of a load at `rate`: a hundredth of the budget, 1 to 6 s, longer for enough requests."""
-        return max(min(max(self.budget_seconds / 100, 1.0), 6.0), self.least_seconds(rate, late))
+    def probe_seconds(self, rate: float, length: Length) -> float:
+        """Return how long a load at `rate` lasts: a hundredth of the budget, 1 to 6 s, longer where `length` asks for it."""
+        usual = min(max(self.budget_seconds / 100, 1.0), 6.0)
+        return max(usual, self.least_seconds(rate, length), self.overload_seconds(length))
 
-    def least_seconds(self, rate: float, late: int) -> float:
+    def overload_seconds(self, length: Length) -> float:
+        """Return the least length of a load that shows a rate as too high."""
+        return length.slos * self.objective_ms / 1000
+
+    def least_seconds(self, rate: float, length: Length) -> float:
         """Return the length of a load at `rate` that has the requests which its percentile needs.
 
         Three standard deviations are added, because arrivals are Poisson's.
         """
-        fewest = self.requests(late)
+        fewest = self.requests(length)
         return (fewest + 3 * math.sqrt(fewest)) / rate
 
     def low_rate(self, lone_ms: float) -> float | None:

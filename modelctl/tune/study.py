@@ -16,7 +16,7 @@ from typing import Literal
 
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
-from modelctl.tune.goal import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal
+from modelctl.tune.goal import TO_CLAIM, TO_COMPARE, Goal, Length
 from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.rate_search import RESOLUTION, STEP, highest_rate
 from modelctl.tune.subject import Probe, Subject
@@ -207,10 +207,10 @@ class Search:
                 self._refuse_too_short_a_budget(guess)
 
             def probe(rate: float) -> Probe:
-                return self._probe(trial, rate, LATE_TO_COMPARE)
+                return self._probe(trial, rate, TO_COMPARE)
 
             low_rate = self._goal.low_rate(lone)
-            if low_rate is None or low_rate >= guess or self._holds_low_rate(trial, low_rate, LATE_TO_COMPARE):
+            if low_rate is None or low_rate >= guess or self._holds_low_rate(trial, low_rate, TO_COMPARE):
                 trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
             elif low_rate > best:  # less than that is of no use where another candidate holds more
                 trial.rate = highest_rate(probe, low_rate / STEP**2, breaks=low_rate)
@@ -219,8 +219,8 @@ class Search:
         self._watch.measured(trial)
         return trial
 
-    def _probe(self, trial: Trial, rate: float, late: int) -> Probe:
-        return self._load(trial, rate, self._goal.probe_seconds(rate, late))
+    def _probe(self, trial: Trial, rate: float, length: Length) -> Probe:
+        return self._load(trial, rate, self._goal.probe_seconds(rate, length))
 
     def _load(self, trial: Trial, rate: float, seconds: float) -> Probe:
         self._watch.probing(trial, rate)
@@ -228,8 +228,8 @@ class Search:
         trial.probes.append(self._subject.probe(rate, seconds, self._goal.seed + self._probes))
         return trial.probes[-1]
 
-    def _holds_low_rate(self, trial: Trial, rate: float, late: int) -> bool:
-        return any(self._load(trial, rate, self._goal.least_seconds(rate, late)).held for _ in range(LOW_RATE_TRIES))
+    def _holds_low_rate(self, trial: Trial, rate: float, length: Length) -> bool:
+        return any(self._load(trial, rate, self._goal.least_seconds(rate, length)).held for _ in range(LOW_RATE_TRIES))
 
     def _claimed(self, winner: Winner) -> Winner | None:
         """Hold the winner's rate, or a little less, for as many requests as the percentile needs, whatever the budget.
@@ -242,9 +242,9 @@ class Search:
         low_rate = self._goal.low_rate(lone)
         if low_rate is not None and low_rate >= rate:
             low_rate = None
-        stalls = low_rate is not None and not self._holds_low_rate(trial, low_rate, LATE_TO_CLAIM)
+        stalls = low_rate is not None and not self._holds_low_rate(trial, low_rate, TO_CLAIM)
         for _ in range(0 if stalls else MOST_CLAIMS):
-            probe = self._probe(trial, rate, LATE_TO_CLAIM)
+            probe = self._probe(trial, rate, TO_CLAIM)
             if probe.held:
                 trial.rate = rate
                 break
@@ -259,13 +259,20 @@ class Search:
         return replace(winner, rate=rate, requests=probe.summary.due, low_rate=low_rate)
 
     def _refuse_too_short_a_budget(self, rate: float) -> None:
-        needed = self._goal.probe_seconds(rate, LATE_TO_COMPARE)
-        if needed > self._goal.budget_seconds:
-            raise TuneError(
-                f"at {in_short(rate)} requests/s, which this model may hold, the {self._goal.requests(LATE_TO_COMPARE)} "
-                f"requests that one load needs to tell p{round(self._goal.objective * 100)} take {needed:.0f} s, and the "
-                f"budget is {self._goal.budget_seconds:g} s; give --budget-seconds {math.ceil(needed) * _LOADS} or more"
-            )
+        goal = self._goal
+        needed = goal.probe_seconds(rate, TO_COMPARE)
+        if needed <= goal.budget_seconds:
+            return
+        why = (
+            f"at {in_short(rate)} requests/s, which this model may hold, the {goal.requests(TO_COMPARE)} requests that one "
+            f"load needs to tell p{round(goal.objective * 100)} take"
+            if needed > goal.overload_seconds(TO_COMPARE)
+            else f"a load of {TO_COMPARE.slos:g} times the SLO, which shows that a rate is too high, takes"
+        )
+        raise TuneError(
+            f"{why} {needed:.0f} s, and the budget is {goal.budget_seconds:g} s; "
+            f"give --budget-seconds {math.ceil(needed) * _LOADS} or more"
+        )
 
     def _over(self, share: float) -> bool:
         return self._clock() - self._start >= share * self._goal.budget_seconds

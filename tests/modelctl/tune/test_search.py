@@ -7,7 +7,7 @@ import pytest
 from modelctl.loadgen import Summary
 from modelctl.tune.candidate import Candidate, Space
 from modelctl.tune.errors import SloUnreachable, TuneError
-from modelctl.tune.goal import LATE_TO_CLAIM, LATE_TO_COMPARE, Goal
+from modelctl.tune.goal import TO_CLAIM, TO_COMPARE, Goal, Length
 from modelctl.tune.gpu_memory import MemoryUse
 from modelctl.tune.rate_search import RESOLUTION, highest_rate
 from modelctl.tune.study import Search, Trial, choose
@@ -118,12 +118,25 @@ def test_a_load_has_the_requests_that_its_percentile_needs(
     p99: float | None, compared: int, claimed: int, least: float
 ) -> None:
     goal = Goal(60, 20, 1, p99)
-    assert (goal.requests(LATE_TO_COMPARE), goal.requests(LATE_TO_CLAIM)) == (compared, claimed)
-    for late in (LATE_TO_COMPARE, LATE_TO_CLAIM):
-        few = [rate * goal.probe_seconds(rate, late) for rate in (0.1, 10.0)]
-        assert few == pytest.approx([goal.requests(late) + 3 * goal.requests(late) ** 0.5] * 2)
-    assert goal.probe_seconds(10_000, LATE_TO_CLAIM) == 1.0
+    assert (goal.requests(TO_COMPARE), goal.requests(TO_CLAIM)) == (compared, claimed)
+    for length in (TO_COMPARE, TO_CLAIM):
+        few = [rate * goal.probe_seconds(rate, length) for rate in (0.1, 10.0)]
+        assert few == pytest.approx([goal.requests(length) + 3 * goal.requests(length) ** 0.5] * 2)
+    assert goal.probe_seconds(10_000, TO_COMPARE) == 1.0
     assert goal.within_at_least(claimed) == pytest.approx(least, abs=0.001)
+
+
+@pytest.mark.parametrize(("length", "seen"), [(TO_COMPARE, 1.22), (TO_CLAIM, 1.12)])
+def test_a_load_lasts_until_a_rate_above_what_the_server_answers_misses_the_slo(length: Length, seen: float) -> None:
+    goal = Goal(1000, 20, 1)
+    seconds, answered = goal.probe_seconds(10_000, length), 10_000
+
+    def p95(share: float) -> float:
+        due = [number / (answered * share) for number in range(int(answered * share * seconds))]
+        return 1000 * ((len(due) * 0.95) / answered - due[int(len(due) * 0.95)])
+
+    assert p95(seen) > 1000
+    assert p95(seen - 0.02) < 1000
 
 
 def test_the_result_is_held_for_as_many_requests_as_it_needs_and_lowered_where_that_fails() -> None:
@@ -245,6 +258,18 @@ def test_a_budget_that_holds_no_load_is_refused_with_one_that_does() -> None:
     assert str(failure.value) == (
         "at 0.048 requests/s, which this model may hold, the 40 requests that one load needs to tell p95 take 1229 s, and "
         "the budget is 300 s; give --budget-seconds 24580 or more"
+    )
+
+
+def test_a_budget_below_a_load_that_shows_a_rate_as_too_high_says_so() -> None:
+    subject = Formula(slo=60_000.0)
+
+    with pytest.raises(TuneError) as failure:
+        searched(subject, budget=200).run()
+
+    assert str(failure.value) == (
+        "a load of 5 times the SLO, which shows that a rate is too high, takes 300 s, and the budget is 200 s; "
+        "give --budget-seconds 6000 or more"
     )
 
 
