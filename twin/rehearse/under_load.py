@@ -40,7 +40,7 @@ class OtherStackFile(Failure):
 
 
 def check(revision: str) -> None:
-    """Raise UnknownRevision or OtherStackFile unless the program of a revision can be brought up here."""
+    """Raise UnknownRevision, OtherStackFile or NotBuilt unless the program of a revision can be brought up here."""
     scratch.check(revision, (stack_files.STACK,))
     try:
         source.load_content(scratch.stack_file(revision, stack_files.STACK), stack_files.tracked_file(stack_files.STACK))
@@ -49,6 +49,7 @@ def check(revision: str) -> None:
             f"{revision}: this checkout reads stack files otherwise, and cannot bring {stack_files.STACK} up from there; "
             f"give a later one\n{error}"
         ) from None
+    release_sources.check()
 
 
 def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple[Rehearsal, Measured | None]:
