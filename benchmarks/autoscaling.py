@@ -378,7 +378,7 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, spare pods, look-backs, either of these two on traces held out, or at once."""
+    """One run. `compared`: rules, paces, at once, or spare pods or look-backs, these two on traces held out too."""
 
     kind: str = "autoscaling"
     started: datetime

@@ -201,7 +201,7 @@ def rehearse_change(
         typer.Option(
             "--from",
             metavar="REV",
-            help="bring `local` up as of this git revision (of a state, its own), and make the change under load",
+            help="bring `local` up as of this git revision, and make the change under load (with --state: the one deployed)",
         ),
     ] = None,
     as_json: Json = False,

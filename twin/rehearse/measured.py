@@ -14,8 +14,8 @@ _REASONS = 5
 _DOWN: tuple[Effect, ...] = ("refused", "interrupted")
 """With one of these among the findings, requests are expected to stay without an answer."""
 _REFUSED = (
-    "no lost request was expected: each was refused by Triton's queue, which also happens on a machine that is busy with "
-    "starting servers. Where nothing else runs, rehearse it again"
+    "no lost request was expected: each was refused by Triton's queue, because of the change, or because this machine was "
+    "busy with starting servers. To know which, rehearse it again where nothing else runs"
 )
 
 

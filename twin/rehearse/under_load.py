@@ -55,9 +55,9 @@ def check(revision: str) -> None:
 def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple[Rehearsal, Measured | None]:
     """Return what a preview says of the change from a revision to this checkout, and what making it did to requests.
 
-    The latter is None where the engine refuses the change, which is then not made. `wanted`: of Triton's pods, where
-    the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises where the
-    program of the revision does not come up.
+    The latter is None where the engine refuses the change, which is then not made. `wanted`: how many pods of Triton the
+    change is made on, where the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises
+    where the program of the revision does not come up.
     """
     check(revision)
 

@@ -74,7 +74,7 @@ def test_requests_that_the_queue_refused_may_be_the_machines_doing(reasons: dict
     seen = dataclasses.replace(account(outcomes(".uu.")), reasons=reasons)
     *_, said = lines(seen, judged("rolled"), 10, "pipeline")
     assert said.startswith("  no lost request was expected: ")
-    assert said.endswith("Where nothing else runs, rehearse it again") is is_told
+    assert said.endswith("To know which, rehearse it again where nothing else runs") is is_told
 
 
 def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
