@@ -18,7 +18,7 @@ LEFT_OUT = {
 }
 """Kind of record to how the page begins to say why it is left out."""
 WITHOUT_COMMAND = {"canary gate": "python benchmarks/canary_gate.py"}
-"""What made a record that does not say so itself."""
+"""The command that made a record which does not say it, by kind."""
 HOW_MUCH = frozenset({"--model", "--rounds", "--sizes"})
 """Options of a measurement of the same thing: fewer of its models, rounds or files."""
 

@@ -56,7 +56,7 @@ def site(built: Built) -> Path:
 
 
 def test_every_page_begins_with_its_title() -> None:
-    """What an edit has put at the place of another one is above it, and nothing else shows it."""
+    """Nothing else shows words above it that an edit has put at a wrong place."""
     firsts = {page: (ROOT / page).read_text(encoding="utf-8").partition("\n")[0] for page in _pages()}
     assert {page: first for page, first in firsts.items() if not re.match(r"# \S", first)} == {}
 

@@ -1,4 +1,4 @@
-"""What a machine lacks for a twin is told all at once, before anything is built or started."""
+"""All that a machine lacks for a twin is told at once, before anything is built or started."""
 
 from __future__ import annotations
 
