@@ -93,10 +93,8 @@ def lines(measured: Measured, judged: Rehearsal, rate: float, model: str) -> Ite
     for reason, count in list(measured.reasons.items())[:_REASONS]:
         yield f"      {count} with {reason}"
     if away is not None:
-        yield (
-            f"  interrupted for {away.seconds:.1f} s at the longest: {away.requests} requests one after the other, "
-            f"{away.begin:.0f} s after the load began"
-        )
+        several = "1 request" if away.requests == 1 else f"{away.requests} requests one after the other"
+        yield f"  interrupted for {away.seconds:.1f} s at the longest: {several}, {away.begin:.0f} s after the load began"
     made = ", ".join(f"{count} {operation}" for operation, count in measured.resources.items() if operation != "same")
     yield f"  gone: {measured.pods - measured.kept} of {measured.pods} pods of Triton; resources: {made or 'no change'}"
     if measured.ended is not None:

@@ -91,5 +91,10 @@ def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
     ]
 
 
+def test_a_lone_lost_request_is_one() -> None:
+    said = list(lines(account(outcomes(".u.")), judged("rolled"), 10, "pipeline"))
+    assert said[3] == "  interrupted for 1.0 s at the longest: 1 request, 1 s after the load began"
+
+
 def test_nothing_sent_is_nothing_lost() -> None:
     assert account([]) == Measured(0, 0, {}, None, 0.0)
