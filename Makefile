@@ -204,15 +204,16 @@ reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of st
 bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write benchmarks/RESULTS.md
 	$(PY) benchmarks/canary_gate.py
 	$(PY) benchmarks/rollout.py
-	$(PY) benchmarks/delivery.py
+	$(PY) benchmarks/delivery.py --directory /dev/shm
 	$(PY) benchmarks/batching.py
-	$(PY) benchmarks/delivery.py --pace 90
+	$(PY) benchmarks/delivery.py --directory /dev/shm --pace 90
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/gateway.py
 	$(PY) benchmarks/autoscaling.py --record
 	$(PY) benchmarks/autoscaling.py --paces --start 240 --record
 	$(PY) benchmarks/autoscaling.py --spare --start 240 --record
 	$(PY) benchmarks/autoscaling.py --held-out --start 240 --record
+	$(PY) benchmarks/autoscaling.py --at-once --start 240 --record
 	$(PY) benchmarks/autoscaling.py --look-back --record
 	$(PY) benchmarks/autoscaling.py --look-back --held-out --start 600 --record
 	$(PY) benchmarks/results_page.py

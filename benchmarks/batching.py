@@ -49,7 +49,7 @@ SLO_P95_MS = {"projection": 70.0, "nearest": 70.0, "recurrent": 90.0}
 LADDER = tuple(round(8 * 1.2**step, 1) for step in range(30))
 """Requests/s."""
 FEWEST = 60
-"""Of which three may be late by a p95: a load at a low rate is so much longer than --seconds."""
+"""Requests of a load, of which a p95 lets three be late: at a low rate a load is longer than --seconds for that."""
 ARTICLES_PREFERRED, ARTICLES_BATCH = (8, 16, 32), 32
 ARTICLES_DELAYS_US = (500, 1_000, 5_000, 10_000, 100_000)
 """`max_queue_delay_microseconds` of the articles, each beside those preferred batch sizes.
@@ -157,8 +157,7 @@ def _tune(name: str, address: str, budget: float, seed: int, results: Path) -> t
 def _variants(base: ModelConfig, tuned: Values) -> dict[str, ModelConfig]:
     """Return all with as many instances as tuning chose, so that only batching differs; Triton's defaults with one, too.
 
-    Only the tuned one bounds its queue, which costs it stalls and the others nothing
-    (docs/serving.md#known-limits-of-the-server).
+    Only the tuned one bounds its queue, and has the stalls of a bounded queue (docs/serving.md#known-limits-of-the-server).
     """
     defaults = configured(base, Candidate(base.max_batch_size, 0, 1))
     defaults.dynamic_batching.Clear()

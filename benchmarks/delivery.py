@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -106,10 +106,12 @@ def main(
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine too; the record says so.")] = False,
 ) -> None:
     """Measure all ways in turn, on a store without a limit or on one that is as quick for each connection as S3."""
+    files = [int(gib) for gib in sizes.split(",")]
+    check_room(directory or Path(tempfile.gettempdir()), files)
     begun, made = datetime.now(UTC), conditions(allow_busy=busy)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(dir=directory) as work:
-        releases = {gib: _release(Path(work) / "bucket", gib) for gib in map(int, sizes.split(","))}
+        releases = {gib: _release(Path(work) / "bucket", gib) for gib in files}
         with _store(Path(work) / "bucket", pace) as url:
             largest = max(releases)
             plain = dropped(_file(url, releases[largest]), largest * GIB)
@@ -135,6 +137,16 @@ def main(
         runs=runs,
     )
     print(write(report, "delivery", begun, results))
+
+
+def check_room(directory: Path, files: Sequence[int]) -> None:
+    """End the program where three times the files, given in GiB, do not fit into a directory."""
+    free, needed = shutil.disk_usage(directory).free / GIB, 3 * sum(files)
+    if free < needed:
+        raise SystemExit(
+            f"error: {directory} has {free:.1f} GiB free, and {needed} are needed, three times the files: give another "
+            "place with --directory, or smaller files with --sizes"
+        )
 
 
 def _told(run: Run) -> Run:

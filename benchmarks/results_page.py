@@ -34,7 +34,8 @@ def page(results: Path) -> str:
     lines = [
         "# Results",
         "",
-        "From the records in `results/`, by `make bench`. What they mean and how far they go: [benchmarks](README.md).",
+        "From the records in `results/`. What they mean, how far they go and which `make bench` makes: "
+        "[benchmarks](README.md).",
     ]
     for title, kind in (
         ("Batching", "batching"),

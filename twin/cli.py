@@ -57,21 +57,16 @@ def up(
 ) -> None:
     """Bring the `local` stack up, send one inference, and say where things are."""
     from twin.charts import registry
-    from twin.charts.envoy_gateway import pods as envoy_pods
     from twin.commands import shell
     from twin.commands import up as up_command
     from twin.engine import stack_files
-    from twin.host import room
+    from twin.services import prerequisites
     from twin.services.servers import Servers
-    from twin.triton import tritonserver
 
     started = time.monotonic()
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
-        room.check(home)
-        tritonserver.locate(home.cache)  # what this machine lacks is told before anything is built
-        if gateway:
-            envoy_pods.locate()
+        prerequisites.check(home, autoscaling=autoscaling, gateway=gateway)
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack_files.ask_for_gateway(home, gateway)
         stack_files.ask_for_karpenter(home, karpenter)
@@ -206,7 +201,7 @@ def rehearse_change(
         typer.Option(
             "--from",
             metavar="REV",
-            help="bring `local` up as of this git revision (of a state, its own), and make the change under load",
+            help="bring `local` up as of this git revision, and make the change under load (with --state: the one deployed)",
         ),
     ] = None,
     as_json: Json = False,

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from spec.failure import Failure
+from spec.failure import NOT_TRIED, Failure
 
 HERE = Path(__file__).parent
 PACKAGES = Path(sys.prefix) / "models"
@@ -38,6 +38,8 @@ LABELS = ("filetype/labels.txt", "magika/models/standard_v3_3/config.min.json")
 class NotBuilt(Failure):
     """The repository could not be made; the text says why, and nothing of it was left."""
 
+    exit_code = NOT_TRIED
+
 
 MODELS = tuple(sorted(path.parent.name for path in HERE.glob("*/config.pbtxt")))
 
@@ -46,10 +48,7 @@ def build(target: Path, models: Sequence[str] = MODELS) -> Path:
     """Make `target`, which must not exist, of these models and return it. Raises NotBuilt."""
     if target.exists():
         raise NotBuilt(f"{target} is there already; remove it, or name another directory")
-    sources = {here: PACKAGES / name for here, name in FILES.items() if here.partition("/")[0] in models}
-    missing = [str(path.relative_to(PACKAGES)) for path in sources.values() if not path.is_file()]
-    if missing:
-        raise NotBuilt(f"{PACKAGES} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
+    sources = files_of_packages(models)
     try:
         with tempfile.TemporaryDirectory(prefix=".models-", dir=target.parent) as building:
             _fill(Path(building) / target.name, models, sources)
@@ -57,6 +56,15 @@ def build(target: Path, models: Sequence[str] = MODELS) -> Path:
     except OSError as error:
         raise NotBuilt(f"{target} could not be made: {error}") from None
     return target
+
+
+def files_of_packages(models: Sequence[str]) -> Mapping[str, Path]:
+    """Return what these models take of packages, by file of the repository. Raises NotBuilt where a package is not there."""
+    sources = {here: PACKAGES / name for here, name in FILES.items() if here.partition("/")[0] in models}
+    missing = [str(path.relative_to(PACKAGES)) for path in sources.values() if not path.is_file()]
+    if missing:
+        raise NotBuilt(f"{PACKAGES} lacks {', '.join(missing)}; `make models` puts the packages there that have them")
+    return sources
 
 
 def _fill(target: Path, models: Sequence[str], sources: Mapping[str, Path]) -> None:

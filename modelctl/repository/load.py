@@ -16,7 +16,7 @@ from modelctl.repository.configure.capability_files import files_by_capability
 from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model, common_names
 from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.problems import Problem, ValidationFailed
-from modelctl.repository.rules import asks, contents, ensembles, files, golden, onnx
+from modelctl.repository.rules import asks, contents, ensembles, environments, files, golden, onnx
 from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
@@ -193,8 +193,9 @@ def _check_model(draft: _Draft) -> None:
                 draft.problems += engine_rules.check_vllm(draft.config, directory, version)
         draft.onnx, wrong_files = onnx.read_files(draft.config, released, draft.versions)
         draft.problems += wrong_files
+    environment = None if draft.config is None else environments.archive_of(draft.config, directory)
     for relative in draft.files:
-        wrong = list(contents.check(directory / relative))
+        wrong = list(contents.check(directory / relative, environment=directory / relative == environment))
         # What is no Python at all is not told twice.
         draft.problems += wrong or files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
 

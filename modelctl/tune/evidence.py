@@ -115,8 +115,8 @@ class WinnerRecord(_Record):
     requests: int | None = Field(default=None, description="of the load that held at this rate; none in older reports")
     low_rate: float | None = Field(
         default=None,
-        description="requests/s that held as well, at which a stall of the queue makes most requests late; none where it "
-        "cannot break the SLO, and in older reports",
+        description="requests/s that held as well, at which stalls of the queue make the largest share of requests late; "
+        "none where they cannot break the SLO, and in older reports",
     )
 
 

@@ -88,7 +88,7 @@ class Goal:
         return (fewest + 3 * math.sqrt(fewest)) / rate
 
     def low_rate(self, lone_ms: float) -> float | None:
-        """Return the requests/s at which stalls make most requests late; None where they cannot break the SLO.
+        """Return the requests/s at which stalls make the largest share late; None where they cannot break the SLO.
 
         A request that comes while the only instance is busy may be left in the queue until the next one comes, or for
         STALL_MS, and is late then when none comes in what the SLO leaves it. At a lower rate fewer requests come upon a busy

@@ -209,8 +209,8 @@ class Search:
             def probe(rate: float) -> Probe:
                 return self._probe(trial, rate, TO_COMPARE)
 
-            low_rate = self._goal.low_rate(lone)
-            if low_rate is None or low_rate >= guess or self._holds_low_rate(trial, low_rate, TO_COMPARE):
+            low_rate = self._low_rate_below(guess, lone)
+            if low_rate is None or self._holds_low_rate(trial, low_rate, TO_COMPARE):
                 trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
             elif low_rate > best:  # less than that is of no use where another candidate holds more
                 trial.rate = highest_rate(probe, low_rate / STEP**2, breaks=low_rate)
@@ -228,6 +228,11 @@ class Search:
         trial.probes.append(self._subject.probe(rate, seconds, self._goal.seed + self._probes))
         return trial.probes[-1]
 
+    def _low_rate_below(self, rate: float, lone_ms: float) -> float | None:
+        """Return the low rate at which the SLO may be missed though it holds at `rate`; None where there is none."""
+        low_rate = self._goal.low_rate(lone_ms)
+        return low_rate if low_rate is not None and low_rate < rate else None
+
     def _holds_low_rate(self, trial: Trial, rate: float, length: Length) -> bool:
         return any(self._load(trial, rate, self._goal.least_seconds(rate, length)).held for _ in range(LOW_RATE_TRIES))
 
@@ -239,9 +244,7 @@ class Search:
         lone = min(trial.lone_p95_ms for trial in self.trials if trial.candidate == winner.candidate)
         trial, rate = Trial(len(self.trials) + 1, "claim", winner.candidate, lone), winner.rate
         self._subject.use(winner.candidate)
-        low_rate = self._goal.low_rate(lone)
-        if low_rate is not None and low_rate >= rate:
-            low_rate = None
+        low_rate = self._low_rate_below(rate, lone)
         stalls = low_rate is not None and not self._holds_low_rate(trial, low_rate, TO_CLAIM)
         for _ in range(0 if stalls else MOST_CLAIMS):
             probe = self._probe(trial, rate, TO_CLAIM)

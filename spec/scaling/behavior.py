@@ -19,7 +19,7 @@ _MORE_IN_A_START = {"Pods": 4, "Percent": 300}
 _FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
 _SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS = 2 * SCALING_WINDOW_SECONDS
-"""Two of the stretches that a number is of: what one of them finds by chance, the next does not."""
+"""Two windows of the numbers that pods are scaled on: what one of them shows by chance, the next does not."""
 _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS = 300
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
@@ -58,9 +58,9 @@ def behavior(settings: Settings) -> dict[str, Any]:
     scrape, what asks for pods has to last for two looks.
 
     Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take
-    one. Where no queue holds what can no longer be answered in time, there is no backlog, which asks for more pods than the
-    load, and it is the part of a start that a pod takes on a node that is there: a node outlives its pods, so that having
-    one back takes no longer. Where the last pod may go it is one start. A stack may say how long to wait
+    one. Where no queue holds what can no longer be answered in time, no backlog asks for more pods than the load, and less
+    than two starts is looked back: the part of a start that a pod takes on a node that is there, because a node outlives its
+    pods, and having a pod back takes no longer; one start where the last pod may go. A stack may say how long to wait
     (`autoscaling.scaleDownAfterSeconds`); a step then takes no longer, or one start.
     """
     start = start_seconds(settings)

@@ -103,6 +103,8 @@ UNTRIED: Mapping[str, str] = {
         "an alert needs something broken, and Prometheus can be asked from inside the cluster alone"
     ),
     "the metrics that rules and dashboards read exist": "Prometheus can be asked from inside the cluster alone",
+    "pods that serve other models, versions or configurations than the rest are found, by `modelctl parity` and by alerts "
+    "(`monitoring.parityImage`)": "it needs pods that differ, and an image of modelctl, which nothing here builds",
     "pods follow a load": _CLIENTS,
     "no pod goes while Prometheus is away": _DISRUPTIVE,
     "slow and refused requests keep their traces": _CLIENTS,

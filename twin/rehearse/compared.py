@@ -42,7 +42,8 @@ class Compared:
 def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measured | None) -> Compared:
     """Compare a judgement of a state with a change that was judged as `local` and made, of which `seen` are the figures.
 
-    `before`: what the program of the revision from which it was made would do to the state; `seen` None: it was not made.
+    `before`: what the program of the revision from which it was made would do to the state. `seen` None: it was not made;
+    of a change that ended before its end nothing counts as made either.
     """
     is_whole = seen is not None and seen.ended is None
     there = {(one.action, one.key): one for one in local.findings} if is_whole else {}

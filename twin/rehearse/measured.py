@@ -14,8 +14,8 @@ _REASONS = 5
 _DOWN: tuple[Effect, ...] = ("refused", "interrupted")
 """With one of these among the findings, requests are expected to stay without an answer."""
 _REFUSED = (
-    "no lost request was expected: each was refused by Triton's queue, which also happens on a machine that is busy with "
-    "starting servers. Where nothing else runs, rehearse it again"
+    "no lost request was expected: each was refused by Triton's queue, because of the change, or because this machine was "
+    "busy with starting servers. To know which, rehearse it again where nothing else runs"
 )
 
 
@@ -93,10 +93,8 @@ def lines(measured: Measured, judged: Rehearsal, rate: float, model: str) -> Ite
     for reason, count in list(measured.reasons.items())[:_REASONS]:
         yield f"      {count} with {reason}"
     if away is not None:
-        yield (
-            f"  interrupted for {away.seconds:.1f} s at the longest: {away.requests} requests one after the other, "
-            f"{away.begin:.0f} s after the load began"
-        )
+        several = "1 request" if away.requests == 1 else f"{away.requests} requests one after the other"
+        yield f"  interrupted for {away.seconds:.1f} s at the longest: {several}, {away.begin:.0f} s after the load began"
     made = ", ".join(f"{count} {operation}" for operation, count in measured.resources.items() if operation != "same")
     yield f"  gone: {measured.pods - measured.kept} of {measured.pods} pods of Triton; resources: {made or 'no change'}"
     if measured.ended is not None:

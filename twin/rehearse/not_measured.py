@@ -8,8 +8,8 @@ from twin.rehearse.serving import Server
 from twin.rehearse.state import State
 
 _MADE = (
-    f"With `--from REV` too, the revision that it was deployed from, `{STACK}` is brought up from there and changed to this "
-    "checkout under load, in the same run"
+    f"With `--from REV` too, where REV is the git revision that the stack was deployed from, a twin of `{STACK}` is "
+    "changed from REV to this checkout under load, in the same run"
 )
 
 
@@ -27,8 +27,8 @@ def _why(found: State) -> str:
     servers = serving.servers(found)
     if not servers:
         return "the state has no Deployment of Triton, so that nobody would answer"
-    lacks = "the models, which are in that account's bucket," + (" and the GPUs" if any(one.gpus for one in servers) else "")
-    return f"{'; '.join(map(_told, servers))}. This machine has not {lacks} that answer them"
+    gpus = ", and the GPUs" if any(one.gpus for one in servers) else ""
+    return f"{'; '.join(map(_told, servers))}. This machine lacks the models, which are in that account's bucket{gpus}"
 
 
 def _told(server: Server) -> str:

@@ -18,7 +18,8 @@ _TRITON, _GPU = "triton-eks:triton", "triton-eks:gpu"
 def pins(programs: Sequence[Path], wanted: int) -> Sequence[Mapping[str, Any]]:
     """Return what to pin in the twin's copy of each program's stack file for so many pods of Triton, `MOST` at most.
 
-    Nothing where one of them says no number of pods, or of nodes of their pool, or has as many: the change is its own.
+    Nothing for any of them where one does not say how many pods, or nodes of their pool, there are, or has as many pods: the
+    numbers are then left to the change that is rehearsed.
     """
     found = [dict(_pins(stack_files.read(stack_files.tracked_file(STACK, one)), min(wanted, MOST))) for one in programs]
     return found if all(found) else [{} for _ in programs]

@@ -40,7 +40,7 @@ class OtherStackFile(Failure):
 
 
 def check(revision: str) -> None:
-    """Raise UnknownRevision or OtherStackFile unless the program of a revision can be brought up here."""
+    """Raise UnknownRevision, OtherStackFile or NotBuilt unless the program of a revision can be brought up here."""
     scratch.check(revision, (stack_files.STACK,))
     try:
         source.load_content(scratch.stack_file(revision, stack_files.STACK), stack_files.tracked_file(stack_files.STACK))
@@ -49,14 +49,15 @@ def check(revision: str) -> None:
             f"{revision}: this checkout reads stack files otherwise, and cannot bring {stack_files.STACK} up from there; "
             f"give a later one\n{error}"
         ) from None
+    release_sources.check()
 
 
 def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple[Rehearsal, Measured | None]:
     """Return what a preview says of the change from a revision to this checkout, and what making it did to requests.
 
-    The latter is None where the engine refuses the change, which is then not made. `wanted`: of Triton's pods, where
-    the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises where the
-    program of the revision does not come up.
+    The latter is None where the engine refuses the change, which is then not made. `wanted`: how many pods of Triton the
+    change is made on, where the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises
+    where the program of the revision does not come up.
     """
     check(revision)
 

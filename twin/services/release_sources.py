@@ -13,8 +13,8 @@ SLOW_MODELS = REPOSITORY / "twin" / "models"
 """For loads that need more than one pod: the samples answer in a millisecond."""
 SLOW_MODEL = "timed_batch"
 PICTURE_MODEL = "text_in_picture"
-"""Of examples/packaged, as are the ones that it asks."""
-_ASKED = ("text_detection", "text_direction", "text_recognition")
+"""Of examples/packaged, as are those that it asks."""
+_PACKAGED = (PICTURE_MODEL, "text_detection", "text_direction", "text_recognition")
 
 
 class NotPrepared(Failure):
@@ -27,8 +27,18 @@ def directory(home: TwinHome) -> Path:
 
 
 def reads_pictures(home: TwinHome) -> bool:
-    """Return whether models that read pictures are among them; where pods come and go with a load they start too slowly."""
-    return not (stack_files.autoscaling(home) or stack_files.gateway(home))
+    """Return whether models that read pictures are among them."""
+    return with_pictures(stack_files.autoscaling(home), stack_files.gateway(home))
+
+
+def with_pictures(autoscaling: bool, gateway: bool) -> bool:
+    """Return whether a twin serves models that read pictures. Where pods come and go with a load they start too slowly."""
+    return not (autoscaling or gateway)
+
+
+def check() -> None:
+    """Raise NotBuilt where the packages are missing of which the models that read pictures are made."""
+    build.files_of_packages(_PACKAGED)
 
 
 def prepare(home: TwinHome, program: Path = REPOSITORY) -> Path:
@@ -47,8 +57,8 @@ def prepare(home: TwinHome, program: Path = REPOSITORY) -> Path:
         for source in (samples, SLOW_MODELS) if is_scaled else (samples,):
             shutil.copytree(source, models, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         if reads_pictures(home):
-            packaged = build.build(models.parent / "packaged", (PICTURE_MODEL, *_ASKED))
-            for model in (PICTURE_MODEL, *_ASKED):
+            packaged = build.build(models.parent / "packaged", _PACKAGED)
+            for model in _PACKAGED:
                 (packaged / model).rename(models / model)
         stacks = models.parent / "stacks"
         stacks.mkdir()

@@ -14,12 +14,11 @@ from rich.console import Console
 from spec import stack_names
 from spec.failure import NOT_TRIED, Failure
 from twin.engine.engine import EngineError
-from twin.host import claim, processes, room, tools
+from twin.host import claim, processes, tools
 from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins import awaiting
-from twin.services import leftovers
+from twin.services import leftovers, prerequisites
 from twin.services.servers import PROGRAMS, Servers
-from twin.triton import tritonserver
 
 
 class UnknownRevision(Failure):
@@ -37,10 +36,9 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
 
 @contextlib.contextmanager
 def platform(home: TwinHome, families: Sequence[str], console: Console) -> Iterator[Servers]:
-    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin, NoRoom, TritonUnavailable."""
+    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin or Lacking."""
     with _home(home) as own:
-        room.check(own)
-        tritonserver.locate(own.cache)
+        prerequisites.check(own)
         yield Servers.start(own, tools.ensure([*PROGRAMS, *families], console), console)
 
 

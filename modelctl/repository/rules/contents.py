@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelctl.repository.problems import Problem
-from modelctl.repository.rules import formats
+from modelctl.repository.rules import environments, formats
 from spec.token_forms import TOKEN_FORMS
 
 MAX_OBJECT_BYTES = 5 * 1024**4
@@ -49,8 +49,8 @@ _SECRETS = (
 )
 
 
-def check(path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the content of one file of a release."""
+def check(path: Path, *, environment: bool = False) -> Iterator[Problem]:
+    """Yield what is wrong with the content of one file of a release; `environment`: a Python model runs in this archive."""
     try:
         size = path.stat().st_size
         if size > MAX_OBJECT_BYTES:
@@ -71,7 +71,7 @@ def check(path: Path) -> Iterator[Problem]:
         yield Problem(path, f"a pointer of DVC to {path.stem}, which is not here; `dvc pull` gets it")
     elif path.suffix.lower() not in {".html", ".htm", ".py", ".txt", ".md"} and _PAGE.match(head):
         yield Problem(path, "a web page or an error message of a server, saved in the place of the file; download it again")
-    elif wrong := formats.mistake(path, head, size):
+    elif wrong := (environments if environment else formats).mistake(path, head, size):
         yield Problem(path, wrong)
     elif encoding is not None:
         yield from _secrets(path, head.decode(encoding, errors="replace").encode(errors="replace"))

@@ -6,23 +6,25 @@ See docs/serving.md#packages-of-python-models.
 from __future__ import annotations
 
 import functools
+import lzma
 import tarfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from modelctl.repository.rules import formats
 from modelctl.repository.rules.members import TarMembers
 
 PARAMETER = "EXECUTION_ENV_PATH"
 MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 """How a parameter of the python backend names the directory of its model."""
 _ACTIVATE = "bin/activate"
+_UNREADABLE = f"{PARAMETER}: it is no tar archive, or is cut off or damaged; pack it again"
 _BLOCK = 4096
-_READ_HERE_ALONE = frozenset({".bz2", ".tbz2", ".xz", ".txz"})
-"""The rules for files look at the beginning of these, and libarchive reads more kinds than Python."""
+_READ_WHOLE = (".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
+"""Ends of names of archives that Python reads; the backend's libarchive reads more kinds."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def archive_of(config: ModelConfig, directory: Path) -> Path | None:
 
 
 def read(archive: Path) -> Environment | None:
-    """Look through an archive; None where it is none that can be read, which is told by its name's ending.
+    """Look through an archive to its end; None where Python cannot read it.
 
     Gigabytes are unpacked for that: once, however many rules ask, until the file is another one.
     """
@@ -65,21 +67,28 @@ def _looked_through(archive: Path, _file: tuple[int, int, int]) -> Environment |
                 unpacked += -(-member.size // _BLOCK) * _BLOCK
                 names.add(member.name.removeprefix("./"))
                 wrong = wrong or tar_members.mistake(member)
-    except (tarfile.TarError, OSError, EOFError, zlib.error):
+            while packed.fileobj is not None and packed.fileobj.read(_BLOCK):  # what lies behind its end has a checksum too
+                pass
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
         return None
     return Environment(unpacked, _ACTIVATE in names, wrong)
 
 
-def check(config: ModelConfig, directory: Path) -> Iterator[str]:
-    """Yield what keeps the backend from starting a model in its environment."""
-    archive = archive_of(config, directory)
-    found = read(archive) if archive is not None else None
-    if archive is not None and found is None and archive.suffix.lower() in _READ_HERE_ALONE:
-        yield f"parameters[{PARAMETER}]: {archive.name} is no tar archive, or is cut off or damaged; pack it again"
-    if archive is not None and found is not None and not found.activates:
-        yield (
-            f"parameters[{PARAMETER}]: {archive.name} has no {_ACTIVATE}, with which the backend starts the model; pack "
-            f"what is in the environment, not its folder: tar -C <environment> -czf {archive.name} ."
+def mistake(archive: Path, head: bytes, size: int) -> str | None:
+    """Return what keeps the backend from starting a model in this archive, or does harm there; None where nothing is seen.
+
+    `head` and `size`: as for any file (`formats.mistake`), which says of an archive that cannot be read how one can tell.
+    """
+    found = read(archive)
+    if found is None:
+        whole = archive.suffix.lower() in _READ_WHOLE
+        return formats.mistake(archive, head, size) or (_UNREADABLE if whole else None)
+    said = []
+    if found.leads_out is not None:
+        said.append(f"{found.leads_out}; pack it anew, from inside the environment")
+    if not found.activates:
+        said.append(
+            f"it has no {_ACTIVATE}, with which the backend starts the model; pack what is in the environment, not its "
+            f"folder: tar -C <environment> -czf {archive.name} ."
         )
-    if archive is not None and found is not None and found.leads_out is not None:
-        yield f"parameters[{PARAMETER}]: {archive.name}: {found.leads_out}; pack it anew, from inside the environment"
+    return f"{PARAMETER}: {'; '.join(said)}" if said else None

@@ -120,7 +120,6 @@ def check_config_files(config: ModelConfig, released: Released, versions: Sequen
         if wrong := place_problem(name) or released.missing(Path(name)):
             yield Problem(path, f"model_operations.op_library_filename: {_quoted(name)} {wrong}")
     yield from (Problem(path, message) for message in _parameters(config, released))
-    yield from (Problem(path, message) for message in environments.check(config, released.directory))
 
 
 def _in_folder(folder: str, name: str, released: Released) -> str | None:

@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -273,8 +274,16 @@ def _archive(file: Path, *names: str) -> None:
         (
             ["environment/bin/activate"],
             [
-                f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: env.tar.gz has no bin/activate, with which the backend starts "
-                "the model; pack what is in the environment, not its folder: tar -C <environment> -czf env.tar.gz ."
+                "normalize/env.tar.gz: EXECUTION_ENV_PATH: it has no bin/activate, with which the backend starts the model; "
+                "pack what is in the environment, not its folder: tar -C <environment> -czf env.tar.gz ."
+            ],
+        ),
+        (
+            ["a", "../x"],
+            [
+                "normalize/env.tar.gz: EXECUTION_ENV_PATH: its member '../x' would be written outside of the folder that it "
+                "is unpacked in; pack it anew, from inside the environment; it has no bin/activate, with which the backend "
+                "starts the model; pack what is in the environment, not its folder: tar -C <environment> -czf env.tar.gz ."
             ],
         ),
     ],
@@ -299,22 +308,85 @@ def test_an_environment_that_leads_out_behind_what_is_read_of_other_archives_is_
             packed.addfile(member, io.BytesIO(bytes(size)))
     _append(models, 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }')
     assert _messages(models) == [
-        f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: env.tar.gz: its member '../../opt/tritonserver/x' would be written "
-        "outside of the folder that it is unpacked in; pack it anew, from inside the environment"
+        "normalize/env.tar.gz: EXECUTION_ENV_PATH: its member '../../opt/tritonserver/x' would be written outside of the "
+        "folder that it is unpacked in; pack it anew, from inside the environment"
     ]
 
 
-@pytest.mark.parametrize(("name", "mode"), [("env.tar.bz2", "w:bz2"), ("env.tar.xz", "w:xz")])
-def test_an_environment_in_another_compression_is_read_to_its_end(models: Path, name: str, mode: Any) -> None:
+_ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "$$TRITON_MODEL_DIRECTORY/{0}" }} }}'
+_UNREADABLE = "EXECUTION_ENV_PATH: it is no tar archive, or is cut off or damaged; pack it again"
+
+
+def _environment(models: Path, name: str, mode: Any) -> Path:
+    """Make a model's archive of 100 KB that do not compress, with what the backend needs."""
     archive = models / "normalize" / name
     with tarfile.open(archive, mode) as packed:
         member = tarfile.TarInfo("bin/activate")
         member.size = 100_000
         packed.addfile(member, io.BytesIO(os.urandom(100_000)))
-    value = f"$$TRITON_MODEL_DIRECTORY/{name}"
-    _append(models, f'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{value}" }} }}')
-    assert _messages(models) == []
-    archive.write_bytes(archive.read_bytes()[:50_000])
+    _append(models, _ENVIRONMENT.format(name))
+    return archive
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/x"])
+def test_an_environment_that_leads_out_is_told_once(models: Path, name: str) -> None:
+    """As an archive of a model it would be told, too, and how to pack that."""
+    _archive(models / "normalize" / "env.tar.gz", "bin/activate", name)
+    _append(models, _ENVIRONMENT.format("env.tar.gz"))
     assert _messages(models) == [
-        f"{CONFIG}: parameters[EXECUTION_ENV_PATH]: {name} is no tar archive, or is cut off or damaged; pack it again"
+        f"normalize/env.tar.gz: EXECUTION_ENV_PATH: its member {name!r} would be written outside of the folder that it is "
+        "unpacked in; pack it anew, from inside the environment"
     ]
+
+
+@pytest.mark.parametrize(("name", "mode"), [("env.tar.bz2", "w:bz2"), ("env.tar.xz", "w:xz"), ("env.txz", "w:xz")])
+@pytest.mark.parametrize("damage", ["cut off", "changed"])
+def test_an_environment_in_another_compression_is_read_to_its_end(models: Path, name: str, mode: Any, damage: str) -> None:
+    archive = _environment(models, name, mode)
+    assert _messages(models) == []
+    content = archive.read_bytes()
+    changed = bytes(byte ^ 0xFF for byte in content[40_000:41_000])
+    archive.write_bytes(content[:50_000] if damage == "cut off" else content[:40_000] + changed + content[41_000:])
+    assert _messages(models) == [f"normalize/{name}: {_UNREADABLE}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [
+        ("env.tar.gz", "w:gz", "not a compressed tar archive: it is cut off; copy or export it again"),
+        ("env.tar", "w", "not a tar archive: it is cut off"),
+    ],
+)
+def test_an_environment_that_is_cut_off_is_told_as_any_archive_is(models: Path, name: str, mode: Any, said: str) -> None:
+    archive = _environment(models, name, mode)
+    archive.write_bytes(archive.read_bytes()[:50_000])
+    (message,) = _messages(models)
+    assert message.startswith(f"normalize/{name}: {said}")
+
+
+def test_an_environment_that_is_damaged_behind_what_is_read_of_other_archives_is_told(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelctl.repository.rules.formats._UNPACKED_BYTES", 512)
+    archive = _environment(models, "env.tar.gz", "w:gz")
+    archive.write_bytes(archive.read_bytes()[:-8] + bytes(8))  # its checksum, and its size
+    assert _messages(models) == [f"normalize/env.tar.gz: {_UNREADABLE}"]
+
+
+def test_an_environment_that_is_a_pointer_is_told_as_one_alone(models: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"
+    (models / "normalize" / "env.tar.bz2").write_text(pointer)
+    _append(models, _ENVIRONMENT.format("env.tar.bz2"))
+    assert _messages(models) == ["normalize/env.tar.bz2: a pointer of Git LFS, not the file itself; `git lfs pull` gets it"]
+
+
+def test_an_environment_of_a_kind_that_python_does_not_read_is_judged_as_a_file_of_its_name(models: Path) -> None:
+    """The backend's libarchive reads zip, too."""
+    archive = models / "normalize" / "env.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("bin/activate", "")
+    _append(models, _ENVIRONMENT.format("env.zip"))
+    assert _messages(models) == []
+    archive.write_bytes(b"no zip")
+    (message,) = _messages(models)
+    assert message.startswith("normalize/env.zip: not a zip archive: ")

@@ -2,12 +2,13 @@
 
 from math import log
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import typer
 
-from benchmarks import autoscaling, measurement, results_page
+from benchmarks import autoscaling, delivery, measurement, results_page
 from benchmarks.batching import ARTICLES_DELAYS_US, TUNED, _variants, times
 from benchmarks.gateway import Latencies, added, by_second
 from modelctl.loadgen import Outcome, Result
@@ -52,6 +53,17 @@ def test_only_batching_differs_between_the_configurations() -> None:
 def test_an_unknown_model_or_trace_is_told(model: str, trace: str | None, said: str) -> None:
     with pytest.raises(typer.BadParameter, match=said):
         autoscaling.main(model, trace, start=30)
+
+
+def test_a_delivery_without_room_for_its_files_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gib = 1024**3
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=15 * gib))
+    delivery.check_room(tmp_path, [0, 1, 4])
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=15 * gib - gib // 2))
+    with pytest.raises(
+        SystemExit, match=r"^error: .* has 14\.5 GiB free, and 15 are needed, three times the files: give another place "
+    ):
+        delivery.check_room(tmp_path, [0, 1, 4])
 
 
 def test_a_stall_of_the_machine_is_not_what_the_gateway_adds() -> None:

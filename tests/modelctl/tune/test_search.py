@@ -1,5 +1,6 @@
 """The search on a server that is a formula: the best configuration is known, time passes only when it says so."""
 
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
@@ -214,10 +215,15 @@ def test_a_low_rate_that_held_in_a_short_load_alone_is_found_out_before_anything
 
 
 def test_where_nothing_else_is_possible_the_rates_below_the_low_one_are_searched() -> None:
-    winner = searched(stalling(Formula()), space=Space((8,), (0,), (1,))).run()
+    search = searched(stalling(Formula()), space=Space((8,), (0,), (1,)))
+    winner = search.run()
 
     assert winner.rate == pytest.approx(5, rel=RESOLUTION)
     assert (winner.candidate, winner.low_rate) == (Candidate(8, 0, 1), None)
+    sent = [[probe.rate == LOW_RATE for probe in trial.probes] for trial in search.trials]
+    assert sent[0][:2] == [True, True]
+    assert len(sent) > 2
+    assert not any(itertools.chain(*sent[1:])), "what holds less than a low rate is not sent that rate again"
 
 
 @pytest.mark.parametrize(

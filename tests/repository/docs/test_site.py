@@ -55,6 +55,12 @@ def site(built: Built) -> Path:
     return built.path
 
 
+def test_every_page_begins_with_its_title() -> None:
+    """Nothing else shows words above it that an edit has put at a wrong place."""
+    firsts = {page: (ROOT / page).read_text(encoding="utf-8").partition("\n")[0] for page in _pages()}
+    assert {page: first for page, first in firsts.items() if not re.match(r"# \S", first)} == {}
+
+
 def test_links_that_lead_nowhere_fail_the_build_and_the_pages_have_none(built: Built) -> None:
     assert built.done.returncode == 1
     for named in ("'no-such-page.md'", "#no-such-heading", "not-in-the-navigation.md"):

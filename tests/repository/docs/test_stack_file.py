@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from docs import key_uses, stack_file
@@ -14,6 +16,7 @@ from spec.settings.network import Network
 from spec.settings.rule import marked
 from spec.settings.serving import ModelServing
 from spec.settings.triton import Triton
+from tests.paths import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,17 @@ def test_every_key_is_on_the_page(page: str) -> None:
 def test_every_key_is_read_by_something(page: str) -> None:
     rows = [line for line in page.splitlines() if line.endswith(f"| {stack_file.NOTHING} |")]
     assert rows == [], "a key that nothing reads; or it is read in a way that docs/key_uses.py does not follow"
+
+
+def test_no_page_gives_a_key_that_is_gone() -> None:
+    """The name alone may be a word, or a key elsewhere: here it is one with its value."""
+    of_today = {field.alias for section in sections() for field in section.model_fields.values()}
+    gone = {name for section in sections() for name in section.gone} - of_today
+    assert {"efa", "scaler"} <= gone
+    given = re.compile(rf"(?<!\w)({'|'.join(sorted(gone))}): ")
+    pages = [ROOT / "README.md", *(page for folder in ("docs", "examples") for page in (ROOT / folder).rglob("*.md"))]
+    found = {str(page.relative_to(ROOT)): given.findall(page.read_text(encoding="utf-8")) for page in pages}
+    assert {page: keys for page, keys in found.items() if keys} == {}
 
 
 def test_every_section_leads_to_a_page_that_says_how_it_is_used_and_to_its_module(page: str) -> None:

@@ -74,7 +74,7 @@ def test_requests_that_the_queue_refused_may_be_the_machines_doing(reasons: dict
     seen = dataclasses.replace(account(outcomes(".uu.")), reasons=reasons)
     *_, said = lines(seen, judged("rolled"), 10, "pipeline")
     assert said.startswith("  no lost request was expected: ")
-    assert said.endswith("Where nothing else runs, rehearse it again") is is_told
+    assert said.endswith("To know which, rehearse it again where nothing else runs") is is_told
 
 
 def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
@@ -89,6 +89,11 @@ def test_a_person_reads_what_was_lost_interrupted_and_replaced() -> None:
         "  gone: 1 of 2 pods of Triton; resources: 1 update",
         "  the change did not come to its end, so that nothing is compared: no room",
     ]
+
+
+def test_a_lone_lost_request_is_one() -> None:
+    said = list(lines(account(outcomes(".u.")), judged("rolled"), 10, "pipeline"))
+    assert said[3] == "  interrupted for 1.0 s at the longest: 1 request, 1 s after the load began"
 
 
 def test_nothing_sent_is_nothing_lost() -> None:

@@ -16,7 +16,7 @@ from twin.rehearse import not_measured
 
 TYPE = "kubernetes:apps/v1:Deployment"
 PROD = json.loads((REPOSITORY / "tests/system/component/snapshots/prod.json").read_text())["resources"]
-MODELS = "This machine has not the models, which are in that account's bucket,"
+MODELS = "This machine lacks the models, which are in that account's bucket"
 
 
 @pytest.fixture
@@ -39,8 +39,7 @@ def told(tmp_path: Path, *inputs: dict[str, Any]) -> str:
 def test_the_models_and_gpus_of_a_real_stack_are_named(tmp_path: Path, triton: dict[str, Any]) -> None:
     release = triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
     assert told(tmp_path, triton) == (
-        f"no request was sent: triton serves release {release} on 1 nvidia.com/gpu a pod. {MODELS} and the GPUs that answer "
-        "them"
+        f"no request was sent: triton serves release {release} on 1 nvidia.com/gpu a pod. {MODELS}, and the GPUs"
     )
 
 
@@ -48,7 +47,7 @@ def test_pods_without_gpus_lack_the_models_alone(tmp_path: Path, triton: dict[st
     for container in triton["spec"]["template"]["spec"]["containers"]:
         container["resources"]["limits"].pop("nvidia.com/gpu", None)
     said = told(tmp_path, triton)
-    assert f"{MODELS} that answer them" in said and "GPU" not in said
+    assert said.endswith(MODELS) and "GPU" not in said
 
 
 def test_a_rollout_in_place_has_no_release_in_the_state(tmp_path: Path, triton: dict[str, Any]) -> None:
@@ -74,5 +73,5 @@ def test_a_state_alone_is_told_how_the_change_is_made_under_load(tmp_path: Path)
     found = read(tmp_path, NETWORK)
     beside, alone = (not_measured.sentence(found, alone=alone) for alone in (False, True))
     assert alone.startswith(
-        f"{beside}. With `--from REV` too, the revision that it was deployed from, `local` is brought up"
+        f"{beside}. With `--from REV` too, where REV is the git revision that the stack was deployed from, a twin of "
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.packaged import build
 from spec.failure import NOT_TRIED, Failure
 from twin.host.home import REPOSITORY
 from twin.rehearse import under_load
@@ -13,9 +14,21 @@ from twin.rehearse import under_load
 LOCAL = (REPOSITORY / "stacks" / "Pulumi.local.yaml").read_bytes()
 
 
-def test_a_revision_whose_stack_file_this_checkout_reads_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revision_whose_stack_file_this_checkout_reads_is_fine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in build.FILES.values():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(build, "PACKAGES", tmp_path)
     monkeypatch.setattr(under_load.scratch, "stack_file", lambda *_: LOCAL)
     under_load.check("HEAD")
+
+
+def test_without_the_models_that_are_released_nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(build, "PACKAGES", tmp_path)
+    monkeypatch.setattr(under_load.scratch, "stack_file", lambda *_: LOCAL)
+    with pytest.raises(build.NotBuilt, match=r"; `make models` puts the packages there that have them$") as refused:
+        under_load.check("HEAD")
+    assert refused.value.exit_code == NOT_TRIED
 
 
 @pytest.mark.parametrize(

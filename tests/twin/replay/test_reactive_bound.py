@@ -6,19 +6,21 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from benchmarks import autoscaling
+from benchmarks import autoscaling, autoscaling_rules
 from benchmarks.measurement import RESULTS
 from benchmarks.reactive_bound import ReactiveBound
 from twin.replay.traces import SlowPod, Trace
 
-SINGLE = autoscaling.MODELS["single"]
+SINGLE = autoscaling_rules.MODELS["single"]
 """2.5 requests/s a pod, of 0.4 s each, within 1 s."""
 
 
 def bound(shape: list[float], start: int, slow: SlowPod | None = None) -> ReactiveBound:
     """Return the bound of a load of so many pods, each for ten minutes."""
-    trace = Trace("by hand", {autoscaling.NAME: np.repeat(np.array(shape) * 2.5, 600)}, slow_pod=slow)
-    return ReactiveBound(autoscaling.ours(SINGLE, start, bounded=True), trace, autoscaling.FEWEST, autoscaling.MOST)
+    trace = Trace("by hand", {autoscaling_rules.NAME: np.repeat(np.array(shape) * 2.5, 600)}, slow_pod=slow)
+    return ReactiveBound(
+        autoscaling_rules.ours(SINGLE, start, bounded=True), trace, autoscaling_rules.FEWEST, autoscaling_rules.MOST
+    )
 
 
 def test_what_comes_beyond_the_pods_is_missed_until_the_ones_for_it_have_started() -> None:

@@ -1,0 +1,42 @@
+"""Refuse a machine on which a twin with pods cannot come up, before anything of it is built or started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spec.failure import NOT_TRIED, Failure
+from twin.charts.envoy_gateway import pods as envoy_pods
+from twin.host import room
+from twin.host.home import TwinHome
+from twin.services import release_sources
+from twin.triton import tritonserver
+
+
+class Lacking(Failure):
+    """This machine lacks something that the twin needs; the text says of each what would be right."""
+
+    exit_code = NOT_TRIED
+
+
+def check(home: TwinHome, *, autoscaling: bool = False, gateway: bool = False) -> None:
+    """Raise Lacking with all that is missing: room, Triton, packages of the models that are released, and Envoy.
+
+    `home` is a twin's directory already: Triton's backends are prepared in it.
+    """
+    lacks = _lacks(lambda: room.check(home))
+    if not lacks:  # it writes, for which there has to be room
+        lacks += _lacks(lambda: tritonserver.locate(home.cache))
+    if release_sources.with_pictures(autoscaling, gateway):
+        lacks += _lacks(release_sources.check)
+    if gateway:
+        lacks += _lacks(envoy_pods.locate)
+    if lacks:
+        raise Lacking("\n".join(lacks))
+
+
+def _lacks(look: Callable[[], object]) -> list[str]:
+    try:
+        look()
+    except Failure as failure:
+        return [str(failure)]
+    return []
