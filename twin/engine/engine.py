@@ -22,6 +22,8 @@ from twin.host.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
+_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
+"""Container images like to set it. Each of the engine's processes would compile all that it imports, in each run anew."""
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 
 
@@ -150,7 +152,7 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
     Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
     reach (the variables: docs/facts/pulumi.md#without-the-network).
     """
-    inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
+    inherited = {name: value for name, value in os.environ.items() if name not in (*foreign(os.environ), _UNCOMPILED)}
     mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}
     return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
 

@@ -54,6 +54,16 @@ def test_nothing_of_the_persons_own_aws_or_pulumi_set_up_reaches_the_engine(
     assert found["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}"
 
 
+def test_what_the_engine_imports_is_compiled_once_also_where_an_image_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    found = engine.environment(TwinHome(tmp_path), aws_endpoint="http://127.0.0.1:1", kubeconfig=tmp_path / "kubeconfig")
+    assert "PYTHONDONTWRITEBYTECODE" not in found
+    assert found["PYTHONUNBUFFERED"] == "1"
+
+
 def test_providers_that_the_engine_makes_by_itself_are_not_counted(tmp_path: Path) -> None:
     urns = [
         "urn:pulumi:local::triton-eks::pulumi:pulumi:Stack::triton-eks-local",
