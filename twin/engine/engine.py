@@ -24,6 +24,10 @@ PROJECT = "triton-eks"
 PASSPHRASE = "twin"
 _UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 """Container images like to set it. Each of the engine's processes would compile all that it imports, in each run anew."""
+_WITHOUT_DIGESTS = "metadata=skip"
+"""Of the directory with the state (https://pkg.go.dev/gocloud.dev/blob/fileblob): beside each file there would be another
+with the digest of its content, which nothing reads. `up` writes the whole state twice for each resource.
+"""
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 
 
@@ -166,7 +170,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_HOME": str(layout.pulumi_home(home)),
-        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}",
+        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}?{_WITHOUT_DIGESTS}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

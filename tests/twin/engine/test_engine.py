@@ -51,7 +51,7 @@ def test_nothing_of_the_persons_own_aws_or_pulumi_set_up_reaches_the_engine(
     assert not [name for name, value in found.items() if value.startswith(("real", "https://real", "/real", "production"))]
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert found["KUBECONFIG"] == str(tmp_path / "kubeconfig")
-    assert found["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}"
+    assert found["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}?metadata=skip"
 
 
 def test_what_the_engine_imports_is_compiled_once_also_where_an_image_forbids_it(
