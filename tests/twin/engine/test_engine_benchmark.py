@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import engine, results_page
 from spec.settings import load
+from tests.paths import ROOT
 
 COUNTS = {
     "models": lambda settings: len(settings.models.serving),
@@ -18,6 +19,23 @@ COUNTS = {
 def test_the_largest_stack_of_each_kind_is_a_valid_one_with_so_many(kind: engine.Kind) -> None:
     number = engine.PREVIEWED[kind][-1]
     assert COUNTS[kind](load(engine.STACKS[kind](number), engine.STACK)) == number
+
+
+def test_each_process_of_the_engine_is_told_from_the_others_by_its_command_line() -> None:
+    commands = {
+        "/twin/engine/pulumi\0preview\0--policy-pack\0/checkout/policies\0": "pulumi",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.language_host\0127.0.0.1:1\0": "language host",
+        f"/.venv/bin/python\0-P\0-u\0{ROOT}/twin/plugins/executor.py\0": "program",
+        "/policies/venv/bin/python\0-P\0-u\0-m\0pulumi.policy\0127.0.0.1:1\0/checkout/policies\0": "policies",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.aws\0127.0.0.1:1\0": "plugin aws",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.kubernetes\0127.0.0.1:1\0": "plugin kubernetes",
+    }
+    assert {command: engine.part_of(command) for command in commands} == commands
+
+
+def test_processes_of_one_part_are_counted_together() -> None:
+    usage = engine._Usage({1: 0.25, 2: 0.5, 3: 0.5}, {}, {1: "language host", 2: "program", 3: "language host"})
+    assert list(usage.cpu_by_part().items()) == [("language host", 0.75), ("program", 0.5)]
 
 
 def test_growth_is_the_processor_time_of_each_resource_that_is_more() -> None:
