@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -149,10 +149,10 @@ class _Usage:
 
     def cpu_by_part(self) -> dict[str, float]:
         """Return the processor time of each part, the largest first."""
-        parts = Counter[str]()
+        parts: defaultdict[str, float] = defaultdict(float)
         for pid, seconds in self.cpu.items():
             parts[self.part.get(pid, "unknown")] += seconds
-        return {part: round(seconds, 2) for part, seconds in parts.most_common()}
+        return {part: round(parts[part], 2) for part in sorted(parts, key=parts.__getitem__, reverse=True)}
 
 
 @contextlib.contextmanager
