@@ -41,3 +41,19 @@ def test_processes_of_one_part_are_counted_together() -> None:
 def test_growth_is_the_processor_time_of_each_resource_that_is_more() -> None:
     costs = [{"cpu_seconds": cpu, "resources": resources} for cpu, resources in ((5.0, 100), (6.0, 300), (9.0, 400))]
     assert results_page._growth(costs) == [5.0, 30.0]
+
+
+def test_the_page_has_a_row_for_each_stack_and_for_the_empty_program_beside_it() -> None:
+    stack, empty = ({"cpu_seconds_by_part": parts} for parts in ({"program": 1.5, "pulumi": 1.0}, {"pulumi": 0.75}))
+    point = {"action": "preview", "number": 10, "kind": "fleets", "stack": stack, "empty": empty}
+    assert list(results_page._parts([point])) == [
+        "",
+        "| CPU seconds of | program | pulumi |",
+        "|---|---:|---:|",
+        "| preview, 10 fleets | 1.5 | 1 |",
+        "| as many empty ones | 0 | 0.75 |",
+    ]
+
+
+def test_an_earlier_record_has_no_parts() -> None:
+    assert list(results_page._parts([{"stack": {"cpu_seconds": 5.0}, "empty": {"cpu_seconds": 3.0}}])) == []
