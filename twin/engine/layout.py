@@ -42,7 +42,7 @@ def _leave_out_logs(pulumi_home: Path) -> None:
     """Put a file where the engine would make the folder of its logs; without it, it goes on without them.
 
     They have everything that it does, megabytes for each command, whether or not anybody looks; no setting leaves them out
-    (https://github.com/pulumi/pulumi/blob/v3.257.0/pkg/logging/encrypted.go). `--verbose` writes elsewhere.
+    (docs/facts/pulumi.md#logs-of-every-command). `--verbose` writes elsewhere.
     """
     (pulumi_home / "logs").touch()
 
