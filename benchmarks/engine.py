@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 import yaml
+from pydantic import Field
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,16 +33,24 @@ from modelctl.tune import evidence  # noqa: E402
 from spec.settings import load  # noqa: E402
 from spec.settings.digest import serving_digest  # noqa: E402
 from twin.commands import preview  # noqa: E402
+from twin.engine import layout  # noqa: E402
 from twin.engine.engine import Engine, process_name  # noqa: E402
 from twin.host import processes  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
-from twin.plugins import awaiting  # noqa: E402
+from twin.plugins import awaiting, language_host  # noqa: E402
 from twin.services import scratch  # noqa: E402
 
 EMPTY = ROOT / "benchmarks" / "empty_program"
 STACK = "measured"
 _PROGRAM = ("Pulumi.yaml", "__main__.py", "charts", "helm-values", "infra", "policies", "spec")
 _LOOK_SECONDS = 0.1
+_PARTS = {
+    "twin.plugins.language_host": "language host",
+    str(language_host.EXECUTOR): "program",
+    "pulumi.policy": "policies",
+    **{f"twin.plugins.{provider}": f"plugin {provider}" for provider in layout.PROVIDERS},
+}
+"""The processes that `pulumi` starts, by what their command lines hold."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Config = dict[str, Any]
@@ -59,6 +69,8 @@ class Cost(Record):
     seconds: float
     cpu_seconds: float
     peak_mib: int
+    cpu_seconds_by_part: dict[str, float] = Field(default_factory=dict)
+    """A part may be several processes: the engine starts some plugins twice. Earlier records have only the sum."""
 
 
 class Point(Record):
@@ -133,12 +145,20 @@ class _Usage:
 
     cpu: dict[int, float]
     mib: dict[int, int]
+    part: dict[int, str]
+
+    def cpu_by_part(self) -> dict[str, float]:
+        """Return the processor time of each part, the largest first."""
+        parts: defaultdict[str, float] = defaultdict(float)
+        for pid, seconds in self.cpu.items():
+            parts[self.part.get(pid, "unknown")] += seconds
+        return {part: round(parts[part], 2) for part in sorted(parts, key=parts.__getitem__, reverse=True)}
 
 
 @contextlib.contextmanager
 def _watched(home: TwinHome) -> Iterator[_Usage]:
     """Look again and again at what carries the mark of the engine; what a process did after the last look is missing."""
-    usage, done = _Usage({}, {}), threading.Event()
+    usage, done = _Usage({}, {}, {}), threading.Event()
 
     def look() -> None:
         while not done.wait(_LOOK_SECONDS):
@@ -146,6 +166,8 @@ def _watched(home: TwinHome) -> Iterator[_Usage]:
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                     status = Path(f"/proc/{pid}/status").read_text()
+                    if command := Path(f"/proc/{pid}/cmdline").read_text():  # one that has ended has none
+                        usage.part[pid] = part_of(command)
                     usage.cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
                     usage.mib[pid] = int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
@@ -156,6 +178,11 @@ def _watched(home: TwinHome) -> Iterator[_Usage]:
     finally:
         done.set()
         thread.join()
+
+
+def part_of(command: str) -> str:
+    """Return the part of the engine that a process is, by its command line."""
+    return next((part for mark, part in _PARTS.items() if mark in command), "pulumi")
 
 
 def measure(engine: Engine, action: Action) -> Cost:
@@ -174,6 +201,7 @@ def measure(engine: Engine, action: Action) -> Cost:
         seconds=round(seconds, 2),
         cpu_seconds=round(sum(usage.cpu.values()), 2),
         peak_mib=sum(usage.mib.values()),
+        cpu_seconds_by_part=usage.cpu_by_part(),
     )
 
 

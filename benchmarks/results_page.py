@@ -200,6 +200,24 @@ def _engine(record: Record) -> Iterator[str]:
         own, empty = (", ".join(f"{value:.1f}" for value in column) for column in columns)
         times = ", ".join(f"{one / other:.2f}" for one, other in zip(*columns, strict=True))
         yield f"| {name} | {own} | {empty} | {times} |"
+    yield from _parts(record["points"])
+
+
+def _parts(points: list[Record]) -> Iterator[str]:
+    """Yield the processor time of each part of the engine; nothing of earlier records, which have only the sum."""
+    parts = list(dict.fromkeys(part for point in points for part in point["stack"].get("cpu_seconds_by_part", ())))
+    if not parts:
+        return
+    yield ""
+    yield f"| CPU seconds of | {' | '.join(parts)} |"
+    yield f"|---|{'---:|' * len(parts)}"
+    for point in points:
+        for name, cost in (
+            (f"{point['action']}, {point['number']} {point['kind']}", "stack"),
+            ("as many empty ones", "empty"),
+        ):
+            seconds = (f"{point[cost]['cpu_seconds_by_part'].get(part, 0):g}" for part in parts)
+            yield f"| {name} | {' | '.join(seconds)} |"
 
 
 def _growth(costs: list[Record]) -> list[float]:

@@ -22,6 +22,12 @@ from twin.host.home import REPOSITORY, TwinHome
 
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
+_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
+"""Container images like to set it. Each of the engine's processes would compile all that it imports, in each run anew."""
+_WITHOUT_DIGESTS = "metadata=skip"
+"""Of the directory with the state (https://pkg.go.dev/gocloud.dev/blob/fileblob): beside each file there would be another
+with the digest of its content, which nothing reads. `up` writes the whole state twice for each resource.
+"""
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 
 
@@ -150,7 +156,7 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
     Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
     reach (the variables: docs/facts/pulumi.md#without-the-network).
     """
-    inherited = {name: value for name, value in os.environ.items() if name not in foreign(os.environ)}
+    inherited = {name: value for name, value in os.environ.items() if name not in (*foreign(os.environ), _UNCOMPILED)}
     mark = {processes.OWNER: str(home.path), processes.PROCESS: "command", "TMPDIR": str(home.temporary)}
     return {**inherited, **variables(home, aws_endpoint=aws_endpoint, kubeconfig=kubeconfig), **mark}
 
@@ -164,7 +170,7 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": str(REPOSITORY),
         "PULUMI_HOME": str(layout.pulumi_home(home)),
-        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}",
+        "PULUMI_BACKEND_URL": f"file://{home.path / 'state'}?{_WITHOUT_DIGESTS}",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

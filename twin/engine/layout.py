@@ -29,12 +29,22 @@ def lay_out(home: TwinHome, pulumi: Path) -> Path:
         version = importlib.metadata.version(package)
         _link(scripts[executable], pulumi_home(home) / "plugins" / f"resource-{name}-v{version}" / executable)
     _hard_link(pulumi, folder / "pulumi")
+    _leave_out_logs(pulumi_home(home))
     return folder / "pulumi"
 
 
 def pulumi_home(home: TwinHome) -> Path:
     """Return PULUMI_HOME of this twin."""
     return home.path / "pulumi"
+
+
+def _leave_out_logs(pulumi_home: Path) -> None:
+    """Put a file where the engine would make the folder of its logs; without it, it goes on without them.
+
+    They have everything that it does, megabytes for each command, whether or not anybody looks; no setting leaves them out
+    (docs/facts/pulumi.md#logs-of-every-command). `--verbose` writes elsewhere.
+    """
+    (pulumi_home / "logs").touch()
 
 
 def _link(target: Path, link: Path) -> None:

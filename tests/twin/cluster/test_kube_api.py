@@ -166,17 +166,31 @@ def discovery(kind: str) -> Object:
     return {"items": [{"metadata": {"name": "apps"}, "versions": [{"version": "v1", "resources": [resource]}]}]}
 
 
-def test_a_kind_that_was_not_there_is_asked_for_anew_and_a_known_one_is_not(server: Server) -> None:
-    server.answers = [(200, {}), (200, discovery("Deployment")), (200, {}), (200, discovery("DaemonSet"))]
+def test_a_kind_that_was_not_there_is_asked_for_anew_in_its_own_version_alone_and_a_known_one_is_not(server: Server) -> None:
+    listed = [
+        {"name": "nodepools", "kind": "NodePool", "namespaced": False},
+        {"name": "nodepools/status", "kind": "NodePool", "namespaced": True},
+    ]
+    server.answers = [(200, {}), (200, discovery("Deployment")), (404, {}), (200, {"resources": listed})]
     client = KubeClient(server.url)
     for _ in range(2):
         served = client.kind("apps/v1", "Deployment")
         assert served is not None
         assert served.path("triton", "a") == "/apis/apps/v1/namespaces/triton/deployments/a"
     assert len(server.asked) == 2
-    assert client.kind("apps/v1", "DaemonSet") is not None
+    assert client.kind("karpenter.sh/v1", "NodePool") is None
+    for _ in range(2):
+        served = client.kind("karpenter.sh/v1", "NodePool")
+        assert served is not None
+        assert served.path("triton", "a") == "/apis/karpenter.sh/v1/nodepools/a"
+    assert [path for _, path, *_ in server.asked[2:]] == ["/apis/karpenter.sh/v1"] * 2
+
+
+def test_charts_are_told_what_is_served_now(server: Server) -> None:
+    server.answers = [(200, {}), (200, discovery("Deployment")), (200, {}), (200, discovery("DaemonSet"))]
+    client = KubeClient(server.url)
+    assert client.api_versions() == ["apps/v1", "apps/v1/Deployment"]
     assert client.api_versions() == ["apps/v1", "apps/v1/DaemonSet"]
-    assert len(server.asked) == 4
 
 
 def test_a_watch_begins_with_a_list_goes_on_with_changes_and_lists_again_when_it_is_too_old(server: Server) -> None:

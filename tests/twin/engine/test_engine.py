@@ -51,7 +51,17 @@ def test_nothing_of_the_persons_own_aws_or_pulumi_set_up_reaches_the_engine(
     assert not [name for name, value in found.items() if value.startswith(("real", "https://real", "/real", "production"))]
     assert found["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert found["KUBECONFIG"] == str(tmp_path / "kubeconfig")
-    assert found["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}"
+    assert found["PULUMI_BACKEND_URL"] == f"file://{tmp_path / 'state'}?metadata=skip"
+
+
+def test_what_the_engine_imports_is_compiled_once_also_where_an_image_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    found = engine.environment(TwinHome(tmp_path), aws_endpoint="http://127.0.0.1:1", kubeconfig=tmp_path / "kubeconfig")
+    assert "PYTHONDONTWRITEBYTECODE" not in found
+    assert found["PYTHONUNBUFFERED"] == "1"
 
 
 def test_providers_that_the_engine_makes_by_itself_are_not_counted(tmp_path: Path) -> None:

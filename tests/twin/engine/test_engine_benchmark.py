@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import engine, results_page
 from spec.settings import load
+from tests.paths import ROOT
 
 COUNTS = {
     "models": lambda settings: len(settings.models.serving),
@@ -20,6 +21,39 @@ def test_the_largest_stack_of_each_kind_is_a_valid_one_with_so_many(kind: engine
     assert COUNTS[kind](load(engine.STACKS[kind](number), engine.STACK)) == number
 
 
+def test_each_process_of_the_engine_is_told_from_the_others_by_its_command_line() -> None:
+    commands = {
+        "/twin/engine/pulumi\0preview\0--policy-pack\0/checkout/policies\0": "pulumi",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.language_host\0127.0.0.1:1\0": "language host",
+        f"/.venv/bin/python\0-P\0-u\0{ROOT}/twin/plugins/executor.py\0": "program",
+        "/policies/venv/bin/python\0-P\0-u\0-m\0pulumi.policy\0127.0.0.1:1\0/checkout/policies\0": "policies",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.aws\0127.0.0.1:1\0": "plugin aws",
+        "/.venv/bin/python\0-P\0-m\0twin.plugins.kubernetes\0127.0.0.1:1\0": "plugin kubernetes",
+    }
+    assert {command: engine.part_of(command) for command in commands} == commands
+
+
+def test_processes_of_one_part_are_counted_together() -> None:
+    usage = engine._Usage({1: 0.25, 2: 0.5, 3: 0.5}, {}, {1: "language host", 2: "program", 3: "language host"})
+    assert list(usage.cpu_by_part().items()) == [("language host", 0.75), ("program", 0.5)]
+
+
 def test_growth_is_the_processor_time_of_each_resource_that_is_more() -> None:
     costs = [{"cpu_seconds": cpu, "resources": resources} for cpu, resources in ((5.0, 100), (6.0, 300), (9.0, 400))]
     assert results_page._growth(costs) == [5.0, 30.0]
+
+
+def test_the_page_has_a_row_for_each_stack_and_for_the_empty_program_beside_it() -> None:
+    stack, empty = ({"cpu_seconds_by_part": parts} for parts in ({"program": 1.5, "pulumi": 1.0}, {"pulumi": 0.75}))
+    point = {"action": "preview", "number": 10, "kind": "fleets", "stack": stack, "empty": empty}
+    assert list(results_page._parts([point])) == [
+        "",
+        "| CPU seconds of | program | pulumi |",
+        "|---|---:|---:|",
+        "| preview, 10 fleets | 1.5 | 1 |",
+        "| as many empty ones | 0 | 0.75 |",
+    ]
+
+
+def test_an_earlier_record_has_no_parts() -> None:
+    assert list(results_page._parts([{"stack": {"cpu_seconds": 5.0}, "empty": {"cpu_seconds": 3.0}}])) == []
