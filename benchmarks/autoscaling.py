@@ -1,7 +1,7 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
-        [--paces | --spare | --look-back | --at-once | --step] [--held-out] [--record]
+        [--paces | --spare | --look-back | --other-settings | --at-once | --step] [--held-out] [--record]
 
 The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
 """
@@ -78,6 +78,9 @@ FEWEST, MOST, FAR_MORE = 2, 12, 40
 STEPS, STEP_SEEDS = ((0.16, 0.72), (0.002, 0.48)), 20
 """Parts of the peak before and after a step, of which a pod answers a fifth."""
 OURS, AT_ONCE = "bounded queue", "at once"
+NONE_TO_SPARE, FLOOR, FLOOR_ON_RATE = "none to spare", "5 pods at least", "5 pods at least, on rate"
+OF_PEAK = 5
+"""The pods that the peak takes."""
 OTHERS = ("CPU 80 %", "GPU 80 %", "queue 5", "production-stack")
 """Of whom the one with the fewest misses is the best. The queue's time is not among them: it keeps all pods, always."""
 OUR_RULES = ("ours", OURS, "bounded, one warm pod", "bounded, on rate")
@@ -331,6 +334,19 @@ def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
     }
 
 
+def other_settings(model: Model, start_seconds: int) -> Mapping[str, Plan]:
+    """Return our rule with a bounded queue, and with settings of a stack by which a cell is met that ours is short of."""
+    plain = ours(model, start_seconds, bounded=True)
+    busy = {NAME: {"busy": BUSY_SHARE_BESIDE_BOUNDED_QUEUE}}
+    rate = {NAME: {"rate": RATE_SHARE * plain.models[0].service.capacity}}
+    return {
+        OURS: plain,
+        NONE_TO_SPARE: ours(model, start_seconds, bounded=True, sparePods=0, targets=busy),
+        FLOOR: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK),
+        FLOOR_ON_RATE: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK, targets=rate),
+    }
+
+
 def held_out(everybody: Mapping[str, float]) -> Mapping[str, Trace]:
     """Return traces that no setting was chosen by: two peaks a day, levels by chance, a fast ramp, and spikes."""
     peak, source = everybody[NAME], np.random.default_rng(99)
@@ -378,7 +394,7 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, spare pods, look-backs, either of these two on traces held out, or at once."""
+    """One run. `compared`: rules, paces, spare pods, look-backs, other settings, these three on traces held out, at once."""
 
     kind: str = "autoscaling"
     started: datetime
@@ -397,10 +413,14 @@ def main(
     compare_look_backs: Annotated[
         bool, typer.Option("--look-back", help="how long fewer pods have to be enough, beside a bounded queue")
     ] = False,
+    compare_settings: Annotated[
+        bool, typer.Option("--other-settings", help="settings by which a cell is met that ours is short of")
+    ] = False,
     bound: Annotated[bool, typer.Option("--at-once", help="our rule beside one that sees the load at once")] = False,
     step: Annotated[bool, typer.Option("--step", help="seconds from a step of load to another pod wanted")] = False,
     others: Annotated[
-        bool, typer.Option("--held-out", help="on traces and seeds that nothing was chosen by: shares, or look-backs")
+        bool,
+        typer.Option("--held-out", help="on traces and seeds that nothing was chosen by: shares, look-backs or settings"),
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
@@ -429,6 +449,8 @@ def main(
                     found = paces(of, seconds)
                 elif compare_look_backs:
                     found = look_backs(of, seconds)
+                elif compare_settings:
+                    found = other_settings(of, seconds)
                 else:
                     found = spares(of, seconds) if compare_spares or others else rules(of, seconds, sent)
                 every = HELD_OUT_SEEDS if others else SEEDS
@@ -448,6 +470,8 @@ def main(
         modes = {
             "look-backs, held out": compare_look_backs and others,
             "look-backs": compare_look_backs,
+            "other settings, held out": compare_settings and others,
+            "other settings": compare_settings,
             "held out": others,
             "paces": compare_paces,
             "spare pods": compare_spares,
