@@ -3,7 +3,8 @@
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
         [--paces | --spare | --look-back | --other-settings | --at-once | --step] [--held-out] [--record]
 
-The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
+The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes
+and requests, and the same bounds where these are not what is compared.
 """
 
 from __future__ import annotations
