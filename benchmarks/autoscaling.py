@@ -1,9 +1,10 @@
 """Compare rules of autoscaling on the samples of `twin replay`, in virtual time, and print the tables of autoscaling.md.
 
     python benchmarks/autoscaling.py [--model single] [--trace steps] [--start 240]
-        [--paces | --spare | --look-back | --at-once | --step] [--held-out] [--record]
+        [--paces | --spare | --look-back | --other-settings | --at-once | --step] [--held-out] [--record]
 
-The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes, bounds and requests.
+The servers are simulated: the page says what that leaves out. Every rule has the same pods, nodes
+and requests, and the same bounds where these are not what is compared.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Table(Record):
 
 
 class Report(Record):
-    """One run. `compared`: rules, paces, at once, or spare pods or look-backs, these two on traces held out too."""
+    """One run. `compared`: rules, paces, spare pods, look-backs, other settings, these three on traces held out, at once."""
 
     kind: str = "autoscaling"
     started: datetime
@@ -98,10 +99,14 @@ def main(
     compare_look_backs: Annotated[
         bool, typer.Option("--look-back", help="how long fewer pods have to be enough, beside a bounded queue")
     ] = False,
+    compare_settings: Annotated[
+        bool, typer.Option("--other-settings", help="settings by which a cell is met that ours is short of")
+    ] = False,
     bound: Annotated[bool, typer.Option("--at-once", help="our rule beside one that sees the load at once")] = False,
     step: Annotated[bool, typer.Option("--step", help="seconds from a step of load to another pod wanted")] = False,
     others: Annotated[
-        bool, typer.Option("--held-out", help="on traces and seeds that nothing was chosen by: shares, or look-backs")
+        bool,
+        typer.Option("--held-out", help="on traces and seeds that nothing was chosen by: shares, look-backs or settings"),
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="write a record into benchmarks/results; not of --step")] = False,
 ) -> None:
@@ -130,6 +135,8 @@ def main(
                     found = rules.paces(of, seconds)
                 elif compare_look_backs:
                     found = rules.look_backs(of, seconds)
+                elif compare_settings:
+                    found = rules.other_settings(of, seconds)
                 else:
                     found = rules.spares(of, seconds) if compare_spares or others else rules.of_all(of, seconds, sent)
                 every = HELD_OUT_SEEDS if others else SEEDS
@@ -149,6 +156,8 @@ def main(
         modes = {
             "look-backs, held out": compare_look_backs and others,
             "look-backs": compare_look_backs,
+            "other settings, held out": compare_settings and others,
+            "other settings": compare_settings,
             "held out": others,
             "paces": compare_paces,
             "spare pods": compare_spares,

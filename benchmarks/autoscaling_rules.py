@@ -54,6 +54,9 @@ class Model:
 MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
 FEWEST, MOST, FAR_MORE = 2, 12, 40
 OURS, AT_ONCE = "bounded queue", "at once"
+NONE_TO_SPARE, FLOOR, FLOOR_ON_RATE = "none to spare", "5 pods at least", "5 pods at least, on rate"
+OF_PEAK = 5
+"""The pods that the peak takes."""
 
 
 class OnOneNumber:
@@ -274,6 +277,19 @@ def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
         "one start, 300 s at least": after(max(start_seconds, 300)),
         OURS: ours(model, start_seconds, bounded=True),
         "120 s": after(120),
+    }
+
+
+def other_settings(model: Model, start_seconds: int) -> Mapping[str, Plan]:
+    """Return our rule with a bounded queue, and with settings of a stack by which a cell is met that ours is short of."""
+    plain = ours(model, start_seconds, bounded=True)
+    busy = {NAME: {"busy": BUSY_SHARE_BESIDE_BOUNDED_QUEUE}}
+    rate = {NAME: {"rate": RATE_SHARE * plain.models[0].service.capacity}}
+    return {
+        OURS: plain,
+        NONE_TO_SPARE: ours(model, start_seconds, bounded=True, sparePods=0, targets=busy),
+        FLOOR: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK),
+        FLOOR_ON_RATE: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK, targets=rate),
     }
 
 

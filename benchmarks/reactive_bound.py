@@ -5,6 +5,9 @@ spare, as many at every load; while a pod is slow they may want some more. They 
 may be parts of pods, arrivals are even, a pod that was wanted once serves for the rest of the trace, and of that only the
 time is paid in which the load wants it, and in which a node without pods is kept, of which one a minute goes
 (`twin.replay.capacity`).
+
+A floor (`minReplicas`) is none of these rules, as it is more to spare at a low load than at a high one, and it may miss less
+within the same hours of a crowd. Under an even load, beside a slow pod, it is one: there it is as many at every load.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ SLO_MS = 300
 """Far above what these models take: that each kind of load reaches its model is shown, not how fast it is."""
 
 BUSY = "tune on a machine that does nothing else"
-"""What the command says where other work spoiled its loads, as other tests do."""
+"""A part of the sentence where other work spoiled the loads, as other tests do."""
 
 
 PIPELINE = """\

@@ -1,4 +1,4 @@
-"""What an engine finds in the directory of its twin before it first runs."""
+"""The directory of a twin, as its engine finds it before it first runs."""
 
 import os
 import subprocess
