@@ -15,9 +15,9 @@ import multiprocessing
 import os
 import socket
 import subprocess
-import threading
 import time
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from http.client import HTTPConnection
 from pathlib import Path
@@ -54,13 +54,12 @@ def dropped(url: str, size: int) -> float:
             buffer, left = bytearray(_PIECE_BYTES), share
             while left > 0 and (received := connection.recv_into(buffer)):
                 left -= received
+        if left > 0:
+            raise SystemExit(f"error: {url} ended {left} bytes before the share from {first} on was over")
 
     begun = time.monotonic()
-    threads = [threading.Thread(target=read, args=(index * share,)) for index in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(CONNECTIONS) as connections:
+        list(connections.map(read, [index * share for index in range(CONNECTIONS)]))
     return size / 1e6 / (time.monotonic() - begun)
 
 

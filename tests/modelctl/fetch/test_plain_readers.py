@@ -60,3 +60,8 @@ def test_connections_that_drop_what_they_read_read_a_share_each(store: LoopbackS
     assert dropped(url(store), len(CONTENT)) > 0
     read_of_it = len(CONTENT) // CONNECTIONS * CONNECTIONS
     wait_until(lambda: store.sent == read_of_it, f"{read_of_it} bytes sent", 10)
+
+
+def test_a_share_that_ends_early_is_no_rate(store: LoopbackS3) -> None:
+    with pytest.raises(SystemExit, match="^error: http.* ended .* bytes before the share from .* on was over$"):
+        dropped(url(store), 2 * len(CONTENT))
