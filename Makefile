@@ -209,6 +209,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/delivery.py --directory /dev/shm --pace 90
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/gateway.py
+	$(PY) benchmarks/gateway_throughput.py
 	$(PY) benchmarks/autoscaling.py --record
 	$(PY) benchmarks/autoscaling.py --paces --start 240 --record
 	$(PY) benchmarks/autoscaling.py --spare --start 240 --record

@@ -22,6 +22,8 @@ from spec.files import rewrite  # noqa: E402
 PAGE = REPOSITORY / "benchmarks" / "RESULTS.md"
 _NONE = "There is no record yet of the protocol that the program has now."
 
+_WAYS = {"pod": "straight to the pods", "proxy": "through a bare Envoy", "gateway": "through the gateway"}
+
 Record = dict[str, Any]
 
 
@@ -45,6 +47,7 @@ def page(results: Path) -> str:
         ("From a bucket to a served release", "delivery"),
         ("Previews and updates", "engine"),
         ("Time that the gateway adds", "gateway"),
+        ("Throughput through the gateway", "gateway throughput"),
         ("Faults and rollouts under load", "soak"),
         ("Models on a GPU", "gpu"),
         ("Autoscaling rules, simulated", "autoscaling"),
@@ -70,6 +73,7 @@ def tables(record: Record) -> list[str]:
         "delivery": _deliveries,
         "engine": _engine,
         "gateway": _gateway,
+        "gateway throughput": _gateway_throughput,
         "soak": _soak,
         "autoscaling": _autoscaling,
         "gpu": _gpu,
@@ -236,18 +240,42 @@ def _gateway(record: Record) -> Iterator[str]:
     load = f"{record['rate']:g} requests/s of a way for {record['seconds']:g} s in each load"
     yield f"{load}; {record['method']}. The goal is {record['goal_ms']:g} ms at p99."
     yield ""
-    yield "| protocol | | straight to the pods, ms by round | through Envoy, ms by round | added, ms (95 % interval) |"
+    yield f"| protocol | | {' | '.join(f'{words}, ms by round' for words in _WAYS.values())} |"
+    yield f"|---|---|{'---|' * len(_WAYS)}"
+    for protocol, percentile in dict.fromkeys((added["protocol"], added["percentile"]) for added in record["added"]):
+        runs = [run for run in record["runs"] if run["protocol"] == protocol]
+        columns = (", ".join(f"{run[f'{percentile}_ms']:.2f}" for run in runs if run["way"] == way) for way in _WAYS)
+        yield f"| {protocol} | {percentile} | {' | '.join(columns)} |"
+    yield ""
+    yield "| protocol | | longer | than | ms (95 % interval) |"
     yield "|---|---|---|---|---|"
     for added in record["added"]:
-        runs = [run for run in record["runs"] if run["protocol"] == added["protocol"]]
-        columns = [
-            ", ".join(f"{run[added['percentile'] + '_ms']:.2f}" for run in runs if run["way"] == way)
-            for way in ("pod", "gateway")
-        ]
-        mean, low, high = added["ms"]
-        yield (
-            f"| {added['protocol']} | {added['percentile']} | {' | '.join(columns)} | {mean:.2f} ({low:.2f} to {high:.2f}) |"
-        )
+        which = f"{added['protocol']} | {added['percentile']} | {_WAYS[added['way']]} | {_WAYS[added['beside']]}"
+        yield f"| {which} | {_with_interval(added['ms'])} |"
+
+
+def _gateway_throughput(record: Record) -> Iterator[str]:
+    yield (
+        f"{record['in_flight']} requests open at any time, for {record['seconds']:g} s each way in each round. Envoy's time "
+        "is the processor time of all Envoys of a way for each request; the ends of a 95 % interval are in brackets. "
+        f"{sum(run['answered'] for run in record['runs'])} requests were answered, and "
+        f"{sum(run['refused'] for run in record['runs'])} refused by a server whose queue had held them too long."
+    )
+    yield ""
+    yield "| protocol | | requests/s by round | of straight to the pods | Envoy, ms a request |"
+    yield "|---|---|---|---:|---:|"
+    beside = {(one["protocol"], one["way"]): one for one in record["beside"]}
+    for protocol, way in dict.fromkeys((run["protocol"], way) for run in record["runs"] for way in _WAYS):
+        runs = [run for run in record["runs"] if (run["protocol"], run["way"]) == (protocol, way)]
+        found = beside.get((protocol, way))
+        said = [_with_interval(found["times"]), _with_interval(found["envoy_ms"])] if found is not None else ["", ""]
+        rates = ", ".join(f"{run['rate']:.0f}" for run in runs)
+        yield f"| {protocol} | {_WAYS[way]} | {rates} | {' | '.join(said)} |"
+
+
+def _with_interval(figures: list[float]) -> str:
+    mean, low, high = figures
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _soak(record: Record) -> Iterator[str]:

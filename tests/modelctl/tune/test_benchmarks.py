@@ -1,5 +1,6 @@
 """The arithmetic of benchmarks/, what a busy machine is told, and the page of results."""
 
+import asyncio
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +11,11 @@ import typer
 
 from benchmarks import autoscaling, delivery, measurement, results_page
 from benchmarks.batching import ARTICLES_DELAYS_US, TUNED, _variants, times
-from benchmarks.gateway import Latencies, added, by_second
-from modelctl.loadgen import Outcome, Result
+from benchmarks.gateway import Added, Latencies, added, by_second
+from benchmarks.gateway_throughput import Run, beside, full
+from benchmarks.gateway_ways import PROTOCOLS, Way, bare_bootstrap
+from modelctl.loadgen import Outcome, RequestFailed, Result
+from modelctl.loadgen.result import SHED
 from modelctl.repository.load import load
 from modelctl.tune import evidence
 from modelctl.tune.evidence import Values
@@ -66,21 +70,29 @@ def test_a_delivery_without_room_for_its_files_is_refused(monkeypatch: pytest.Mo
         delivery.check_room(tmp_path, [0, 1, 4])
 
 
+def of_gateway(found: list[Added]) -> dict[str, Added]:
+    """Return what the gateway adds to the way to the pods, by percentile."""
+    return {one.percentile: one for one in found if (one.way, one.beside) == ("gateway", "pod")}
+
+
 def test_a_stall_of_the_machine_is_not_what_the_gateway_adds() -> None:
     straight = np.linspace(2.0, 4.0, 101)
     stalled = straight + 50.0
-    seconds: list[Latencies] = [{"pod": one, "gateway": one + 0.5} for one in (straight, stalled, straight, straight)]
-    found = {one.percentile: one.ms for one in added("http", seconds, seed=1)}
-    assert found == {name: pytest.approx((0.5, 0.5, 0.5)) for name in ("p50", "p99")}
+    seconds: list[Latencies] = [
+        {"pod": one, "proxy": one + 0.2, "gateway": one + 0.5} for one in (straight, stalled, straight, straight)
+    ]
+    found = {(one.percentile, one.way, one.beside): one.ms for one in added("http", seconds, seed=1)}
+    more = {("gateway", "pod"): 0.5, ("proxy", "pod"): 0.2, ("gateway", "proxy"): 0.3}
+    assert found == {(name, *ways): pytest.approx((ms,) * 3) for name in ("p50", "p99") for ways, ms in more.items()}
 
 
 def test_what_the_gateway_adds_has_the_interval_of_seconds_that_differ() -> None:
     straight = np.full(100, 2.0)
-    seconds: list[Latencies] = [{"pod": straight, "gateway": straight + more} for more in (0.0, 1.0) * 50]
-    p50, p99 = added("grpc", seconds, seed=1)
-    assert (p50.protocol, p50.percentile, p99.percentile) == ("grpc", "p50", "p99")
+    seconds: list[Latencies] = [{"pod": straight, "proxy": straight, "gateway": straight + more} for more in (0.0, 1.0) * 50]
+    found = of_gateway(added("grpc", seconds, seed=1))
+    assert {one.protocol for one in found.values()} == {"grpc"}
     # Half of the seconds are a millisecond slower, so that the median is as uncertain as it can be, and p99 is certain.
-    assert (p50.ms[1:], p99.ms) == ((0.0, 1.0), (1.0, 1.0, 1.0))
+    assert (found["p50"].ms[1:], found["p99"].ms) == ((0.0, 1.0), (1.0, 1.0, 1.0))
 
 
 def test_latencies_of_a_load_are_told_apart_by_way_and_second_from_when_they_were_sent() -> None:
@@ -88,7 +100,73 @@ def test_latencies_of_a_load_are_told_apart_by_way_and_second_from_when_they_wer
     load = Result(tuple(Outcome(due, sent, done, "OK") for due, sent, done in times), end=2.0)
     first, second = by_second(load, ["pod", "gateway", "pod"])
     assert (first["pod"], first["gateway"]) == (pytest.approx([3.0]), pytest.approx([4.0]))
-    assert (second["pod"], len(second["gateway"])) == (pytest.approx([5.0]), 0)
+    assert (second["pod"], len(second["gateway"]), len(second["proxy"])) == (pytest.approx([5.0]), 0, 0)
+
+
+def test_a_full_load_keeps_so_many_requests_open_and_counts_every_answer() -> None:
+    numbers, most = [], 0
+    open_: set[int] = set()
+
+    async def send(number: int) -> None:
+        nonlocal most
+        open_.add(number)
+        most = max(most, len(open_))
+        await asyncio.sleep(0)
+        open_.remove(number)
+        numbers.append(number)
+        if number % 10 == 0:
+            raise RequestFailed(SHED)
+
+    answered, refused = asyncio.run(full(send, 4, seconds=0.05))
+    assert (most, open_) == (4, set())
+    assert answered + refused == len(numbers) == len(set(numbers))
+    assert refused == sum(number % 10 == 0 for number in numbers)
+
+    async def broken(number: int) -> None:
+        raise RequestFailed("500")
+
+    with pytest.raises(ExceptionGroup) as failure:
+        asyncio.run(full(broken, 4, seconds=60))
+    assert {str(one) for one in failure.value.exceptions} == {"500"}
+
+
+def test_a_way_is_held_beside_straight_to_the_pods_of_the_same_round() -> None:
+    rates: dict[Way, tuple[float, ...]] = {"pod": (1000.0, 500.0), "proxy": (800.0, 400.0), "gateway": (600.0, 300.0)}
+    runs = [
+        Run(
+            way=way,
+            protocol=protocol,
+            round=number,
+            answered=1,
+            refused=0,
+            rate=rate,
+            envoy_ms=0.0 if way == "pod" else 0.25,
+        )
+        for protocol in PROTOCOLS
+        for way, found in rates.items()
+        for number, rate in enumerate(found)
+    ]
+    found = {(one.protocol, one.way): (one.times, one.envoy_ms) for one in beside(runs)}
+    assert found == {
+        (protocol, way): ((times,) * 3, (0.25,) * 3)
+        for protocol in PROTOCOLS
+        for way, times in (("proxy", 0.8), ("gateway", 0.6))
+    }
+
+
+def test_the_bare_envoy_has_a_route_to_each_pod_and_no_filter_but_the_router() -> None:
+    found = bare_bootstrap(["127.1.0.1", "127.1.0.2"], {"http": 8000, "grpc": 8001}, {"http": 1, "grpc": 2})[
+        "static_resources"
+    ]
+    assert [
+        [endpoint["endpoint"]["address"]["socket_address"]["address"] for endpoint in group["lb_endpoints"]]
+        for cluster in found["clusters"]
+        for group in cluster["load_assignment"]["endpoints"]
+    ] == [["127.1.0.1", "127.1.0.2"]] * 2
+    managers = [
+        chain["filters"][0]["typed_config"] for listener in found["listeners"] for chain in listener["filter_chains"]
+    ]
+    assert [[one["name"] for one in manager["http_filters"]] for manager in managers] == [["envoy.filters.http.router"]] * 2
 
 
 def test_a_busy_machine_is_refused_or_marked(monkeypatch: pytest.MonkeyPatch) -> None:
