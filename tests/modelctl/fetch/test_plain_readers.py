@@ -63,5 +63,5 @@ def test_connections_that_drop_what_they_read_read_a_share_each(store: LoopbackS
 
 
 def test_a_share_that_ends_early_is_no_rate(store: LoopbackS3) -> None:
-    with pytest.raises(SystemExit, match="^error: http.* ended .* bytes before the share from .* on was over$"):
+    with pytest.raises(SystemExit, match=r"^error: http.* ended .* bytes before the share from .* on was over$"):
         dropped(url(store), 2 * len(CONTENT))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.autoscaler_recording import seconds_of_step
 from spec.prometheus.recording import PENDING
 from tests.twin.replay.recorded import NAMES, REJECTED, Times, read, times
 from twin.replay.hpa import Autoscaler, by_average_value
@@ -148,3 +149,10 @@ def rate_of(scraped: Sequence[Sequence[float]], moment: float, when: Times) -> f
     if len(window) < 2:
         return None
     return rate([taken for taken, _ in window], [value for _, value in window], moment, when.window)
+
+
+def test_a_second_pod_is_wanted_within_thirty_seconds_of_a_step_of_load() -> None:
+    recording = read("keda-steps")
+    found = [seconds_of_step(recording, begins) for _, begins, _ in recording["sections"]]
+    assert found == [(3.4, 5.6, 7.1, 8.7, 10.8), (3.3, 5.2, 7.0, 9.6, 11.7), (2.6, 9.6, 11.2, 14.9, 17.0)]
+    assert all(sorted(one) == list(one) and one[3] <= 30 for one in found)
