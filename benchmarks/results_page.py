@@ -41,7 +41,6 @@ def page(results: Path) -> str:
     ]
     for title, kind in (
         ("Batching", "batching"),
-        ("Batching, by an earlier protocol", "tuned against articles"),
         ("Rollouts under load", "rollout"),
         ("Canaries", "canary gate"),
         ("From a bucket to a served release", "delivery"),
@@ -67,7 +66,6 @@ def tables(record: Record) -> list[str]:
     """Return what the page says of one record, line by line; nothing of one that is the report of a single tuning."""
     rows = {
         "batching": _batching,
-        "tuned against articles": _earlier_batching,
         "rollout": _rollouts,
         "canary gate": _canaries,
         "delivery": _deliveries,
@@ -116,19 +114,6 @@ def _batching(record: Record) -> Iterator[str]:
             times = variant["times"]
             ratio = f"{times[0]:g} times that ({times[1]:g} to {times[2]:g})" if times else ""
             yield f"| `{comparison['model']}` | {comparison['slo_p95_ms']:g} ms | {variant['name']} | {held} | {ratio} |"
-
-
-def _earlier_batching(record: Record) -> Iterator[str]:
-    yield 'One run, and so no interval; whole steps of a ladder of 1.3; the 100 ms delay of one article as "articles".'
-    yield ""
-    yield "| model | SLO p95 | configuration | holds, requests/s | tuned is |"
-    yield "|---|---:|---|---:|---|"
-    for comparison in record["comparisons"]:
-        slo = f"{comparison['slo_p95_ms']:g}"
-        holds = {variant["name"]: variant["holds"][slo] for variant in comparison["variants"]}
-        for name, rate in holds.items():
-            times = f"{holds['tuned'] / rate:.2f} times that" if rate and name != "tuned" else ""
-            yield f"| `{comparison['model']}` | {slo} ms | {name} | {rate:g} | {times} |"
 
 
 def _rollouts(record: Record) -> Iterator[str]:

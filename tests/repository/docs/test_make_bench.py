@@ -14,7 +14,6 @@ from tests.paths import ROOT
 LEFT_OUT = {
     "gpu": "* [models on a GPU](#a-gpu),",
     "soak": "* [faults and rollouts under load](../docs/faults.md#hours-of-it),",
-    "tuned against articles": "* batching [by an earlier protocol](#by-an-earlier-protocol),",
 }
 """Kind of record to how the page begins to say why it is left out."""
 WITHOUT_COMMAND = {"canary gate": "python benchmarks/canary_gate.py"}
