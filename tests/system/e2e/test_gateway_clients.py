@@ -40,7 +40,9 @@ def test_only_who_has_a_key_may_ask_and_each_its_own_models(gateway: Gateway) ->
 def test_a_route_without_a_policy_of_its_own_is_closed_where_there_are_clients(gateway: Gateway) -> None:
     with gateway_clients.closed(gateway.kube):
         until(lambda: gateway_clients.http(gateway.http) == 403, "the route to be closed")
-        assert gateway_clients.grpc(gateway.grpc) == "StatusCode.PERMISSION_DENIED"
+        until(
+            lambda: gateway_clients.grpc(gateway.grpc) == "StatusCode.PERMISSION_DENIED", "the route to be closed over gRPC"
+        )
     until(lambda: gateway_clients.http(gateway.http) == 200, "the gateway to be open again")
 
 
