@@ -14,7 +14,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from pydantic import BaseModel
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.local_process import cpu_seconds, free_port  # noqa: E402
 from benchmarks.loopback_s3 import BUCKET  # noqa: E402
 from benchmarks.measurement import RESULTS, Conditions, conditions, write  # noqa: E402
 from benchmarks.plain_readers import Reader, dropped  # noqa: E402
@@ -212,7 +212,7 @@ def _triton_alone(work: Path, url: str, release: str, gib: int, number: int, *, 
             process.kill()
     with _server(work, repository) as (process, address):
         _until_ready(process, address)
-        seconds, peak, cpu = time.monotonic() - begun, _peak_mib(process.pid), _cpu_seconds(process.pid)
+        seconds, peak, cpu = time.monotonic() - begun, _peak_mib(process.pid), round(cpu_seconds(process.pid), 2)
     return Run(
         way="triton",
         gib=gib,
@@ -251,7 +251,7 @@ def _fetch_then_triton(work: Path, url: str, release: str, gib: int, number: int
         while process.poll() is None:
             # Not `ru_maxrss`, in which the peak of whoever started the process counts too.
             with contextlib.suppress(OSError, ValueError):
-                most, cpu = max(most, _peak_mib(process.pid)), _cpu_seconds(process.pid)
+                most, cpu = max(most, _peak_mib(process.pid)), round(cpu_seconds(process.pid), 2)
             time.sleep(0.02)
         assert process.returncode == 0
         fetched = time.monotonic() - begun
@@ -299,9 +299,7 @@ def _plainly(reader: Reader, work: Path, url: str, release: str, gib: int, numbe
 @contextlib.contextmanager
 def _server(work: Path, repository: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Run a Triton with empty folders of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     copies = work / "copies"
     copies.mkdir()
     words = [f"--model-repository={repository}", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false"]
@@ -336,11 +334,6 @@ def _peak_mib(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (peak,) = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
     return peak // 1024
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)
 
 
 def _cpu_seconds_of_children() -> float:

@@ -8,7 +8,6 @@ What is measured, and how the record is read: benchmarks/engine.md.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 import threading
@@ -28,6 +27,7 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.local_process import cpu_seconds  # noqa: E402
 from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
 from modelctl.tune import evidence  # noqa: E402
 from spec.settings import load  # noqa: E402
@@ -51,7 +51,6 @@ _PARTS = {
     **{f"twin.plugins.{provider}": f"plugin {provider}" for provider in layout.PROVIDERS},
 }
 """The processes that `pulumi` starts, by what their command lines hold."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 Config = dict[str, Any]
 Kind = Literal["models", "pools", "fleets"]
@@ -164,11 +163,11 @@ def _watched(home: TwinHome) -> Iterator[_Usage]:
         while not done.wait(_LOOK_SECONDS):
             for pid in processes.marked(home, process_name(STACK)):
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    seconds = cpu_seconds(pid)
                     status = Path(f"/proc/{pid}/status").read_text()
                     if command := Path(f"/proc/{pid}/cmdline").read_text():  # one that has ended has none
                         usage.part[pid] = part_of(command)
-                    usage.cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+                    usage.cpu[pid] = seconds
                     usage.mib[pid] = int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
     thread = threading.Thread(target=look)

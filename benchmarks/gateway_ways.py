@@ -13,9 +13,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +24,7 @@ import aiohttp
 import numpy as np
 from tritonclient.grpc import InferInput
 
+from benchmarks.local_process import cpu_seconds, free_port
 from examples.gateway import headers
 from modelctl.loadgen import RequestFailed, Send, grpc_sender
 from modelctl.loadgen.grpc_sender import SHED_WORDS
@@ -66,7 +66,7 @@ class Ways:
 
     def envoy_seconds(self, way: Way) -> float:
         """Return the processor time that the Envoys of a way have taken so far."""
-        return sum(_cpu_seconds(pid) for pid in self.envoys.get(way, ()))
+        return sum(cpu_seconds(pid) for pid in self.envoys.get(way, ()))
 
 
 @contextmanager
@@ -105,16 +105,18 @@ def twin() -> Iterator[Ways]:
 @contextmanager
 def _proxy(program: str, pods: Sequence[str], ports: Mapping[Protocol, int]) -> Iterator[tuple[int, dict[Protocol, int]]]:
     """Have an Envoy with a route to the pods and nothing else; yield its process and its port for each protocol."""
-    listeners: dict[Protocol, int] = {protocol: _free_port() for protocol in ports}
+    listeners: dict[Protocol, int] = {protocol: free_port() for protocol in ports}
     bootstrap = json.dumps(bare_bootstrap(pods, ports, listeners))
     command = [program, "--config-yaml", bootstrap, "--disable-hot-restart", "--log-level", "error"]
     with subprocess.Popen(command) as process:
         try:
-            deadline = time.monotonic() + _START_SECONDS
-            while not all(map(_answers, listeners.values())):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"error: an Envoy with nothing but a route did not listen within {_START_SECONDS:g} s")
-                time.sleep(0.1)
+
+            def ready() -> bool:
+                if process.poll() is not None:
+                    raise SystemExit("error: an Envoy with nothing but a route ended before it listened")
+                return all(map(_answers, listeners.values()))
+
+            processes.wait_until(ready, "an Envoy with nothing but a route to listen", _START_SECONDS)
             yield process.pid, listeners
         finally:
             process.terminate()
@@ -184,19 +186,9 @@ def _socket(host: str, port: int) -> dict[str, Any]:
     return {"socket_address": {"address": host, "port_value": port}}
 
 
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _answers(port: int) -> bool:
-    with closing(socket.socket()) as client:
+    with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _grpc(addresses: Sequence[str]) -> AbstractAsyncContextManager[Send]:

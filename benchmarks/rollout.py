@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from tritonclient.grpc import InferInput
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks.local_process import free_port  # noqa: E402
 from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
 from benchmarks.rollout_servers import EXPLICIT, Servers, local_servers  # noqa: E402
 from modelctl.loadgen import Result, Schedule, grpc_sender, run  # noqa: E402
@@ -295,9 +295,7 @@ def _publish(store: Store, directory: Path, version: int) -> Manifest:
 def _bucket(directory: Path) -> Iterator[str]:
     """Run moto in a process of its own, with the bucket in it; yield its URL."""
     directory.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     with (directory / "moto.log").open("wb") as log:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]

@@ -28,15 +28,20 @@ HEADERS = {"triton-grpc-protocol-admin-key": KEY}
 TIMING = Timing(seconds=0.02, batch=8, queue=256)
 
 
+def write_releasable(repository: Path, name: str, timing: Timing) -> None:
+    """Write a model that sleeps, with a config that a release takes: it says the version, and no request waits for ever."""
+    write(repository, name, timing=timing)
+    config = repository / name / "config.pbtxt"
+    text = config.read_text().replace("version_policy { all { } }\n", "")
+    config.write_text(text.replace("max_queue_size", "default_timeout_microseconds: 1000000 max_queue_size"))
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that takes 20 ms a batch, one like it, and one that cannot be loaded."""
     repository = tmp_path_factory.mktemp("repository")
     for name in ("sleeper", "other", "broken"):
-        write(repository, name, timing=TIMING)
-        config = repository / name / "config.pbtxt"
-        text = config.read_text().replace("version_policy { all { } }\n", "")  # a release says which
-        config.write_text(text.replace("max_queue_size", "default_timeout_microseconds: 1000000 max_queue_size"))
+        write_releasable(repository, name, TIMING)
     broken = repository / "broken" / "1" / "model.py"
     broken.write_text(
         broken.read_text().replace("self.version =", 'raise RuntimeError("no weights")\n        self.version =')

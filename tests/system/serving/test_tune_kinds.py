@@ -19,8 +19,8 @@ from modelctl.repository.load import load
 from modelctl.tune.evidence import Evidence
 from tests.modelctl.stacks import wants, write_stack
 from tests.paths import ROOT
-from tests.system.serving.models import Timing, write
-from tests.system.serving.test_tune import command, running
+from tests.system.serving.models import Timing
+from tests.system.serving.test_tune import command, running, write_releasable
 
 Tune = Callable[..., tuple[str, dict[str, Evidence]]]
 SLO_MS = 300
@@ -61,10 +61,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("generate", "running_sum"):
         shutil.copytree(ROOT / "examples" / "models" / name, repository / name, ignore=ignored)
     for name in ("first", "second"):
-        write(repository, name, timing=Timing(seconds=0.004, batch=2, queue=256))
-        file = repository / name / "config.pbtxt"
-        text = file.read_text().replace("version_policy { all { } }\n", "")  # a release says which
-        file.write_text(text.replace("max_queue_size", "default_timeout_microseconds: 1000000 max_queue_size"))
+        write_releasable(repository, name, Timing(seconds=0.004, batch=2, queue=256))
     (repository / "pipeline" / "1").mkdir(parents=True)
     (repository / "pipeline" / "1" / ".keep").touch()
     (repository / "pipeline" / "config.pbtxt").write_text(PIPELINE)
