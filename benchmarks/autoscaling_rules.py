@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from spec.prometheus.timing import NODE_START_SECONDS
-from spec.scaling.signal import BUSY_SHARE_BESIDE_BOUNDED_QUEUE, SPARE_PODS_BESIDE_BOUNDED_QUEUE
+from spec.scaling.signal import BUSY_SHARE_BESIDE_BOUNDED_QUEUE, NEEDED, SPARE_PODS_BESIDE_BOUNDED_QUEUE
 from spec.settings import load, read_config
 from spec.stack_names import stack_file
 from stackctl.cost import prices
@@ -54,7 +54,8 @@ class Model:
 MODELS = {"batching": Model((25.0, 100.0), 8, 200, 400.0), "single": Model((400.0, 400.0), 1, 1000, 12.5)}
 FEWEST, MOST, FAR_MORE = 2, 12, 40
 OURS, AT_ONCE = "bounded queue", "at once"
-NONE_TO_SPARE, FLOOR, FLOOR_ON_RATE = "none to spare", "5 pods at least", "5 pods at least, on rate"
+NONE_TO_SPARE, LESS_TO_SPARE = "none to spare", "94 %, 0.4 pods to spare"
+FLOOR, FLOOR_ON_RATE = "5 pods at least", "5 pods at least, on rate"
 OF_PEAK = 5
 """The pods that the peak takes."""
 
@@ -195,6 +196,17 @@ def _with_pace(plan: Plan, behavior: Mapping[str, Any]) -> Plan:
     return dataclasses.replace(plan, controller=partial(Keda, changed, signals))
 
 
+def _with_share(plan: Plan, busy_share: float, spare_pods: float) -> Plan:
+    """Return the plan of a model with one instance, of which this share may be busy, with these parts of a pod to spare."""
+    scaled, signals = cast(partial[Keda], plan.controller).args
+    changed = [
+        dataclasses.replace(signal, target=busy_share, spare=spare_pods) if signal.recording is NEEDED else signal
+        for signal in signals
+    ]
+    triggers = [signal.keda_trigger("http://prometheus") for signal in changed]
+    return dataclasses.replace(plan, controller=partial(Keda, {**scaled, "triggers": triggers}, changed))
+
+
 def _limits(settle: int, pods: int, percent: int, period: int) -> dict[str, Any]:
     policies = [{"type": "Pods", "value": pods}, {"type": "Percent", "value": percent}]
     return {
@@ -281,13 +293,17 @@ def look_backs(model: Model, start_seconds: int) -> Mapping[str, Plan]:
 
 
 def other_settings(model: Model, start_seconds: int) -> Mapping[str, Plan]:
-    """Return our rule with a bounded queue, and with settings of a stack by which a cell is met that ours is short of."""
+    """Return our rule with a bounded queue, and with other settings, by which a cell is met that ours is short of.
+
+    Of these LESS_TO_SPARE is none of a stack, where spare pods are whole ones.
+    """
     plain = ours(model, start_seconds, bounded=True)
     busy = {NAME: {"busy": BUSY_SHARE_BESIDE_BOUNDED_QUEUE}}
     rate = {NAME: {"rate": RATE_SHARE * plain.models[0].service.capacity}}
     return {
         OURS: plain,
         NONE_TO_SPARE: ours(model, start_seconds, bounded=True, sparePods=0, targets=busy),
+        LESS_TO_SPARE: _with_share(plain, 0.94, 0.4),
         FLOOR: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK),
         FLOOR_ON_RATE: ours(model, start_seconds, bounded=True, minReplicas=OF_PEAK, targets=rate),
     }

@@ -10,9 +10,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from spec.failure import Failure
-from spec.settings import load_stack_file
+from spec.settings import load, load_stack_file, read_config
+from spec.settings.digest import serving_digest
 from twin.host.home import REPOSITORY
 from twin.replay import advice, command, simulation
+from twin.replay.changes import Change, answers, changes, pods_of_peak
 from twin.replay.service import ASSUMED, Service
 
 SLOW = ["filetype=20:80"]
@@ -44,7 +46,7 @@ def test_what_helps_is_told_with_the_fewest_misses_first(capsys: pytest.CaptureF
     now = (round(found["now"]["missedShare"], 4), round(found["now"]["gpuHours"], 1))
     assert ranks == sorted(ranks)
     assert all(missed < now[0] or hours < now[1] for missed, hours in ranks)
-    assert {"minReplicas": 4} in [one["autoscaling"] for one in found["advice"]]
+    assert {"minReplicas": 4} in [one.get("autoscaling") for one in found["advice"]]
 
 
 def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
@@ -53,27 +55,90 @@ def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureF
     told, file = document(capsys, *SLOW), checkout / "stacks/Pulumi.prod.yaml"
     yaml, text = YAML(), file.read_text()
     found = {}
-    for one in told["advice"]:
+    lines = [Change("autoscaling", one["autoscaling"]).pasted for one in told["advice"] if "autoscaling" in one]
+    for line in lines:
         stack = yaml.load(text)
-        stack["config"]["triton-eks:autoscaling"].update(YAML(typ="safe").load(advice.pasted(one["autoscaling"])))
+        stack["config"]["triton-eks:autoscaling"].update(YAML(typ="safe").load(line))
         with file.open("w") as stream:
             yaml.dump(stack, stream)
         command.replay("prod", "trace.csv", None, SLOW, as_json=True)
         replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
-        found[advice.pasted(one["autoscaling"])] = {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")}
+        found[line] = {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")}
     assert found == {
-        advice.pasted(one["autoscaling"]): {key: one[key] for key in ("missedShare", "gpuHours", "usd")}
+        Change("autoscaling", one["autoscaling"]).pasted: {key: one[key] for key in ("missedShare", "gpuHours", "usd")}
         for one in told["advice"]
+        if "autoscaling" in one
     }
     assert len(found) > 3
 
 
+def fleet(model: str, one: float, source: str = "tuned") -> Any:
+    """A fleet whose pods answer one request of the model at a time, in so many seconds."""
+    service = Service(instances=1, batch=1, one=one, full=one, source=source)
+    return SimpleNamespace(models=(SimpleNamespace(name=model, service=service),))
+
+
 def test_a_target_of_requests_is_tried_where_a_pods_are_known() -> None:
     settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"filetype": {"pending": 2, "busy": 0.9}}}
-    assert {"targets": {"filetype": {"pending": 2, "rate": 64.0}}} in list(
-        advice.changes(settings, section, {"filetype": 80})
+    targets = {"targets": {"filetype": {"pending": 2, "rate": 64.0}}}
+    assert Change("autoscaling", targets) in list(changes(settings, section, [fleet("filetype", 1 / 80)]))
+    assert not [change for change in changes(settings, {}, []) if "rate" in str(change.keys)]
+
+
+@pytest.mark.parametrize(("seconds", "floors"), [(1 / 80, [4, 2]), (1 / 20, [4, 2, 6]), (1 / 10, [4, 2])])
+def test_the_pods_of_the_peak_are_tried_as_a_floor_where_bounds_have_them(seconds: float, floors: list[int]) -> None:
+    settings = load_stack_file("stacks/Pulumi.prod.yaml")  # 3 to 8 pods, and a peak of 120 requests/s
+    tried = [
+        change.keys["minReplicas"]
+        for change in changes(settings, {}, [fleet("filetype", seconds)])
+        if "minReplicas" in change.keys
+    ]
+    assert tried == floors
+    assert pods_of_peak(settings, {"filetype": 50.0}) == 3
+    assert pods_of_peak(settings, {}) == 0
+
+
+def test_queues_that_hold_nothing_too_late_are_tried_with_what_the_slo_leaves_beside_a_full_batch(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    file = checkout / "stacks/Pulumi.prod.yaml"
+    settings = load_stack_file(str(file))
+    (change,) = [
+        one for one in changes(settings, {}, [fleet("filetype", 0.03), fleet("speech", 0.01)]) if one.section == "models"
+    ]
+    assert change.keys == {"serving": {"filetype": {"queueTimeoutMs": 70}}}  # the other keeps sequences
+    assert change.pasted.startswith("serving: {filetype: {queueTimeoutMs: 70}}  # of triton-eks:models, ")
+    changed = load(change.made(read_config(file.read_bytes(), str(file)), settings), "prod")
+    assert changed.models.serving["filetype"] == settings.models.serving["filetype"].model_copy(
+        update={"queue_timeout_ms": 70}
     )
-    assert not [keys for keys in advice.changes(settings, {}, {}) if "rate" in str(keys)]
+    assert changed.models.serving["speech"] == settings.models.serving["speech"]
+    assert changed.models.release is not None and settings.models.release is not None
+    assert changed.models.release.serving == serving_digest(changed) != settings.models.release.serving
+    assert "models" not in [one.section for one in changes(changed, {}, [fleet("filetype", 0.03)])]
+    assert "models" not in [one.section for one in changes(settings, {}, [fleet("filetype", 0.1)])]  # a batch takes the SLO
+
+
+def test_bounded_queues_come_to_what_was_told_once_they_are_released(
+    capsys: pytest.CaptureFixture[str], checkout: Path
+) -> None:
+    file = checkout / "stacks/Pulumi.prod.yaml"
+    (told,) = [one for one in document(capsys, *SLOW)["advice"] if "models" in one]
+    assert told["models"]["serving"]["filetype"] == {"queueTimeoutMs": 20}
+    assert told["missedShare"] > 0
+    yaml, config = YAML(), read_config(file.read_bytes(), str(file))
+    stack = yaml.load(file)
+    released = Change("models", told["models"]).made(config, load_stack_file(str(file)))
+    stack["config"]["triton-eks:models"]["release"]["serving"] = released["triton-eks:models"]["release"]["serving"]
+    for model, keys in told["models"]["serving"].items():
+        stack["config"]["triton-eks:models"]["serving"][model].update(keys)
+    with file.open("w") as stream:
+        yaml.dump(stack, stream)
+    command.replay("prod", "trace.csv", None, SLOW, as_json=True)
+    replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
+    assert {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")} == {
+        key: told[key] for key in ("missedShare", "gpuHours", "usd")
+    }
 
 
 def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +149,7 @@ def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: 
 
 def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:
     settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"text_in_picture": {"pending": 2}}}
-    targets = [keys["targets"] for keys in advice.changes(settings, section, {}) if "targets" in keys]
+    targets = [change.keys["targets"] for change in changes(settings, section, []) if "targets" in change.keys]
     assert [one["text_in_picture"] for one in targets] == [{"pending": 2, "busy": 1.0}, {"pending": 2, "busy": 1.7}]
     assert targets[0]["filetype"] == {"busy": 0.5}
 
@@ -94,16 +159,18 @@ def test_a_line_is_yaml_of_the_section(capsys: pytest.CaptureFixture[str]) -> No
     printed = capsys.readouterr().out
     assert "  as it is\n" in printed and "each by itself, the best first" in printed
     assert "  minReplicas: 4\n" in printed
-    line = advice.pasted({"targets": {"a": {"pending": 1, "busy": 0.5}}})
+    line = Change("autoscaling", {"targets": {"a": {"pending": 1, "busy": 0.5}}}).pasted
     assert YAML(typ="safe").load(line) == {"targets": {"a": {"pending": 1, "busy": 0.5}}}
-    assert advice.pasted({"startSeconds": 300}) == "startSeconds: 300  # only where starts are as fast"
+    assert Change("autoscaling", {"startSeconds": 300}).pasted == "startSeconds: 300  # only where starts are as fast"
 
 
-@pytest.mark.parametrize(("better", "is_asked_to_paste"), [((), False), ((({"minReplicas": 4}, NOW),), True)])
+@pytest.mark.parametrize(
+    ("better", "is_asked_to_paste"), [((), False), (((Change("autoscaling", {"minReplicas": 4}), NOW),), True)]
+)
 def test_one_is_to_be_pasted_where_one_is_better(
     better: tuple[Any, ...], is_asked_to_paste: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = advice.Advice(NOW, better, ({"minReplicas": 2},), (), ())
+    found = advice.Advice(NOW, better, (Change("autoscaling", {"minReplicas": 2}),), (), ())
     monkeypatch.setattr(advice, "_advice", lambda *_: (found, "steps"))
     advice.advise("prod", "steps", [], as_json=False)
     printed = capsys.readouterr().out
@@ -125,11 +192,7 @@ def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, list[str]]
 
 
 def test_a_rate_is_what_the_slowest_fleet_of_a_model_answers() -> None:
-    def fleet(one: float, source: str) -> Any:
-        service = Service(instances=1, batch=1, one=one, full=one, source=source)
-        return SimpleNamespace(models=(SimpleNamespace(name="shared", service=service),))
-
-    fast, slow, assumed = fleet(0.01, "tuned"), fleet(0.02, "tuned"), fleet(0.5, ASSUMED)
+    fast, slow, assumed = fleet("shared", 0.01), fleet("shared", 0.02), fleet("shared", 0.5, ASSUMED)
     for order in ([fast, slow, assumed], [assumed, slow, fast]):
-        assert advice.answers(order) == {"shared": pytest.approx(50)}
-    assert advice.answers([assumed]) == {}
+        assert answers(order) == {"shared": pytest.approx(50)}
+    assert answers([assumed]) == {}

@@ -1,0 +1,175 @@
+"""The changes of a stack's autoscaling that `twin advise` tries, each by itself, and their lines of the stack file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spec import stack_file
+from spec.prometheus.timing import start_seconds
+from spec.scaling.behavior import behavior
+from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, instances_per_pod, spare_pods
+from spec.settings import Settings
+from spec.settings.autoscaling import Autoscaling
+from spec.settings.digest import compute_capabilities, digest_of
+from twin.replay.plan import Plan
+from twin.replay.service import ASSUMED, Service
+
+_BUSY_SHARES = (0.5, 0.85)
+"""Of a model's instances, how many are to be busy; 0.7, or with a spare pod 0.8 or 0.9, are derived (`spec.scaling.signal`).
+
+More than 0.87 might never ask for a pod: of an instance that is always busy 0.96 were measured
+(docs/facts/triton-metrics.md#measured-pod), and a tenth more than the target is tolerated.
+"""
+_LONGEST_LOOK_BACK_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Change:
+    """Keys of a section of a stack file with their values. Of `models.serving` each model keeps its other keys."""
+
+    section: Literal["autoscaling", "models"]
+    keys: Mapping[str, Any]
+
+    def made(self, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+        """Return the stack's configuration with the change, and a release as if it had been made anew for it."""
+        name = f"triton-eks:{self.section}"
+        before: Mapping[str, Any] = stack_file.decoded(config[name])
+        if self.section == "autoscaling":
+            return {**config, name: {**before, **self.keys}}
+        return {**config, name: {**before, **_served(before, self.keys["serving"], settings)}}
+
+    @property
+    def line(self) -> str:
+        """Return it as a line of YAML."""
+        ((key, value),) = self.keys.items()
+        return f"{key}: {_flow(value)}"
+
+    @property
+    def pasted(self) -> str:
+        """Return the line for a stack file, with what has to be known of it."""
+        if "startSeconds" in self.keys:  # what faster starts are worth, and nobody's choice
+            return f"{self.line}  # only where starts are as fast"
+        if self.section == "models":
+            return f"{self.line}  # of triton-eks:models, beside each model's other keys, and a release"
+        return self.line
+
+
+def changes(settings: Settings, section: Mapping[str, Any], found: Sequence[Plan]) -> Iterator[Change]:
+    """Yield what is tried: of `autoscaling` bounds, pods, times and targets, and queues that hold nothing too late.
+
+    `section`: what the stack file has below `autoscaling`. `found`: the plans of the stack's fleets. Of models whose service
+    times are given or measured, the pods of their peak are tried as a floor, and a target of requests.
+    """
+    bounds = settings.autoscaling
+    assert bounds is not None, "the caller has looked"
+    answered = answers(found)
+    for keys in (
+        *_bounds(bounds, pods_of_peak(settings, answered)),
+        *_pods(settings, bounds),
+        *_times(settings),
+        *_targets(settings, section, answered),
+    ):
+        yield Change("autoscaling", keys)
+    timeouts = _queue_timeouts(settings, found)
+    if timeouts:
+        yield Change("models", {"serving": {model: {"queueTimeoutMs": most} for model, most in timeouts.items()}})
+
+
+def answers(found: Sequence[Plan]) -> dict[str, float]:
+    """Return the requests/s of a pod, of each model that was measured: of the slowest fleet's, for all have one target."""
+    measured = {
+        name: [service.capacity for service in services if service.source != ASSUMED]
+        for name, services in _services(found).items()
+    }
+    return {name: min(capacities) for name, capacities in measured.items() if capacities}
+
+
+def pods_of_peak(settings: Settings, answered: Mapping[str, float]) -> int:
+    """Return the pods that the peak of the most demanding of these models takes; 0 of none."""
+    peaks = (math.ceil(settings.models.serving[model].peak_rate / rate) for model, rate in answered.items())
+    return max(peaks, default=0)
+
+
+def _served(models: Mapping[str, Any], wanted: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return `serving` with these keys of its models, and `release` with the digest of that."""
+    serving: dict[str, Any] = dict(models["serving"])
+    wants = dict(settings.models.serving)
+    for model, keys in wanted.items():
+        serving[model] = {**serving[model], **keys}
+        wants[model] = wants[model].model_copy(update={"queue_timeout_ms": keys["queueTimeoutMs"]})
+    release = models.get("release")
+    if release is None or "serving" not in release:
+        return {"serving": serving}
+    digest = digest_of(wants, compute_capabilities(settings))
+    return {"serving": serving, "release": {**release, "serving": digest}}
+
+
+def _services(found: Sequence[Plan]) -> dict[str, list[Service]]:
+    services: dict[str, list[Service]] = {}
+    for model in (model for plan in found for model in plan.models):
+        services.setdefault(model.name, []).append(model.service)
+    return services
+
+
+def _bounds(bounds: Autoscaling, of_peak: int) -> Iterator[Mapping[str, Any]]:
+    yield {"minReplicas": bounds.min_replicas + 1}
+    if bounds.min_replicas > 1:
+        yield {"minReplicas": bounds.min_replicas - 1}
+    if bounds.min_replicas + 1 < of_peak <= bounds.max_replicas:
+        yield {"minReplicas": of_peak}
+    yield {"maxReplicas": math.ceil(1.5 * bounds.max_replicas)}
+
+
+def _pods(settings: Settings, bounds: Autoscaling) -> Iterator[Mapping[str, Any]]:
+    if settings.node_autoscaler != "none":
+        yield {"warmPods": bounds.warm_pods + 1}
+        if bounds.warm_pods:
+            yield {"warmPods": bounds.warm_pods - 1}
+    if settings.pod_autoscaler == "keda":
+        spare = max(spare_pods(settings, wants) for wants in settings.models.serving.values())
+        yield {"sparePods": math.floor(spare) + 1}
+        if spare:
+            yield {"sparePods": math.ceil(spare) - 1}
+
+
+def _times(settings: Settings) -> Iterator[Mapping[str, Any]]:
+    look_back = behavior(settings)["scaleDown"]["stabilizationWindowSeconds"]
+    yield {"scaleDownAfterSeconds": look_back // 2}
+    if look_back < _LONGEST_LOOK_BACK_SECONDS:
+        yield {"scaleDownAfterSeconds": min(2 * look_back, _LONGEST_LOOK_BACK_SECONDS)}
+    yield {"startSeconds": math.ceil(start_seconds(settings) / 2)}
+
+
+def _targets(settings: Settings, section: Mapping[str, Any], answered: Mapping[str, float]) -> Iterator[Mapping[str, Any]]:
+    given = section.get("targets") or {}
+    models = [model for model in sorted(settings.models.serving) if model not in settings.models.ensembles]
+    for share in _BUSY_SHARES:
+        targets = dict(given)
+        for model in models:
+            instances = instances_per_pod(settings, model, settings.models.serving[model])
+            targets[model] = {**targets.get(model, {}), "busy": round(share * instances, 3)}
+        yield {"targets": targets}
+    if answered:
+        kept = {model: {key: one for key, one in target.items() if key != "busy"} for model, target in given.items()}
+        rates = {model: {"rate": float(f"{BUSY_SHARE_BESIDE_SPARE * rate:.3g}")} for model, rate in sorted(answered.items())}
+        yield {"targets": {**kept, **{model: {**kept.get(model, {}), **rate} for model, rate in rates.items()}}}
+
+
+def _queue_timeouts(settings: Settings, found: Sequence[Plan]) -> dict[str, int]:
+    """Return, of each model whose queue may hold what is too late, the ms that its SLO leaves beside a full batch."""
+    timeouts = {}
+    for name, services in sorted(_services(found).items()):
+        wants = settings.models.serving[name]
+        left = math.floor(wants.slo_p95_ms - 1000 * max(service.full for service in services))
+        if left > 0 and not wants.queue_is_bounded and wants.sequence is None:
+            timeouts[name] = left
+    return timeouts
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
