@@ -217,7 +217,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/autoscaling.py --at-once --start 240 --record
 	$(PY) benchmarks/autoscaling.py --look-back --record
 	$(PY) benchmarks/autoscaling.py --look-back --held-out --start 600 --record
-	$(PY) benchmarks/autoscaling.py --other-settings --start 600 --record
+	$(PY) benchmarks/autoscaling.py --other-settings --record
 	$(PY) benchmarks/autoscaling.py --other-settings --held-out --start 600 --record
 	$(PY) benchmarks/results_page.py
 

@@ -67,7 +67,7 @@ def changes(settings: Settings, section: Mapping[str, Any], found: Sequence[Plan
     assert bounds is not None, "the caller has looked"
     answered = answers(found)
     for keys in (
-        *_bounds(bounds, pods_of_peak(settings, answered)),
+        *_bounds_tried(bounds, pods_of_peak(settings, answered)),
         *_pods(settings, bounds),
         *_times(settings),
         *_targets(settings, section, answered),
@@ -114,7 +114,7 @@ def _services(found: Sequence[Plan]) -> dict[str, list[Service]]:
     return services
 
 
-def _bounds(bounds: Autoscaling, of_peak: int) -> Iterator[Mapping[str, Any]]:
+def _bounds_tried(bounds: Autoscaling, of_peak: int) -> Iterator[Mapping[str, Any]]:
     yield {"minReplicas": bounds.min_replicas + 1}
     if bounds.min_replicas > 1:
         yield {"minReplicas": bounds.min_replicas - 1}

@@ -131,6 +131,15 @@ def test_no_setting_meets_the_goal_in_all_cells_that_are_not_excluded(setting: s
     assert sum(map(len, met.values())) < 7
 
 
+def test_less_to_spare_meets_the_goal_in_one_cell_more_than_ours() -> None:
+    met = {setting: 0 for setting in (autoscaling_rules.OURS, autoscaling_rules.LESS_TO_SPARE)}
+    for _, row, cells in simulated().values():
+        by_rule = {cell.rule: cell for cell in cells}
+        for setting in met:
+            met[setting] += meets(autoscaling.goal_of(row), by_rule[setting])
+    assert met == {autoscaling_rules.OURS: 20, autoscaling_rules.LESS_TO_SPARE: 21}
+
+
 def test_less_to_spare_misses_no_less_of_any_trace_that_was_held_out() -> None:
     more = {}
     for table in newest("other settings, held out").tables:
