@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.timeout(5400)
 QUEUE = "triton-local-interruptions"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 TRITON = "/apis/apps/v1/namespaces/triton/deployments/triton"
+FORGETS_SECONDS = 360.0
+"""Karpenter does not ask again for three minutes for what EC2 has none of."""
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 
 
@@ -137,6 +140,73 @@ def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> Non
             assert labels["node.kubernetes.io/instance-type"] == "g5.2xlarge"
     finally:
         nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
+
+
+def test_a_pod_for_which_no_type_has_capacity_waits_for_it_and_costs_no_request(nodes: Nodes) -> None:
+    log = nodes.home.logs / "karpenter.log"
+    read = log.stat().st_size
+    launched = nodes.launched("g5").keys()
+    without = {"Name": WITHOUT_CAPACITY, "Value": "g5.xlarge,g5.2xlarge", "Type": "String", "Overwrite": True}
+    nodes.aws("ssm").put_parameter(**without)
+    try:
+        with WatchedEnd(nodes.servers().cluster()) as clients:
+            nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+            nodes.merge(TRITON, {"spec": {"replicas": 2}})
+            nodes.until(
+                lambda: "InsufficientInstanceCapacity" in log.read_bytes()[read:].decode(),
+                "Karpenter to be told that there is none",
+            )
+            assert (len(nodes.tritons()), nodes.launched("g5").keys()) == (1, launched)
+            nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
+            both = nodes.until(
+                lambda: found if len(found := nodes.tritons()) == 2 else None, "a second pod", FORGETS_SECONDS
+            )
+        assert len(set(both.values())) == 2
+        assert clients.outcomes.keys() <= {"answered", "shed"}
+    finally:
+        nodes.aws("ssm").delete_parameters(Names=[WITHOUT_CAPACITY])
+        nodes.merge(TRITON, {"spec": {"replicas": 1}})
+    nodes.until(lambda: len(nodes.of("g5")) == len(nodes.instances("g5")) == 1, "only one GPU node to be left")
+
+
+def test_a_karpenter_that_is_killed_amid_a_launch_finishes_it_leaves_no_machine_and_costs_no_request(nodes: Nodes) -> None:
+    launched = nodes.launched("g5").keys()
+    with WatchedEnd(nodes.servers().cluster()) as clients:
+        nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+        with nodes.deployed("unattended", 1):  # which waits for every other machine to be ended
+            nodes.until(lambda: nodes.launched("g5").keys() - launched, "a machine to be launched")
+            killed = processes.find(nodes.home, "karpenter")
+            assert killed is not None
+            processes.signal_record(killed, signal.SIGKILL)
+
+            def another() -> bool:
+                now = processes.find(nodes.home, "karpenter")
+                return now is not None and now.pid != killed.pid
+
+            nodes.until(another, "Karpenter to be started again")
+            nodes.placed("unattended", 1)
+    assert clients.outcomes.keys() <= {"answered", "shed"}
+
+
+def test_a_node_that_expires_is_replaced_and_its_pod_moves(nodes: Nodes) -> None:
+    """Nodes of the program's own pools do not expire, so this is a pool like g5 whose nodes do."""
+    pool = nodes.kube.get(f"{NODE_POOLS}/g5")
+    template = pool["spec"]["template"]
+    template["spec"]["expireAfter"] = "45s"
+    template["metadata"]["labels"]["triton-eks/pool"] = "aging"
+    body = {"apiVersion": pool["apiVersion"], "kind": "NodePool", "metadata": {"name": "aging"}, "spec": pool["spec"]}
+    nodes.kube.apply(f"{NODE_POOLS}/aging", body, manager="test")
+    try:
+        nodes.deploy("aged", 1, pool="aging")
+        (first,) = nodes.placed("aged", 1).values()
+        instance = instance_of(nodes.until(lambda: nodes.of("aging").get(first), "the node to be Ready"))
+        nodes.until(lambda: instance not in nodes.instances("aging"), "the machine to be ended")
+        (second,) = nodes.placed("aged", 1).values()
+        assert second != first
+    finally:
+        nodes.kube.delete(f"{DEPLOYMENTS}/aged")
+        nodes.kube.delete(f"{NODE_POOLS}/aging")
+        nodes.until(lambda: not nodes.instances("aging"), "the machines of the pool to be ended")
 
 
 def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
