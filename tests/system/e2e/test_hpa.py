@@ -61,6 +61,10 @@ class Scaled(Monitored):
         (element,) = self.ask("query", query=query, time=str(at))["result"]
         return Decimal(element["value"][1]).quantize(Decimal("0.001"), ROUND_DOWN)
 
+    def pods(self) -> list[str]:
+        """The names of Triton's pods."""
+        return self.kubectl("get pods --namespace triton -o name").split()
+
     def adapter(self) -> int:
         """Its process; 0 while there is none."""
         record = processes.find(self.home, prometheus_adapter.NAME)
@@ -117,11 +121,20 @@ def test_pods_follow_a_load_by_what_prometheus_has_of_each(scaled: Scaled) -> No
     assert scaled.autoscaler()["spec"]["minReplicas"] == 1
 
 
-def test_an_adapter_that_is_killed_comes_back_and_answers(scaled: Scaled) -> None:
-    before = scaled.adapter()
-    os.kill(before, signal.SIGKILL)
-    scaled.until(lambda: scaled.adapter() not in (0, before), "the adapter to be started again")
-    scaled.until(lambda: scaled.numbers(NEEDED, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
+def test_an_adapter_that_is_killed_comes_back_and_answers_and_costs_no_request_and_no_pod(scaled: Scaled) -> None:
+    before, pods = scaled.adapter(), set(scaled.pods())
+    with ThreadPoolExecutor(1) as loads:
+        load = loads.submit(scaled.run, "load", "--rate", "5", "--seconds", "60", seconds=_LOAD_SECONDS)
+        answering = f'sum(rate(nv_inference_request_success{{model="{SLOW_MODEL}"}}[30s])) > 0'
+        scaled.until(lambda: scaled.query(answering), "requests to be answered", _PATIENCE)
+        os.kill(before, signal.SIGKILL)
+        scaled.until(lambda: scaled.adapter() not in (0, before), "the adapter to be started again")
+        scaled.until(lambda: scaled.numbers(NEEDED, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
+        assert not load.done()
+        done = load.result()
+    answered = ANSWERED.search(done.stdout)
+    assert answered is not None and answered[1] == answered[2], done.stdout
+    assert pods <= set(scaled.pods())
 
 
 def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:
