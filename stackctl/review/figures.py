@@ -81,13 +81,16 @@ def replays(replays: Sequence[Replay]) -> Section:
     if not changed:
         return Section("Under load", (), "fleets")
     same = ", ".join(code(short(replay.trace)) for replay in replays if not replay.fleets)
+    notes = tuple(dict.fromkeys(note for replay in changed for note in replay.notes))
+    assumed = any(note.endswith("(assumed)") for note in notes)
     head = [
         "The same requests replayed through the scaling of before and after, in virtual time, on servers that are a model "
         "(docs/replay.md has the loads). Who missed the SLO was answered later than `sloP95Ms`, or not.",
         "",
         *_in_words(changed),
         *([f"No difference: {same}.", ""] if same else []),
-        *(f"{prose(note)}." for note in dict.fromkeys(note for replay in changed for note in replay.notes)),
+        *(["Some times are assumed: only the difference between before and after means something.", ""] if assumed else []),
+        *(f"{prose(note)}." for note in notes),
         "",
         "| load | fleet | missed the SLO | longest without capacity | GPU-hours | US$ of the nodes | changes of direction |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",

@@ -40,6 +40,7 @@ def test_of_what_is_the_same_the_load_is_named_where_another_makes_a_difference(
     other = Replay("flash-crowd", (ReplayedFleet("triton", figured(), figured(missed="0.2")),), ("n",))
     told = figures.replays((same, other))
     assert "\nNo difference: `diurnal`.\n" in told.head
+    assert "assumed" not in told.head
     assert told.items == ("| `flash-crowd` | `triton` | 1.00% → 20.00% | 40 s | 24.0 | 24.14 | 2 |",)
 
 
