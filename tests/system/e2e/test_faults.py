@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import typer
 
 from benchmarks import results_page
 from modelctl.loadgen import Account
@@ -417,13 +417,21 @@ def test_the_recorded_half_hours_have_no_leak_by_the_rules_of_now() -> None:
         assert soak.Soak(looks=kept).leaks() == [], record.name
 
 
-def test_a_record_is_on_the_page_of_results_with_the_command_that_made_it(tmp_path: Path) -> None:
+def test_a_record_is_on_the_page_of_results_with_the_command_that_made_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     made = soak.Soak(1800.4, [(30.0, "rollout", 10.6)], [seen(15), seen(600)], {"sent": 9, "answered": 9})
-    conditions = {"command": "python -m tests.system.e2e.soak", "scheduling": "nice 0", "load_before": 1.0, "busy": False}
-    file = soak.write(made, {"seed": 1, "conditions": conditions}, datetime(2026, 11, 27, tzinfo=UTC), tmp_path)
+    monkeypatch.setattr(soak, "soak", lambda *_: made)
+    monkeypatch.setattr(Site, "bring_up", lambda home: Site(Twin(home)))
+    monkeypatch.setattr(Twin, "down", lambda _: None)
+    monkeypatch.setattr(soak.measurement, "RESULTS", tmp_path)
+    with pytest.raises(typer.Exit) as end:
+        soak.main(minutes=30, seed=2, record=True)
+    assert end.value.exit_code == 0
+    (file,) = tmp_path.iterdir()
     page = results_page.page(tmp_path)
-    assert f"`results/{file.name}`: 2026-11-27, revision " in page
-    assert "; `python -m tests.system.e2e.soak` with nice 0\n" in page
+    assert f"`results/{file.name}`: {file.name[5:15]}, revision " in page
+    assert "; `python -m tests.system.e2e.soak --minutes 30 --seed 2 --record` with " in page
     assert "1800.4 s. Requests: 9 sent, 9 answered; 0 tried again." in page
 
 
