@@ -27,6 +27,7 @@ BETWEEN = 150
 """Answers between two jumps."""
 MESSAGES = 300
 SLACK_SECONDS = 60.0
+HANDS, VISIBILITY_SECONDS = 16, 4
 
 
 class Clock:
@@ -123,3 +124,29 @@ def test_messages_are_answered_once_when_the_clock_of_workers_and_servers_jumps(
         assert site.drain(site.dead) == {}
         answers = [site.document(key(message))["outputs"][0]["data"] for message in ids]
         assert answers == [[number + 1.0] for number in range(len(ids))]
+
+
+def test_a_worker_whose_clock_goes_back_keeps_the_messages_that_it_has(
+    clock: Clock, kubelet: Kubelet, repository: Path, tmp_path: Path
+) -> None:
+    """As many as it may have at a time, so that one whose visibility has run out would be seen to wait."""
+    gate = tmp_path / "open"
+    models.write(repository, timing=Timing(gate=gate, batch=4, instances=2, queue=64))
+    pod = kubelet.pod({"echo": 1}, repository).start().until_ready()
+    with running_site(tmp_path / "site", visibility_seconds=VISIBILITY_SECONDS) as site:
+
+        def waiting() -> int:
+            name = "ApproximateNumberOfMessages"
+            return int(site.sqs.get_queue_attributes(QueueUrl=site.queue, AttributeNames=[name])["Attributes"][name])
+
+        site.worker(f"ipv4:{pod.grpc}", wrapper=clock.command, concurrency=HANDS, request_seconds=60)
+        ids = site.send([echo(number) for number in range(HANDS)])
+        site.until(lambda: models.reached(gate) and waiting() == 0, "the worker to have all messages")
+        clock.set(-7200)
+        deadline = time.monotonic() + 2 * VISIBILITY_SECONDS
+        while time.monotonic() < deadline:
+            assert waiting() == 0, "nobody else gets a message"
+            time.sleep(0.1)
+        gate.touch()
+        site.until(lambda: site.left() == 0, "an empty queue")
+        assert site.versions("results/") == {key(message): 1 for message in ids}
