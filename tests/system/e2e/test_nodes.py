@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"
 TRITON = "/apis/apps/v1/namespaces/triton/deployments/triton"
 FORGETS_SECONDS = 360.0
 """Karpenter does not ask again for three minutes for what EC2 has none of."""
+CAPACITY = "karpenter.sh/capacity-type"
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 
 
@@ -47,7 +49,7 @@ def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> N
     (gpu,), (cpu,) = nodes.of("g5").values(), nodes.of("cpu").values()
     assert nodes.triton() == gpu["metadata"]["name"]
     labels = gpu["metadata"]["labels"]
-    assert (labels["node.kubernetes.io/instance-type"], labels["karpenter.sh/capacity-type"]) == ("g5.xlarge", "on-demand")
+    assert (labels["node.kubernetes.io/instance-type"], labels[CAPACITY]) == ("g5.xlarge", "on-demand")
     assert (labels["triton-eks/pool"], labels["nvidia.com/gpu.present"]) == ("g5", "true")
     assert gpu["spec"]["taints"] == [GPU_TAINT]
     assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "1"
@@ -188,25 +190,53 @@ def test_a_karpenter_that_is_killed_amid_a_launch_finishes_it_leaves_no_machine_
     assert clients.outcomes.keys() <= {"answered", "shed"}
 
 
-def test_a_node_that_expires_is_replaced_and_its_pod_moves(nodes: Nodes) -> None:
-    """Nodes of the program's own pools do not expire, so this is a pool like g5 whose nodes do."""
+@contextmanager
+def another_pool(nodes: Nodes, name: str, change: Callable[[Any], None]) -> Iterator[None]:
+    """Have a NodePool like that of g5, with a change of its nodes' template, for the length of the block."""
     pool = nodes.kube.get(f"{NODE_POOLS}/g5")
     template = pool["spec"]["template"]
-    template["spec"]["expireAfter"] = "45s"
-    template["metadata"]["labels"]["triton-eks/pool"] = "aging"
-    body = {"apiVersion": pool["apiVersion"], "kind": "NodePool", "metadata": {"name": "aging"}, "spec": pool["spec"]}
-    nodes.kube.apply(f"{NODE_POOLS}/aging", body, manager="test")
+    template["metadata"]["labels"]["triton-eks/pool"] = name
+    change(template["spec"])
+    body = {"apiVersion": pool["apiVersion"], "kind": "NodePool", "metadata": {"name": name}, "spec": pool["spec"]}
+    nodes.kube.apply(f"{NODE_POOLS}/{name}", body, manager="test")
     try:
-        nodes.deploy("aged", 1, pool="aging")
-        (first,) = nodes.placed("aged", 1).values()
+        nodes.deploy(name, 1, pool=name)
+        yield
+    finally:
+        nodes.kube.delete(f"{DEPLOYMENTS}/{name}")
+        nodes.kube.delete(f"{NODE_POOLS}/{name}")
+        nodes.until(lambda: not nodes.instances(name), "the machines of the pool to be ended")
+
+
+def test_a_node_that_expires_is_replaced_and_its_pod_moves(nodes: Nodes) -> None:
+    """Nodes of the program's own pools do not expire."""
+    with another_pool(nodes, "aging", lambda of_nodes: of_nodes.update(expireAfter="45s")):
+        (first,) = nodes.placed("aging", 1).values()
         instance = instance_of(nodes.until(lambda: nodes.of("aging").get(first), "the node to be Ready"))
         nodes.until(lambda: instance not in nodes.instances("aging"), "the machine to be ended")
-        (second,) = nodes.placed("aged", 1).values()
+        (second,) = nodes.placed("aging", 1).values()
         assert second != first
-    finally:
-        nodes.kube.delete(f"{DEPLOYMENTS}/aged")
-        nodes.kube.delete(f"{NODE_POOLS}/aging")
-        nodes.until(lambda: not nodes.instances("aging"), "the machines of the pool to be ended")
+
+
+def test_where_ec2_takes_a_spot_machine_back_and_has_no_other_the_pod_gets_one_on_demand(nodes: Nodes) -> None:
+    def spot(of_nodes: Any) -> None:
+        (kind,) = [one for one in of_nodes["requirements"] if one["key"] == CAPACITY]
+        kind["values"] = ["spot", "on-demand"]  # of `capacity: spot`
+
+    with another_pool(nodes, "spot", spot):
+        (first,) = nodes.placed("spot", 1).values()
+        node = nodes.until(lambda: nodes.of("spot").get(first), "the node to be Ready")
+        assert node["metadata"]["labels"][CAPACITY] == "spot"
+        none = {"Name": WITHOUT_CAPACITY, "Value": "g5.xlarge/spot,g5.2xlarge/spot", "Type": "String", "Overwrite": True}
+        nodes.aws("ssm").put_parameter(**none)
+        try:
+            warn(nodes, instance_of(node))
+            nodes.until(lambda: instance_of(node) not in nodes.instances("spot"), "the spot machine to be ended")
+            (second,) = nodes.placed("spot", 1).values()
+            labels = nodes.until(lambda: nodes.of("spot").get(second), "the next node to be Ready")["metadata"]["labels"]
+            assert labels[CAPACITY] == "on-demand"
+        finally:
+            nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
 
 
 def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
@@ -229,14 +259,14 @@ def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
 
 
 def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
-    with nodes.deployed("spot", 1):
-        (before,) = nodes.placed("spot", 1).values()
+    with nodes.deployed("warned", 1):
+        (before,) = nodes.placed("warned", 1).values()
         node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
         instance = instance_of(node)
         sqs, url = warn(nodes, instance)
         nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
         nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
-        (after,) = nodes.placed("spot", 1).values()
+        (after,) = nodes.placed("warned", 1).values()
         assert after != before
         counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
