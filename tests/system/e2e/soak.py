@@ -40,6 +40,8 @@ MESSAGES = 20
 """Put into the queue with each fault."""
 ENDING_SECONDS = 60.0
 """As long the processes of a pod may run on when the API has it no more."""
+FEWEST_LOOKS = 5
+"""Of a quarter whose memory is judged: a run of ten minutes has them."""
 KEEP_ALL = ("moto", "etcd")
 """Whose memory is not judged: moto keeps every object and message that it ever had, etcd each change until it compacts."""
 _UID = re.compile(r"^pod-([0-9a-f-]{36})-")
@@ -134,9 +136,14 @@ class Soak:
         return found
 
     def _fuller(self) -> Iterator[str]:
-        """Yield which processes have more memory in the last quarter than in the second; in the first they fill caches."""
-        quarter = max(1, len(self.looks) // 4)
-        early, late = self.looks[-3 * quarter : -2 * quarter] or self.looks[:1], self.looks[-quarter:]
+        """Yield which processes have more memory in the last quarter than in the second; in the first they fill caches.
+
+        In a quarter of few looks one may be of a process that was killed and has just begun: nothing can be told of them.
+        """
+        quarter = len(self.looks) // 4
+        if quarter < FEWEST_LOOKS:
+            return
+        early, late = self.looks[-3 * quarter : -2 * quarter], self.looks[-quarter:]
         for name in sorted({name for look in late for name in look.usage} - {*KEEP_ALL}):
             before, after = (
                 [one.rss_mib / one.processes for look in looks if (one := look.usage.get(name))] for looks in (early, late)
