@@ -219,6 +219,7 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/autoscaling.py --look-back --held-out --start 600 --record
 	$(PY) benchmarks/autoscaling.py --other-settings --record
 	$(PY) benchmarks/autoscaling.py --other-settings --held-out --start 600 --record
+	$(PY) -m tests.system.e2e.soak --minutes 30 --record
 	$(PY) benchmarks/results_page.py
 
 docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads nowhere is an error

@@ -18,6 +18,9 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _EXTRAS = {"twin": "triton-eks[program,twin]", "modelctl": "triton-eks[models]"}
 """The requirement for `pip install` that brings everything a command can do, by command; `triton-eks` for the others."""
 
+OF_TWIN = ("advise", "preview", "rehearse", "replay")
+"""Commands about a stack that `twin` has and that people look for in `stackctl`."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -59,6 +62,10 @@ def _of_the_command_line(error: BaseException) -> str | None:
     context = getattr(error, "ctx", None)
     if not said:  # without any word it has shown its help
         return ""
+    for name in OF_TWIN:
+        unknown = f"No such command '{name}'"
+        if said.startswith(unknown) and context is not None and context.command_path == "stackctl":
+            return f"{unknown}; it is a command of `twin`: `python3 -m twin {name}`"
     return f"{said}; `{context.command_path} --help` lists what there is" if context is not None else said
 
 

@@ -263,14 +263,17 @@ def review_collect(
         str | None, typer.Option(metavar="REV", help="Git revision that models, cost and quotas are compared with.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Output of `twin replay STACK --against REV --json`.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Output of `twin replay STACK --against REV --json`; may be given for each trace."
+        ),
     ] = None,
     output: Output = None,
 ) -> None:
     """Make the report of one stack, as JSON, from the engine's preview and the stack file."""
     from stackctl.review import command
 
-    command.collect(stack, preview, against, replay, output)
+    command.collect(stack, preview, against, replay or (), output)
 
 
 @review.command("render")

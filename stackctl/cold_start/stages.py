@@ -55,7 +55,8 @@ def _image() -> Stage:
     return Stage(
         IMAGE,
         None,
-        "not counted: nobody has measured how long a node takes to pull some 10 GB",
+        # docs/facts/gpu-nodes.md#parallel-image-pulls
+        "not counted, nor measured: AWS gives 4 to 6 minutes for 15 to 20 GB, and the image has some 10",
         "imagePull: soci of the pool; a mirror in ECR of the region (stackctl image --mirror)",
     )
 
@@ -63,9 +64,8 @@ def _image() -> Stage:
 def _models(settings: Settings) -> Stage:
     limit = timing(settings)
     count = len(settings.models.release.models) if settings.models.release is not None else 0
-    why = (
-        f"at most, of {count} models: the limit of the startup probe" if count else "at most: the limit of the startup probe"
-    )
+    work = "load and warm" if settings.models.access == "local" else "fetch, load and warm"
+    why = f"at most, to {work} {f'{count} models' if count else 'the models'}: the limit of the startup probe"
     return Stage(
         MODELS, limit.start - limit.fetch, why, "fewer models per fleet (fleets); startup.secondsPerModel as measured"
     )

@@ -34,7 +34,7 @@ from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at
 
 
 def report(
-    stack: str, plan: Plan, against: str | None = None, today: date | None = None, replay: Replay | None = None
+    stack: str, plan: Plan, against: str | None = None, today: date | None = None, replays: tuple[Replay, ...] = ()
 ) -> Report:
     """Return the report of a stack in the working tree. Raises NoSuchStack, SettingsError, NoSuchRevision.
 
@@ -72,7 +72,7 @@ def report(
         cost=cost,
         quotas=_quotas(now, then),
         moves=_moves(now, then) if then is not None else (),
-        replay=replay,
+        replays=replays,
         candidate_before=_candidate(then) if then is not None else _candidate(now),
         candidate_after=_candidate(now),
     )

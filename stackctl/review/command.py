@@ -17,10 +17,11 @@ from stackctl.review.judged import WrongPreview
 from stackctl.review.plan import Plan
 
 
-def collect(stack: str, preview: Path, against: str | None, replay: Path | None, output: Path | None) -> None:
+def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Path], output: Path | None) -> None:
     """Write the report of a stack as JSON. Raises Failure.
 
-    `preview` is the engine's output, `-` standard input; `replay` is what `twin replay --against … --json` has printed.
+    `preview` is the engine's output, `-` standard input; each of `replays` is what `twin replay --against … --json` has
+    printed of a trace.
     """
     given = reading.stream(sys.stdin.buffer, "standard input") if str(preview) == "-" else reading.file(preview)
     told = None
@@ -29,13 +30,18 @@ def collect(stack: str, preview: Path, against: str | None, replay: Path | None,
         told, found = preview_of_the_engine.stack_of(text), preview_of_the_engine.read(text)
     except Unreadable as error:
         found = Plan((), errors=(f"the preview said nothing that can be read: {error}",))
-    load = None
-    if replay is not None:
+    loads, problems = [], []
+    for file in replays:
         try:
-            load = replayed.read(replay, stack)
+            load = replayed.read(file, stack)
         except Unreadable as error:
-            found = dataclasses.replace(found, warnings=(*found.warnings, f"no load was replayed: {error}"))
-    made = redaction.everywhere(collecting.report(stack, found, against, replay=load))
+            problems.append(str(error))
+        else:
+            loads += [load] if load is not None else []
+    if problems:
+        warning = f"of {len(replays)} loads {len(problems)} were not replayed: {'; '.join(problems)}"
+        found = dataclasses.replace(found, warnings=(*found.warnings, warning))
+    made = redaction.everywhere(collecting.report(stack, found, against, replays=tuple(loads)))
     if told not in (None, stack):
         raise WrongPreview(f"{preview} is a preview of the stack {told}, not of {stack}")
     _write(made.to_json(), output)

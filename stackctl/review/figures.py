@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from stackctl.review.markdown import code, prose
@@ -17,7 +17,7 @@ _VERDICTS = {
     (1, -1): "more misses, for less money",
     (0, 1): "costs more, for the same misses",
     (0, 0): "about the same",
-    (0, -1): "better",
+    (0, -1): "costs less, for the same misses",
     (-1, 1): "fewer misses, for more money",
     (-1, 0): "better",
     (-1, -1): "better",
@@ -75,28 +75,36 @@ def _amount(amounts: Range | None, size: str, zero: bool) -> Decimal | None:
     return amount
 
 
-def replay(replay: Replay | None) -> Section:
-    """Return how the stack's scaling does under load, before and after."""
-    if replay is None:
+def replays(replays: Sequence[Replay]) -> Section:
+    """Return how the stack's scaling does under each load, before and after."""
+    changed = [replay for replay in replays if replay.fleets]
+    if not changed:
         return Section("Under load", (), "fleets")
+    same = ", ".join(code(short(replay.trace)) for replay in replays if not replay.fleets)
+    notes = tuple(dict.fromkeys(note for replay in changed for note in replay.notes))
+    assumed = any(note.endswith("(assumed)") for note in notes)
     head = [
-        f"The same requests ({code(short(replay.trace))}) replayed through the scaling of before and after, in virtual "
-        "time, on servers that are a model (docs/replay.md). Who missed the SLO was answered later than `sloP95Ms`, or not.",
+        "The same requests replayed through the scaling of before and after, in virtual time, on servers that are a model "
+        "(docs/replay.md has the loads). Who missed the SLO was answered later than `sloP95Ms`, or not.",
         "",
-        *_in_words(replay.fleets),
-        *(f"{prose(note)}." for note in replay.notes),
+        *_in_words(changed),
+        *([f"No difference: {same}.", ""] if same else []),
+        *(["Some times are assumed: only the difference between before and after means something.", ""] if assumed else []),
+        *(f"{prose(note)}." for note in notes),
         "",
-        "| | missed the SLO | GPU-hours | US$ of the nodes |",
-        "| --- | ---: | ---: | ---: |",
+        "| load | fleet | missed the SLO | longest without capacity | GPU-hours | US$ of the nodes | changes of direction |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    return Section("Under load", tuple(map(_replayed, replay.fleets)), "fleets", "\n".join(head))
+    rows = tuple(_replayed(replay.trace, fleet) for replay in changed for fleet in replay.fleets)
+    return Section("Under load", rows, "fleets", "\n".join(head))
 
 
-def _in_words(fleets: Iterable[ReplayedFleet]) -> Iterator[str]:
+def _in_words(replays: Iterable[Replay]) -> Iterator[str]:
     """Yield how much better or worse each fleet does that was there before."""
     told = [
-        f"* {code(short(fleet.name))}: {_compared(fleet.before, fleet.after)}"
-        for fleet in fleets
+        f"* {code(short(replay.trace))}, {code(short(fleet.name))}: {_compared(fleet.before, fleet.after)}"
+        for replay in replays
+        for fleet in replay.fleets
         if fleet.before is not None and fleet.after is not None
     ]
     if told:
@@ -113,20 +121,26 @@ def _compared(before: Figures, after: Figures) -> str:
     change = abs(hours[1] - hours[0])
     share = f" ({change / hours[0]:.1%})" if hours[0] else ""
     of_hours = f"{change:,.1f} GPU-hours{share} {'more' if dearer > 0 else 'fewer'}" if dearer else "as many GPU-hours"
-    return f"**{verdict}**: {of_requests}; {of_hours}."
+    recovery = ""
+    if before.shortage != after.shortage:
+        recovery = f"; without capacity for up to {after.shortage:,} s at a time, {before.shortage:,} s before"
+    return f"**{verdict}**: {of_requests}{recovery}; {of_hours}."
 
 
 def _sign(difference: Decimal) -> int:
     return (difference > 0) - (difference < 0)
 
 
-def _replayed(fleet: ReplayedFleet) -> str:
+_CELLS = (("missed", "{:.2%}"), ("shortage", "{:,} s"), ("gpu_hours", "{:,.1f}"), ("usd", "{:,.2f}"), ("turns", "{:,}"))
+
+
+def _replayed(trace: str, fleet: ReplayedFleet) -> str:
     cells = []
-    for field, form in (("missed", "{:.2%}"), ("gpu_hours", "{:,.1f}"), ("usd", "{:,.2f}")):
+    for field, form in _CELLS:
         both = [getattr(figures, field) if figures is not None else None for figures in (fleet.before, fleet.after)]
         before, after = (form.format(number) if number is not None else "–" for number in both)  # noqa: RUF001
         cells.append(after if before == after else f"{before} → {after}")
-    return f"| {code(short(fleet.name))} | {' | '.join(cells)} |"
+    return f"| {code(short(trace))} | {code(short(fleet.name))} | {' | '.join(cells)} |"
 
 
 def _moved(before: Decimal | None, after: Decimal) -> str:

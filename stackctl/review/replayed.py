@@ -11,10 +11,11 @@ from spec.reading import Unreadable
 from stackctl.review.report import Figures, Replay, ReplayedFleet
 
 _NUMBER = (int, float)
+_KEYS = ("missedShare", "gpuHours", "usd", "longestShortageSeconds", "turns")
 
 
 def read(file: Path, stack: str) -> Replay | None:
-    """Return the fleets for which a trace comes to something else than before; None where there is none.
+    """Return the fleets for which a trace comes to something else than before; None where there is no before.
 
     Raises Unreadable.
     """
@@ -30,13 +31,19 @@ def read(file: Path, stack: str) -> Replay | None:
         for name in dict.fromkeys((*after, *before))
     )
     changed = tuple(fleet for fleet in fleets if fleet.before != fleet.after)
-    return Replay(str(document.get("trace")), changed, tuple(document.get("notes") or ())) if changed else None
+    return Replay(str(document.get("trace")), changed, tuple(document.get("notes") or ()))
 
 
 def _figures(fleet: dict[str, Any] | None, file: Path) -> Figures | None:
     if fleet is None:
         return None
-    missed, hours, usd = (fleet.get(key) for key in ("missedShare", "gpuHours", "usd"))
+    missed, hours, usd, shortage, turns = map(fleet.get, _KEYS)
     if not isinstance(missed, _NUMBER) or not isinstance(hours, _NUMBER) or not isinstance(usd, (*_NUMBER, type(None))):
-        raise Unreadable("a fleet of it has no missedShare, gpuHours or usd; `twin replay --json` prints them", source=file)
-    return Figures(Decimal(str(missed)), Decimal(str(hours)), None if usd is None else Decimal(str(usd)))
+        raise _incomplete(file)
+    if type(shortage) is not int or type(turns) is not int:
+        raise _incomplete(file)
+    return Figures(Decimal(str(missed)), Decimal(str(hours)), None if usd is None else Decimal(str(usd)), shortage, turns)
+
+
+def _incomplete(file: Path) -> Unreadable:
+    return Unreadable(f"a fleet of it has not all of {', '.join(_KEYS)}; `twin replay --json` prints them", source=file)

@@ -20,7 +20,7 @@ from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 from stackctl.review.plan import Plan
 
-SCHEMA = 4
+SCHEMA = 5
 MOST_BYTES = 20_000_000
 """Of a report that is read: a whole stack's is less than one million."""
 _NUMBER = re.compile(r"-?[0-9]{1,13}(?:\.[0-9]{1,60})?(?:E[+-]?[0-9]{1,2})?")
@@ -125,11 +125,17 @@ class Quota:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of a replayed load: the share of the requests that missed the SLO, hours of GPUs, and US dollars of their nodes."""
+    """Of a replayed load: the share of the requests that missed the SLO, hours of GPUs, and US dollars of their nodes.
+
+    `shortage`: the seconds of the longest time in which the ready pods could not answer what came. `turns`: how often the
+    number of pods wanted changed its direction.
+    """
 
     missed: Decimal
     gpu_hours: Decimal
     usd: Decimal | None
+    shortage: int = 0
+    turns: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,10 @@ class ReplayedFleet:
 
 @dataclass(frozen=True)
 class Replay:
-    """The fleets for which a trace comes to something else than before (docs/replay.md). `notes`: what that rests on."""
+    """The fleets for which a trace comes to something else than before (docs/replay.md), if any.
+
+    `notes`: what that rests on.
+    """
 
     trace: str
     fleets: tuple[ReplayedFleet, ...]
@@ -163,7 +172,7 @@ class Report:
     cost: Cost | None = None
     quotas: tuple[Quota, ...] | None = None
     moves: tuple[ModelMove, ...] = ()
-    replay: Replay | None = None
+    replays: tuple[Replay, ...] = ()
     candidate_before: Candidate | None = None
     candidate_after: Candidate | None = None
     schema: int = SCHEMA

@@ -42,7 +42,7 @@ def of(report: Report) -> list[Section]:
         Section("Models", _models(report), "models"),
         policies(report),
         figures.cost(report.cost),
-        figures.replay(report.replay),
+        figures.replays(report.replays),
         figures.quotas(report.quotas),
         Section("Changed in place", tuple(_updated(step, replaced) for step in updated), "resources"),
         Section("Created", tuple(_by_type(created)), "types"),

@@ -14,7 +14,7 @@ import pytest
 import typer
 from botocore.exceptions import ClientError, NoCredentialsError
 
-from console import program
+from console import explanation, program
 from spec.failure import FAILED, NOT_TRIED, Failure
 from tests.command import run
 from tests.paths import ROOT
@@ -117,6 +117,14 @@ def test_a_wrong_command_line_is_told_like_every_mistake() -> None:
     assert done.stderr.startswith("error: No such option: --jsn")
     assert done.stderr.endswith("`stackctl cost show --help` lists what there is\n")
     assert run("stackctl", "nope").stderr.startswith("error: No such command 'nope'; `stackctl --help`")
+
+
+@pytest.mark.parametrize("name", explanation.OF_TWIN)
+def test_who_looks_in_stackctl_for_a_command_of_twin_is_told_where_it_is(name: str) -> None:
+    done = run("stackctl", name, "prod")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"error: No such command '{name}'; it is a command of `twin`: `python3 -m twin {name}`\n"
+    assert run("twin", name, "--help").exit_code == 0
 
 
 def start(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:

@@ -98,8 +98,8 @@ class Site:
         found: dict[str, Any] = json.loads(self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
         return found
 
-    def worker(self, triton: str, **changes: Any) -> Worker:
-        """Starts a worker on its own free port; it ends with the site."""
+    def worker(self, triton: str, *, wrapper: tuple[str, ...] = (), **changes: Any) -> Worker:
+        """Starts a worker on its own free port; it ends with the site. `wrapper` is a command that starts it."""
         settings = {
             "queue_url": self.queue,
             "bucket": BUCKET,
@@ -114,7 +114,7 @@ class Site:
             "listen": f"127.0.0.1:{free_port()}",
             **changes,
         }
-        worker = Worker(self, settings, self.directory / f"worker-{len(self.workers)}.log")
+        worker = Worker(self, settings, self.directory / f"worker-{len(self.workers)}.log", wrapper)
         self.workers.append(worker)
         return worker
 
@@ -133,14 +133,14 @@ class Site:
 class Worker:
     """A process `python -m worker`."""
 
-    def __init__(self, site: Site, settings: dict[str, Any], log: Path) -> None:
+    def __init__(self, site: Site, settings: dict[str, Any], log: Path, wrapper: tuple[str, ...]) -> None:
         self.health = f"http://{settings['listen']}"
         self._log = log
         own = {f"WORKER_{name.upper()}": str(value) for name, value in settings.items()}
         aws = {"AWS_ENDPOINT_URL": site.url, "AWS_DEFAULT_REGION": REGION, "AWS_CONFIG_FILE": os.devnull, **_KEYS}
         env = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true", **aws, **own}
         with log.open("wb") as output:
-            argv = [sys.executable, "-m", "worker"]
+            argv = [*wrapper, sys.executable, "-m", "worker"]
             self.process = subprocess.Popen(
                 argv, env=env, stdout=output, stderr=subprocess.STDOUT, cwd=site.directory, start_new_session=True
             )

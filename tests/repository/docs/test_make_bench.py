@@ -13,18 +13,23 @@ from tests.paths import ROOT
 
 LEFT_OUT = {
     "gpu": "* [models on a GPU](#a-gpu),",
-    "soak": "* [faults and rollouts under load](../docs/faults.md#hours-of-it),",
 }
 """Kind of record to how the page begins to say why it is left out."""
-WITHOUT_COMMAND = {"canary gate": "python benchmarks/canary_gate.py"}
+WITHOUT_COMMAND = {
+    "canary gate": "python benchmarks/canary_gate.py",
+    "soak": "python -m tests.system.e2e.soak --minutes 30 --record",
+}
 """The command that made a record which does not say it, by kind."""
-HOW_MUCH = frozenset({"--model", "--rounds", "--sizes"})
-"""Options of a measurement of the same thing: fewer of its models, rounds or files."""
+HOW_MUCH = frozenset({"--minutes", "--model", "--rounds", "--seed", "--sizes"})
+"""Options of a measurement of the same thing: fewer of its models, rounds, minutes or files, or others by chance."""
 
 
 def measured(command: str) -> tuple[str, ...]:
     """Return the program of a command, and its options but for those of how much is measured."""
     program, *words = shlex.split(command)[1:]
+    if program == "-m":
+        module, *words = words
+        program = f"{module.replace('.', '/')}.py"
     options = " ".join(words).split("--")[1:]
     return program, *sorted(option.strip() for option in options if f"--{option.split()[0]}" not in HOW_MUCH)
 
@@ -50,7 +55,7 @@ def test_every_record_that_is_shown_is_made_by_make_bench_or_left_out_by_name() 
     }
     made = recipe()
     assert [command for command in commands.values() if measured(command) not in made] == []
-    assert {record["kind"] for record in records.values()} >= {"autoscaling", "batching", "canary gate", "delivery"}
+    assert {record["kind"] for record in records.values()} >= {"autoscaling", "batching", "canary gate", "delivery", "soak"}
 
 
 def test_what_is_left_out_is_on_the_page_with_the_reason() -> None:
@@ -67,4 +72,5 @@ def test_every_program_of_make_bench_is_there() -> None:
 def test_measurements_differ_by_what_is_measured_and_not_by_how_much_of_it() -> None:
     assert measured("python benchmarks/a.py --model x --rounds 3") == measured("$(PY) benchmarks/a.py")
     assert measured("python benchmarks/a.py --pace 90") != measured("python benchmarks/a.py")
+    assert measured("python -m a.b --minutes 30 --record") == ("a/b.py", "record")
     assert measured("python a.py --start 240 --at-once") == measured("python a.py --at-once --start 240")

@@ -115,6 +115,8 @@ def test_a_report_is_made_of_the_events(step: files.Step, checkout: Path) -> Non
     made = report.from_json((checkout / "reports" / "local.json").read_text(encoding="utf-8"))
     assert [(step.action, step.name) for step in made.plan.steps] == [("delete", "q")]
     assert made.base == (None if step.workflow == "drift" else head.stdout.strip())
+    loads = [] if step.workflow == "drift" else ["diurnal", "flash-crowd", "slow-pod", "prometheus-away"]
+    assert [replay.trace for replay in made.replays] == loads
 
 
 _GATES = files.distinct(*(f"{job}/{_GATE}" for job in ("preview/preview", "offline/preview", "deploy-stack/plan")))

@@ -80,13 +80,25 @@ def test_what_is_counted_is_what_autoscaling_assumes() -> None:
         assert sum(seconds or 0 for seconds in counted(settings).values()) == start_seconds(settings)
 
 
+def whys(settings: Settings) -> dict[str, str]:
+    return {stage.name: stage.why for stage in stages(settings)}
+
+
+def test_of_the_image_there_is_a_figure_of_aws_where_nobody_has_measured_it() -> None:
+    assert whys(stack("prod"))["image"] == (
+        "not counted, nor measured: AWS gives 4 to 6 minutes for 15 to 20 GB, and the image has some 10"
+    )
+
+
 def test_a_release_on_local_disks_is_fetched_before_the_models_load() -> None:
     def local(sections: dict[str, Any]) -> None:
         image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{'0123456789abcdef' * 4}"
         sections["models"] |= {"access": "local", "fetcher": {"image": image}}
         sections["models"]["release"]["bytes"] = 100 * 1024**3
 
+    assert whys(stack("dev"))["models"] == "at most, to fetch, load and warm 6 models: the limit of the startup probe"
     settings = stack("dev", local)
+    assert whys(settings)["models"] == "at most, to load and warm 6 models: the limit of the startup probe"
     assert counted(settings) == {"node": 0, "volumes": 1024, "image": None, "models": timing(settings).start - 1024}
 
 

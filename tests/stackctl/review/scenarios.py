@@ -64,6 +64,9 @@ def stream(*events: Event) -> str:
     return "".join(json.dumps(event) + "\n" for event in events)
 
 
+_STARTS = "a pod starts in 300 s, on a new node in 540 s (assumed)"
+
+
 def much() -> Report:
     """A pull request that does a little of everything, some of it bad."""
     cluster, group = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
@@ -144,13 +147,27 @@ def much() -> Report:
             Quota("Running On-Demand G and VT instances", "ec2/L-DB2E81BA", "vCPUs", 36, 60),
             Quota("VPCs per Region", "vpc/L-F678F1CE", "VPCs", 1, 1),
         ),
-        replay=Replay(
-            "diurnal",
-            (
-                ReplayedFleet("triton", _figures("0.0003", "96.04", "96.58"), _figures("0.0412", "72.3", "72.73")),
-                ReplayedFleet("triton-new", None, _figures("0", "24", None)),
+        replays=(
+            Replay(
+                "diurnal",
+                (
+                    ReplayedFleet("triton", _figures("0.0003", "96.04", "96.58"), _figures("0.0412", "72.3", "72.73")),
+                    ReplayedFleet("triton-new", None, _figures("0", "24", None)),
+                ),
+                (_STARTS,),
             ),
-            ("a pod starts in 300 s, on a new node in 540 s (assumed)",),
+            Replay("slow-pod", (), (_STARTS,)),
+            Replay(
+                "flash-crowd",
+                (
+                    ReplayedFleet(
+                        "triton",
+                        Figures(Decimal("0.01"), Decimal(7), Decimal("7.04"), 40, 1),
+                        Figures(Decimal("0.2"), Decimal(5), Decimal("5.03"), 610, 3),
+                    ),
+                ),
+                (_STARTS,),
+            ),
         ),
     )
 

@@ -200,16 +200,57 @@ def test_collect_adds_cost_and_quotas_of_a_stack(tmp_path: Path) -> None:
 def test_collect_adds_a_replayed_load_and_says_where_there_is_none(tmp_path: Path) -> None:
     events, load, out = tmp_path / "events.json", tmp_path / "replay.json", tmp_path / "prod.json"
     events.write_text(scenarios.stream(scenarios.summary({"triton-eks": "1.0.0"}, same=1)), encoding="utf-8")
-    fleets = [{"triton": {"missedShare": missed, "gpuHours": 24, "usd": 24.14}} for missed in (0.01, 0.2)]
-    document = {"stack": "prod", "trace": "diurnal", "before": fleets[0], "after": fleets[1], "notes": []}
-    load.write_text(json.dumps(document), encoding="utf-8")
-    collect = ("collect", "prod", "--preview", str(events), "--output", str(out), "--replay", str(load))
+    crowd = tmp_path / "crowd.json"
+    same = {"gpuHours": 24, "usd": 24.14, "longestShortageSeconds": 0, "turns": 2}
+    for file, trace, worse in ((load, "diurnal", 0.02), (crowd, "flash-crowd", 0.2)):
+        before, after = ({"triton": {"missedShare": missed, **same}} for missed in (0.01, worse))
+        document = {"stack": "prod", "trace": trace, "before": before, "after": after, "notes": []}
+        file.write_text(json.dumps(document), encoding="utf-8")
+    replays = ("--replay", str(load), "--replay", str(crowd))
+    collect = ("collect", "prod", "--preview", str(events), "--output", str(out), *replays)
     assert review(*collect).exit_code == 0
-    assert "| `triton` | 1.00% → 20.00% | 24.0 | 24.14 |" in review("render", str(out)).stdout
+    comment = review("render", str(out)).stdout
+    assert "| `diurnal` | `triton` | 1.00% → 2.00% | 0 s | 24.0 | 24.14 | 2 |" in comment
+    assert "| `flash-crowd` | `triton` | 1.00% → 20.00% | 0 s | 24.0 | 24.14 | 2 |" in comment
     load.write_text("")
     assert review(*collect).exit_code == 0
     comment = review("render", str(out)).stdout
-    assert "no load was replayed: " in comment and "Under load" not in comment
+    assert "of 2 loads 1 were not replayed: " in comment and "`diurnal`" not in comment and "`flash-crowd`" in comment
+    crowd.write_text("")
+    assert review(*collect).exit_code == 0
+    comment = review("render", str(out)).stdout
+    assert "of 2 loads 2 were not replayed: " in comment and "Under load" not in comment
+
+
+def test_a_worse_scaling_setting_gets_a_comment_that_says_by_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow pod shows it, which costs nothing on a day without one."""
+    file = Path("stacks", "Pulumi.prod.yaml")
+    text = (ROOT / file).read_text()
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "before.yaml").write_text(text)
+    assert text.count("\n    warmPods: 1\n") == 1
+    (tmp_path / file).write_text(text.replace("\n    warmPods: 1\n", "\n    sparePods: 0\n"))
+    (tmp_path / "events.json").write_text(scenarios.stream(scenarios.summary({"triton-eks": "1.0.0"}, same=1)))
+    monkeypatch.chdir(tmp_path)
+    done = run("twin", "replay", "prod", "--trace", "slow-pod", "--against", "before.yaml", "--json")
+    assert done.exit_code == 0, done.stderr
+    Path("replay.json").write_text(done.stdout)
+    assert (
+        review("collect", "prod", "--preview", "events.json", "--replay", "replay.json", "--output", "prod.json").exit_code
+        == 0
+    )
+    comment = review("render", "prod.json").stdout
+    said = re.search(
+        r"^\* `slow-pod`, `triton`: \*\*more misses, for less money\*\*: of 10,000 requests (\d,\d+) miss the SLO, "
+        r"(\d+) before; \d\.\d GPU-hours \(\d+\.\d%\) fewer\.$",
+        comment,
+        re.MULTILINE,
+    )
+    assert said is not None, comment
+    after, before = (int(number.replace(",", "")) for number in said.groups())
+    assert 1.1 < after / before < 1.5
 
 
 def test_collect_names_what_it_does_not_know(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_a_report_is_read_as_it_was_written(make: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 3}, "schema 3; this program reads schema 4"),
+        ({"schema": 3}, "schema 3; this program reads schema 5"),
         ({"stack": 1}, "report.stack: int where str is expected"),
         ({"more": 1}, "report: unknown keys more"),
         ({"plan": {}}, "report.plan: steps missing"),

@@ -52,12 +52,12 @@ class Nodes(Twin):
         found = self.aws("ec2").describe_instances(Filters=[tag])["Reservations"]
         return {one["InstanceId"]: one for reservation in found for one in reservation["Instances"]}
 
-    def deploy(self, name: str, pods: int) -> None:
-        """A Deployment whose pods want a GPU each, of the pool g5; kwok plays them."""
+    def deploy(self, name: str, pods: int, pool: str = "g5") -> None:
+        """A Deployment whose pods want a GPU each, of a pool; kwok plays them."""
         container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
         spec = {
             "containers": [container],
-            "nodeSelector": {"triton-eks/pool": "g5"},
+            "nodeSelector": {"triton-eks/pool": pool},
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
             "terminationGracePeriodSeconds": 1,
         }
@@ -127,9 +127,9 @@ class Nodes(Twin):
         self.until(look, what)
         return most
 
-    def until(self, condition: Callable[[], T | None], what: str) -> T:
+    def until(self, condition: Callable[[], T | None], what: str, seconds: float = SECONDS) -> T:
         try:
-            return processes.wait_until(condition, what, SECONDS, poll=0.3)
+            return processes.wait_until(condition, what, seconds, poll=0.3)
         except processes.DeadlinePassed as error:
             logs = [self.home.logs / f"{name}.log" for name in ("karpenter", "agent")]
             raise AssertionError("\n".join([str(error), *(processes.tail(log) for log in logs)])) from None

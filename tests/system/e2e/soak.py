@@ -1,6 +1,6 @@
 """Run a twin for a while under load, with a rollout every three minutes and a fault every two, and look for what leaks.
 
-    python -m tests.system.e2e.soak --minutes 30 [--record soak.json]
+    python -m tests.system.e2e.soak --minutes 30 [--record]
 
 docs/faults.md says what it does, and benchmarks/results_page.py makes a table of the newest record.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import hashlib
 import json
 import random
 import re
@@ -19,10 +20,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from statistics import median
+from typing import Annotated, Any
 
 import typer
 
+from benchmarks import measurement
+from spec.files import rewrite
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
 from tests.paths import ROOT
 from tests.system.e2e.conftest import Twin
@@ -36,6 +40,10 @@ MESSAGES = 20
 """Put into the queue with each fault."""
 ENDING_SECONDS = 60.0
 """As long the processes of a pod may run on when the API has it no more."""
+FEWEST_LOOKS = 5
+"""Of a quarter whose memory is judged: a run of ten minutes has them."""
+KEEP_ALL = ("moto", "etcd")
+"""Whose memory is not judged: moto keeps every object and message that it ever had, etcd each change until it compacts."""
 _UID = re.compile(r"^pod-([0-9a-f-]{36})-")
 
 
@@ -117,6 +125,7 @@ class Soak:
             for what, slack in (("descriptors", 30), ("threads", 20)):
                 if after[what] > 1.5 * before[what] + slack:
                     found.append(f"{name}: {before[what]:.0f} {what} became {after[what]:.0f}")
+        found += self._fuller()
         found += [f"{name}: {number} processes of pods that are gone" for name, number in last.without_pod.items()]
         servers = {look.at: max(1, look.usage["triton"].processes) for look in (first, last)}
         if last.shared_memory / servers[last.at] > 1.5 * first.shared_memory / servers[first.at] + 2:
@@ -125,6 +134,22 @@ class Soak:
             if getattr(last, what) > getattr(first, what) + 30:
                 found.append(f"{what}: {getattr(first, what)} became {getattr(last, what)}")
         return found
+
+    def _fuller(self) -> Iterator[str]:
+        """Yield which processes have more memory in the last quarter than in the second; in the first they fill caches.
+
+        In a quarter of few looks one may be of a process that was killed and has just begun: nothing can be told of them.
+        """
+        quarter = len(self.looks) // 4
+        if quarter < FEWEST_LOOKS:
+            return
+        early, late = self.looks[-3 * quarter : -2 * quarter], self.looks[-quarter:]
+        for name in sorted({name for look in late for name in look.usage} - {*KEEP_ALL}):
+            before, after = (
+                [one.rss_mib / one.processes for look in looks if (one := look.usage.get(name))] for looks in (early, late)
+            )
+            if before and median(after) > 1.15 * median(before) + 10:
+                yield f"{name}: {median(before):.0f} MiB became {median(after):.0f}"
 
 
 def _of_one(usage: Usage) -> dict[str, float]:
@@ -252,19 +277,25 @@ def judged(made: Soak) -> list[str]:
     return found
 
 
-def write(record: Path, made: Soak, seed: int, started: datetime) -> None:
-    """Write all figures of a run, as JSON."""
+def write(made: Soak, about: Mapping[str, Any], started: datetime, results: Path) -> Path:
+    """Write all figures of a run, and what is to be known about it, as JSON; return the file."""
     said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
-    about = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": said.stdout.strip(), "seed": seed}
-    record.write_text(json.dumps({**about, **asdict(made)}, indent=1) + "\n")
+    kind = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": said.stdout.strip()}
+    text = json.dumps({**kind, **about, **asdict(made)}, indent=1) + "\n"
+    file = results / f"soak-{started:%Y-%m-%d}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.json"
+    rewrite(file, text.encode())
+    return file
 
 
 def main(
     minutes: Annotated[float, typer.Option(min=1, max=240, help="How long.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Chooses the order of the faults.")] = 1,
-    record: Annotated[Path | None, typer.Option(help="A file for all figures, as JSON.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Write all figures into benchmarks/results.")] = False,
 ) -> None:
     """Bring a twin up, soak it, and take it down; exit code 1 where something was lost or leaks."""
+    command = f"python -m tests.system.e2e.soak --minutes {minutes:g} --seed {seed} --record"
+    # Nothing here is a figure of an idle machine: the faults make it busy.
+    conditions = measurement.conditions(allow_busy=True).model_copy(update={"command": command})
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
         home = TwinHome(Path(directory) / "home")
         started = datetime.now(UTC)
@@ -273,8 +304,8 @@ def main(
         finally:
             Twin(home).down()
     wrong = judged(made)
-    if record is not None:
-        write(record, made, seed, started)
+    if record:
+        typer.echo(write(made, {"seed": seed, "conditions": conditions.model_dump()}, started, measurement.RESULTS))
     typer.echo(f"{made.seconds:.0f} s: {made.requests}, {made.retried} tried again; {made.messages} messages")
     for name in made.looks[-1].usage:
         figures = [asdict(one.usage[name]) for one in (made.looks[0], made.looks[-1]) if name in one.usage]

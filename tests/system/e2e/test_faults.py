@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 import time
 import uuid
@@ -12,9 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
+from benchmarks import results_page
 from modelctl.loadgen import Account
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
+from tests.paths import ROOT
 from tests.system.e2e import soak
 from tests.system.e2e.conftest import Twin
 from tests.system.e2e.faulty import STACK, WORKER_NAMESPACE, Site, until
@@ -27,6 +31,7 @@ from twin.host.home import TwinHome
 pytestmark = pytest.mark.timeout(5400)
 AGENT_STARTS_IT = 60.0
 PODS_MOVE = 300.0
+NOBODYS_LABEL = "tests/nobody"
 NEEDS_UP = 600.0
 MESSAGES = 100
 """So many that several workers are at them for seconds."""
@@ -115,6 +120,32 @@ def test_a_killed_envoy_gateway_costs_no_request_and_tells_the_envoys_of_the_nex
         well_again(site, "envoy-gateway", PODS_MOVE, begun)
         until(lambda: site.asked(newest(site)) > 0, "the new pod to be asked", AGENT_STARTS_IT)
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+
+
+def test_metrics_that_are_gone_cost_no_request_and_no_pod(site: Site) -> None:
+    """Prometheus answers, and has nothing of Triton's pods: none of them is a target any more."""
+    fault = "metrics of Triton, gone"
+    before = {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+    monitor = object_path("monitoring.coreos.com/v1", "podmonitors", "monitoring", "triton")
+    with under_load(site, fault):
+        select(site, monitor, {NOBODYS_LABEL: "true"})
+        try:
+            until(lambda: falls_back(site), "KEDA to fall back", PODS_MOVE)
+            assert before <= {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+        finally:
+            select(site, monitor, {NOBODYS_LABEL: None})
+        begun = time.monotonic()
+        well_again(site, fault, PODS_MOVE, begun)
+    assert before <= {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
+
+
+def select(site: Site, monitor: str, labels: dict[str, str | None]) -> None:
+    site.kube.patch(monitor, {"spec": {"selector": {"matchLabels": labels}}}, kind="merge")
+
+
+def falls_back(site: Site) -> bool:
+    scaled = site.kube.get(object_path("keda.sh/v1alpha1", "scaledobjects", TRITON_NAMESPACE, "triton"))
+    return ("Fallback", "True") in {(one["type"], one["status"]) for one in scaled["status"]["conditions"]}
 
 
 @pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
@@ -357,6 +388,58 @@ def seen(at: float, **more: int) -> soak.Look:
 )
 def test_what_leaks_is_named(more: dict[str, int], found: list[str]) -> None:
     assert soak.Soak(looks=[seen(15), seen(600, **more)]).leaks() == found
+
+
+def test_memory_that_grows_while_caches_do_no_more_is_named_but_for_those_that_keep_all() -> None:
+    def growing(name: str, mib: float, minutes: int = 40) -> list[soak.Look]:
+        idle = {"triton": soak.Usage(2, 86.0, 80, 40)}
+        usage = [{**idle, name: soak.Usage(1, 100 + mib * min(minute, 30), 9, 9)} for minute in range(minutes)]
+        return [soak.Look(60.0 * minute, of, 6, 10, 20) for minute, of in enumerate(usage)]
+
+    assert soak.Soak(looks=growing("agent", 1.0)).leaks() == []
+    assert soak.Soak(looks=growing("agent", 3.0)).leaks() == ["agent: 144 MiB became 190"]
+    assert soak.Soak(looks=growing("etcd", 3.0)).leaks() == []
+    assert soak.Soak(looks=growing("agent", 9.0, 20)).leaks() == ["agent: 163 MiB became 253"]
+    assert soak.Soak(looks=growing("agent", 9.0, 19)).leaks() == []
+
+
+def test_a_process_that_was_killed_and_begins_again_has_not_grown() -> None:
+    idle = {"triton": soak.Usage(2, 86.0, 80, 40)}
+    looks = [soak.Look(30.0 * at, {**idle, "worker": soak.Usage(1, 100.0, 9, 9)}, 6, 10, 20) for at in range(40)]
+    for at in (12, 15):
+        looks[at] = replace(looks[at], usage={**idle, "worker": soak.Usage(1, 20.0, 9, 9)})
+    assert soak.Soak(looks=looks).leaks() == []
+
+
+def test_the_recorded_half_hours_have_no_leak_by_the_rules_of_now() -> None:
+    files = sorted((ROOT / "benchmarks" / "results").glob("soak-*.json"))
+    judged = []
+    for file in files:
+        looks = [
+            soak.Look(**{**look, "usage": {name: soak.Usage(**of) for name, of in look["usage"].items()}})
+            for look in json.loads(file.read_text())["looks"]
+        ]
+        assert soak.Soak(looks=looks).leaks() == [], file.name
+        judged.append(len(looks) >= 4 * soak.FEWEST_LOOKS)
+    assert any(judged), "one is long enough for memory to be judged"
+
+
+def test_a_record_is_on_the_page_of_results_with_the_command_that_made_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = soak.Soak(1800.4, [(30.0, "rollout", 10.6)], [seen(15), seen(600)], {"sent": 9, "answered": 9})
+    monkeypatch.setattr(soak, "soak", lambda *_: made)
+    monkeypatch.setattr(Site, "bring_up", lambda home: Site(Twin(home)))
+    monkeypatch.setattr(Twin, "down", lambda _: None)
+    monkeypatch.setattr(soak.measurement, "RESULTS", tmp_path)
+    with pytest.raises(typer.Exit) as end:
+        soak.main(minutes=30, seed=2, record=True)
+    assert end.value.exit_code == 0
+    (file,) = tmp_path.iterdir()
+    page = results_page.page(tmp_path)
+    assert f"`results/{file.name}`: {file.name[5:15]}, revision " in page
+    assert "; `python -m tests.system.e2e.soak --minutes 30 --seed 2 --record` with " in page
+    assert "1800.4 s. Requests: 9 sent, 9 answered; 0 tried again." in page
 
 
 def test_a_process_of_a_pod_that_is_gone_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tests.system.e2e.conftest import UP_SECONDS, taken_down
 from tests.system.e2e.load_summary import ANSWERED, READY
 from tests.system.e2e.monitored import Monitored
 from tests.system.e2e.sockets import listening
+from tests.system.e2e.watched_end import WatchedEnd
 from twin.charts.keda import programs as keda
 from twin.charts.prometheus_adapter import program as prometheus_adapter
 from twin.cluster import quantity
@@ -60,6 +61,10 @@ class Scaled(Monitored):
         query = f'{recording.series}{{namespace="triton",pod="{pod}",model="{model}"}}'
         (element,) = self.ask("query", query=query, time=str(at))["result"]
         return Decimal(element["value"][1]).quantize(Decimal("0.001"), ROUND_DOWN)
+
+    def pods(self) -> list[str]:
+        """The names of Triton's pods."""
+        return self.kubectl("get pods --namespace triton -o name").split()
 
     def adapter(self) -> int:
         """Its process; 0 while there is none."""
@@ -117,11 +122,15 @@ def test_pods_follow_a_load_by_what_prometheus_has_of_each(scaled: Scaled) -> No
     assert scaled.autoscaler()["spec"]["minReplicas"] == 1
 
 
-def test_an_adapter_that_is_killed_comes_back_and_answers(scaled: Scaled) -> None:
-    before = scaled.adapter()
-    os.kill(before, signal.SIGKILL)
-    scaled.until(lambda: scaled.adapter() not in (0, before), "the adapter to be started again")
-    scaled.until(lambda: scaled.numbers(NEEDED, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
+def test_an_adapter_that_is_killed_comes_back_and_answers_and_costs_no_request_and_no_pod(scaled: Scaled) -> None:
+    before, pods = scaled.adapter(), set(scaled.pods())
+    with WatchedEnd(scaled.servers().cluster()) as clients:
+        scaled.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+        os.kill(before, signal.SIGKILL)
+        scaled.until(lambda: scaled.adapter() not in (0, before), "the adapter to be started again")
+        scaled.until(lambda: scaled.numbers(NEEDED, SLOW_MODEL), "the adapter to answer again", _PATIENCE)
+    assert clients.outcomes.keys() <= {"answered", "shed"}
+    assert pods <= set(scaled.pods())
 
 
 def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:

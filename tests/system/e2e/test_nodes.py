@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +24,9 @@ pytestmark = pytest.mark.timeout(5400)
 QUEUE = "triton-local-interruptions"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 TRITON = "/apis/apps/v1/namespaces/triton/deployments/triton"
+FORGETS_SECONDS = 360.0
+"""Karpenter does not ask again for three minutes for what EC2 has none of."""
+CAPACITY = "karpenter.sh/capacity-type"
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 
 
@@ -44,7 +49,7 @@ def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> N
     (gpu,), (cpu,) = nodes.of("g5").values(), nodes.of("cpu").values()
     assert nodes.triton() == gpu["metadata"]["name"]
     labels = gpu["metadata"]["labels"]
-    assert (labels["node.kubernetes.io/instance-type"], labels["karpenter.sh/capacity-type"]) == ("g5.xlarge", "on-demand")
+    assert (labels["node.kubernetes.io/instance-type"], labels[CAPACITY]) == ("g5.xlarge", "on-demand")
     assert (labels["triton-eks/pool"], labels["nvidia.com/gpu.present"]) == ("g5", "true")
     assert gpu["spec"]["taints"] == [GPU_TAINT]
     assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "1"
@@ -139,6 +144,101 @@ def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> Non
         nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
 
 
+def test_a_pod_for_which_no_type_has_capacity_waits_for_it_and_costs_no_request(nodes: Nodes) -> None:
+    log = nodes.home.logs / "karpenter.log"
+    read = log.stat().st_size
+    launched = nodes.launched("g5").keys()
+    without = {"Name": WITHOUT_CAPACITY, "Value": "g5.xlarge,g5.2xlarge", "Type": "String", "Overwrite": True}
+    nodes.aws("ssm").put_parameter(**without)
+    try:
+        with WatchedEnd(nodes.servers().cluster()) as clients:
+            nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+            nodes.merge(TRITON, {"spec": {"replicas": 2}})
+            nodes.until(
+                lambda: "InsufficientInstanceCapacity" in log.read_bytes()[read:].decode(),
+                "Karpenter to be told that there is none",
+            )
+            assert (len(nodes.tritons()), nodes.launched("g5").keys()) == (1, launched)
+            nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
+            both = nodes.until(
+                lambda: found if len(found := nodes.tritons()) == 2 else None, "a second pod", FORGETS_SECONDS
+            )
+        assert len(set(both.values())) == 2
+        assert clients.outcomes.keys() <= {"answered", "shed"}
+    finally:
+        nodes.aws("ssm").delete_parameters(Names=[WITHOUT_CAPACITY])
+        nodes.merge(TRITON, {"spec": {"replicas": 1}})
+    nodes.until(lambda: len(nodes.of("g5")) == len(nodes.instances("g5")) == 1, "only one GPU node to be left")
+
+
+def test_a_karpenter_that_is_killed_amid_a_launch_finishes_it_leaves_no_machine_and_costs_no_request(nodes: Nodes) -> None:
+    launched = nodes.launched("g5").keys()
+    with WatchedEnd(nodes.servers().cluster()) as clients:
+        nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
+        with nodes.deployed("unattended", 1):  # which waits for every other machine to be ended
+            nodes.until(lambda: nodes.launched("g5").keys() - launched, "a machine to be launched")
+            killed = processes.find(nodes.home, "karpenter")
+            assert killed is not None
+            processes.signal_record(killed, signal.SIGKILL)
+
+            def another() -> bool:
+                now = processes.find(nodes.home, "karpenter")
+                return now is not None and now.pid != killed.pid
+
+            nodes.until(another, "Karpenter to be started again")
+            nodes.placed("unattended", 1)
+    assert clients.outcomes.keys() <= {"answered", "shed"}
+
+
+@contextmanager
+def another_pool(nodes: Nodes, name: str, change: Callable[[Any], None]) -> Iterator[None]:
+    """Have a NodePool like that of g5, with a change of its nodes' template, for the length of the block."""
+    pool = nodes.kube.get(f"{NODE_POOLS}/g5")
+    template = pool["spec"]["template"]
+    template["metadata"]["labels"]["triton-eks/pool"] = name
+    change(template["spec"])
+    body = {"apiVersion": pool["apiVersion"], "kind": "NodePool", "metadata": {"name": name}, "spec": pool["spec"]}
+    nodes.kube.apply(f"{NODE_POOLS}/{name}", body, manager="test")
+    try:
+        nodes.deploy(name, 1, pool=name)
+        yield
+    finally:
+        nodes.kube.delete(f"{DEPLOYMENTS}/{name}")
+        nodes.kube.delete(f"{NODE_POOLS}/{name}")
+        nodes.until(lambda: not nodes.instances(name), "the machines of the pool to be ended")
+
+
+def test_a_node_that_expires_is_replaced_and_its_pod_moves(nodes: Nodes) -> None:
+    """Nodes of the program's own pools do not expire."""
+    with another_pool(nodes, "aging", lambda of_nodes: of_nodes.update(expireAfter="45s")):
+        (first,) = nodes.placed("aging", 1).values()
+        instance = instance_of(nodes.until(lambda: nodes.of("aging").get(first), "the node to be Ready"))
+        nodes.until(lambda: instance not in nodes.instances("aging"), "the machine to be ended")
+        (second,) = nodes.placed("aging", 1).values()
+        assert second != first
+
+
+def test_where_ec2_takes_a_spot_machine_back_and_has_no_other_the_pod_gets_one_on_demand(nodes: Nodes) -> None:
+    def spot(of_nodes: Any) -> None:
+        (kind,) = [one for one in of_nodes["requirements"] if one["key"] == CAPACITY]
+        kind["values"] = ["spot", "on-demand"]  # of `capacity: spot`
+
+    with another_pool(nodes, "spot", spot):
+        (first,) = nodes.placed("spot", 1).values()
+        node = nodes.until(lambda: nodes.of("spot").get(first), "the node to be Ready")
+        assert node["metadata"]["labels"][CAPACITY] == "spot"
+        none = {"Name": WITHOUT_CAPACITY, "Value": "g5.xlarge/spot,g5.2xlarge/spot", "Type": "String", "Overwrite": True}
+        nodes.aws("ssm").put_parameter(**none)
+        try:
+            warn(nodes, instance_of(node))
+            nodes.until(lambda: instance_of(node) not in nodes.instances("spot"), "the spot machine to be ended")
+            (second,) = nodes.placed("spot", 1).values()
+            labels = nodes.until(lambda: nodes.of("spot").get(second), "the next node to be Ready")["metadata"]["labels"]
+            assert labels[CAPACITY] == "on-demand"
+        finally:
+            nodes.aws("ssm").delete_parameter(Name=WITHOUT_CAPACITY)
+
+
 def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
     """Say, as EventBridge would, that EC2 takes an instance back; the client of SQS, and the queue."""
     sqs = nodes.aws("sqs")
@@ -159,14 +259,14 @@ def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
 
 
 def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
-    with nodes.deployed("spot", 1):
-        (before,) = nodes.placed("spot", 1).values()
+    with nodes.deployed("warned", 1):
+        (before,) = nodes.placed("warned", 1).values()
         node = nodes.until(lambda: nodes.of("g5").get(before), "the node to be Ready")
         instance = instance_of(node)
         sqs, url = warn(nodes, instance)
         nodes.until(lambda: before not in nodes.of("g5"), "the node to be on its way out")
         nodes.until(lambda: instance not in nodes.instances("g5"), "the instance to be ended")
-        (after,) = nodes.placed("spot", 1).values()
+        (after,) = nodes.placed("warned", 1).values()
         assert after != before
         counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         assert (counts["ApproximateNumberOfMessages"], counts["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")

@@ -1,20 +1,27 @@
 """`modelctl rollout` as a person types it, in a twin whose stack asks for in-place rollouts on three pods."""
 
+import itertools
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from spec.names import SERVED_VERSIONS, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from tests.system.e2e.conftest import Twin
+from tests.system.e2e.gateway_load import ANSWERED, Ask, load
 from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
+from twin.cluster.kube_api import object_path
 from twin.cluster.pod_addresses import loopback
 from twin.engine import stack_files
 
 STACK = "local"
 PODS = 3
+BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
+UP = ("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
 POOL = {"name": "g5", "instanceTypes": ["g5.xlarge"], "capacity": "on-demand", "min": 1, "desired": PODS, "max": PODS}
 
 
@@ -71,17 +78,40 @@ class Stack:
         data: dict[str, str] = json.loads(said)["data"]
         return data
 
+    def asking(self) -> Ask:
+        """Requests for the version that clients are told, at each pod of now in turn."""
+        kube, path = (
+            self._twin.servers().cluster().client,
+            object_path("v1", "configmaps", TRITON_NAMESPACE, SERVED_VERSIONS),
+        )
+        addresses = itertools.cycle([loopback(pod["status"]["podIP"]) for pod in self.pods().values()])
+
+        def ask() -> str:
+            version = json.loads(kube.get(path)["data"][MODEL])["stable"]
+            url = f"http://{next(addresses)}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/versions/{version}/infer"
+            try:
+                answer = httpx.post(url, json=BODY, timeout=10, trust_env=False)
+            except httpx.HTTPError as error:
+                return f"{type(error).__name__}: {error}"
+            right = answer.status_code == 200 and answer.json()["outputs"][0]["data"] == [1.0 + version]
+            return ANSWERED if right else f"HTTP {answer.status_code}: {answer.text[:200]}"
+
+        return ask
+
     def answers(self) -> list[float]:
         """Return each pod's answer to 1 in the version that clients are told."""
         version = json.loads(self.served()[MODEL])["stable"]
-        body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
         found = []
         for pod in self.pods().values():
-            url = f"http://{loopback(pod['status']['podIP'])}:8000/v2/models/{MODEL}/versions/{version}/infer"
-            answer = httpx.post(url, json=body, timeout=10, trust_env=False)
+            url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/versions/{version}/infer"
+            answer = httpx.post(url, json=BODY, timeout=10, trust_env=False)
             assert answer.status_code == 200, f"{pod['metadata']['name']} answers {answer.text}"
             found.append(answer.json()["outputs"][0]["data"][0])
         return found
+
+
+def restarts(pod: Mapping[str, Any]) -> int:
+    return int(pod["status"]["containerStatuses"][0]["restartCount"])
 
 
 @pytest.mark.timeout(2400)
@@ -97,7 +127,7 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
     own_twin.pin("triton-eks:triton.rollout", "in-place")
     own_twin.pin("triton-eks:triton.replicas", PODS)
     own_twin.pin("triton-eks:gpu.pools", [{**POOL, "diskGiB": 200}])
-    up = own_twin.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK, seconds=900)
+    up = own_twin.run(*UP, seconds=900)
     assert up.returncode == 0, up.stdout
     code_, said, errors = stack.shell("kubectl rollout status deployment/triton -n triton --timeout=300s", seconds=320)
     assert code_ == 0, said + errors
@@ -111,8 +141,7 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
     assert stack.served() == {MODEL: '{"stable":2}'}
     assert stack.answers() == [3.0] * PODS
     assert set(stack.pods()) == set(before), "no pod was replaced"
-    restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in stack.pods().values()]
-    assert restarts == [0] * PODS
+    assert [restarts(pod) for pod in stack.pods().values()] == [0] * PODS
 
     broken = stack.release(3, {"model.py": "import nothing_of_that_name\n" + code(3)})
     code_, _, errors = stack.rollout(broken)
@@ -126,3 +155,19 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
     code_, said, errors = stack.rollout("--back")
     assert (code_, said) == (0, f"{first} serves: {MODEL} version 1\n"), errors
     assert stack.answers() == [2.0] * PODS
+
+    before = stack.pods()
+    releases = [(version, stack.release(version)) for version in (4, 5)]
+    with load(stack.asking(), rate=10) as account, ThreadPoolExecutor(3) as at_once:
+        rollouts = [at_once.submit(stack.rollout, release) for _, release in releases]
+        up = at_once.submit(own_twin.run, *UP, seconds=900).result()
+        ends = [rollout.result() for rollout in rollouts]
+    assert account.answered == account.sent > 30, dict(account.outcomes)
+    assert up.returncode == 0, up.stdout
+    ((version, _),) = [one for one, (code_, _, _) in zip(releases, ends, strict=True) if code_ == 0]
+    ((_, _, errors),) = [end for end in ends if end[0] != 0]
+    assert "live/: wait until that is done" in errors.splitlines()[-1] or "works on live/" in errors.splitlines()[-1], errors
+    assert stack.served() == {MODEL: f'{{"stable":{version}}}'}
+    assert stack.answers() == [1.0 + version] * PODS
+    assert stack.parity() == (0, f"{PODS} pods serve the same")
+    assert {uid: restarts(pod) for uid, pod in stack.pods().items()} == {uid: restarts(pod) for uid, pod in before.items()}
