@@ -5,6 +5,7 @@
     make up AUTOSCALING=1
     python benchmarks/autoscaler_recording.py record tests/twin/replay/recordings/keda-traces.json
     python benchmarks/autoscaler_recording.py record --trace step --trace step --seconds 180 steps.json
+    python benchmarks/autoscaler_recording.py record --trace slow-pod tests/twin/replay/recordings/keda-slow-pod.json
     python benchmarks/autoscaler_recording.py steps steps.json
 
 `prepare` gives the twin six pods and the targets that are derived for every stack. `record` sends one trace after the other,
@@ -23,7 +24,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -37,6 +38,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
+from benchmarks import slow_pod  # noqa: E402
 from modelctl.loadgen import Schedule  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 from spec.names import TRITON_DEPLOYMENT, TRITON_NAMESPACE  # noqa: E402
@@ -70,19 +72,26 @@ SYNC_SECONDS = 5
 PEAK = 20.0
 """Requests/s: of pods that answer one after the other in 155 ms and may be busy 70 % of the time, five."""
 MOST_PODS = 6
-TRACES = tuple(name for name in samples.OBSERVED if name != "slow-pod")
-"""Not the one in which a pod is slow: nothing here makes a server of the twin slow."""
+SLOW_POD = "slow-pod"
+TRACES = tuple(name for name in samples.OBSERVED if name != SLOW_POD)
+"""By default. The one with a slow pod is recorded by itself, on a twin that had no load before it."""
+EXECUTION_SECONDS = 0.155
+"""Of a request alone (twin/models/timed_batch/config.pbtxt)."""
 STEP, STEP_RATE, STEP_SECONDS = "step", 10.0, 60
 """Nothing, so that one pod is enough, and then so many requests/s for the last seconds of the trace."""
 _LOOK_SECONDS = 0.5
 _IN = f"namespaces/{TRITON_NAMESPACE}"
+_PODS = f"app.kubernetes.io/name={TRITON_DEPLOYMENT}"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @dataclass
 class Recording:
-    """Changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end."""
+    """Changes, in seconds since the beginning. `sections`: the name of each trace, its beginning and its end.
+
+    `slow_pod`: from when until when the first pod was slow.
+    """
 
     names: dict[str, str]
     begun: float = field(default_factory=time.time)
@@ -90,6 +99,7 @@ class Recording:
     ready: list[tuple[float, int]] = field(default_factory=list)
     values: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)
     sections: list[tuple[str, float, float]] = field(default_factory=list)
+    slow_pod: tuple[float, float] | None = None
 
     @property
     def now(self) -> float:
@@ -131,13 +141,13 @@ def prepare() -> None:
 def record(
     file: Annotated[Path, typer.Argument(help="where the recording is written")],
     seconds: Annotated[int, typer.Option(min=120, help="the length of each trace")] = 360,
-    trace: Annotated[list[str] | None, typer.Option(help="one of the samples, may come again; default: all")] = None,
+    trace: Annotated[list[str] | None, typer.Option(help="a sample, may come again; default: all but slow-pod")] = None,
 ) -> None:
     """Send the traces to the twin of TWIN_HOME, and write what its autoscaler saw and did."""
     wanted = trace or list(TRACES)
-    unknown = [name for name in wanted if name not in (*TRACES, STEP)]
+    unknown = [name for name in wanted if name not in (*TRACES, SLOW_POD, STEP)]
     if unknown:
-        known = ", ".join((*TRACES, STEP))
+        known = ", ".join((*TRACES, SLOW_POD, STEP))
         raise typer.BadParameter(f"there is no {unknown[0]}; give some of {known}", param_hint="--trace")
     home = TwinHome.from_environment()
     servers = Servers.running(home)
@@ -227,9 +237,18 @@ async def _section(home: TwinHome, client: KubeClient, recording: Recording, nam
         due = schedule(compressed(name, seconds), len(recording.sections))
         load, begins = RequestLoad(api, due, SLOW_MODEL, inputs, {TRITON_DEPLOYMENT: 1}), recording.now
         sending = asyncio.create_task(load.run())
-        while recording.now < begins + seconds or not sending.done():
-            await asyncio.to_thread(recording.look, client)
-            await asyncio.sleep(_LOOK_SECONDS)
+        if name == SLOW_POD:
+            slow = samples.sample(name, {SLOW_MODEL: PEAK})
+            assert slow.slow_pod is not None
+            first, last = (begins + at * seconds / slow.seconds for at in (slow.slow_pod.begins, slow.slow_pod.ends))
+            await _look(recording, client, lambda: recording.now >= first)
+            pods = await asyncio.to_thread(client.get, f"/api/v1/{_IN}/pods", labelSelector=_PODS)
+            oldest = min(pods["items"], key=lambda pod: pod["metadata"]["creationTimestamp"])
+            async with slow_pod.slowed(slow_pod.stubs_of(oldest), EXECUTION_SECONDS, slow.slow_pod.factor):
+                since = recording.now
+                await _look(recording, client, lambda: recording.now >= last)
+            recording.slow_pod = (since, recording.now)
+        await _look(recording, client, lambda: recording.now >= begins + seconds and sending.done())
         await sending
     finally:
         await api.close()
@@ -239,6 +258,12 @@ async def _section(home: TwinHome, client: KubeClient, recording: Recording, nam
         f"{name}: {len(load.tally.answered)} answered, {failed.total()} failed {dict(failed)}, {recording.wanted}",
         flush=True,
     )
+
+
+async def _look(recording: Recording, client: KubeClient, until: Callable[[], bool]) -> None:
+    while not until():
+        await asyncio.to_thread(recording.look, client)
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _told(api: KubeClient, metric: str) -> float | None:
@@ -253,7 +278,8 @@ def _told(api: KubeClient, metric: str) -> float | None:
 
 def _document(recording: Recording) -> dict[str, Any]:
     names = ("sections", "wanted", "ready", "values")
-    return {"seconds": recording.now, **{name: getattr(recording, name) for name in names}}
+    slow = {"slowPod": recording.slow_pod} if recording.slow_pod is not None else {}
+    return {"seconds": recording.now, **slow, **{name: getattr(recording, name) for name in names}}
 
 
 def _prometheus(url: str, recording: Recording) -> dict[str, Any]:

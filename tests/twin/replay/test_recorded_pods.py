@@ -18,12 +18,14 @@ from twin.replay.plan import Model, Number, Plan
 from twin.replay.prometheus import Target
 from twin.replay.service import Service
 from twin.replay.simulation import Clocks
-from twin.replay.traces import Trace
+from twin.replay.traces import SlowPod, Trace
 
 MODEL = "timed_batch"
 SERVICE = Service(instances=1, batch=8, one=0.155, full=0.19, source="twin/models/timed_batch/config.pbtxt")
 START_SECONDS = 10
 ANSWERED = "nv_inference_request_success"
+SLOW_FACTOR = 4
+"""Of the sample `slow-pod`."""
 WARMED_UP = 9
 """Requests of `warmup` and of golden.json that a pod has answered when it is ready."""
 
@@ -50,7 +52,8 @@ def sent(recording: Any) -> Trace:
             for (begins, before), (ends, after) in pairwise([*known, *samples]):
                 rates[int(begins) : int(ends)] += (after - before) / (ends - begins)
     rates[0] = 0  # nor was there any load before it
-    return Trace("recorded", {MODEL: rates})
+    slow = SlowPod(*map(round, recording["slowPod"]), SLOW_FACTOR) if "slowPod" in recording else None
+    return Trace("recorded", {MODEL: rates}, slow_pod=slow)
 
 
 def plan(recording: Any) -> Plan:
