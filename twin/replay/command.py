@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,20 +49,7 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
     found = plans(settings, prices.load(settings.region), measured(settings), given)
     sent = trace_of(trace, found)
     check(sent, expected(found), stack)
-    after = simulated(found, sent)
-    before = None
-    if against is not None:
-        then = _settings_against(against, stack)
-        if then == settings:
-            before = after  # the change is of something else, as most are
-        else:
-            of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
-            common = _without_unknown(sent, of_then)
-            if common.rates:
-                before = simulated(of_then, common)
-            else:
-                note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
-                after = dataclasses.replace(after, notes=(*after.notes, note))
+    after, before = _after_and_before(stack, found, settings, sent, against, given)
     if as_json:
         _print_document(stack, sent, after, before)
         return
@@ -74,6 +62,32 @@ def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str],
     for note in after.notes:
         console.print(note, markup=False)
     console.print(page.SERVERS_ARE_A_MODEL, markup=False)
+
+
+def _after_and_before(
+    stack: str,
+    found: list[Plan],
+    settings: Settings,
+    sent: Trace,
+    against: str | None,
+    given: Mapping[str, tuple[float, float]],
+) -> tuple[Replayed, Replayed | None]:
+    """Return what the trace comes to, and to what it came with the settings `against`; None without them."""
+    if against is None:
+        return simulated(found, sent), None
+    then = _settings_against(against, stack)
+    if then == settings:
+        after = simulated(found, sent)
+        return after, after  # the change is of something else, as most are
+    of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
+    common = _without_unknown(sent, of_then)
+    if common.rates:
+        with ProcessPoolExecutor(max_workers=2) as processes:  # a month takes minutes
+            after, before = processes.map(simulated, (found, of_then), (sent, common))
+        return after, before
+    after = simulated(found, sent)
+    note = f"there is no before: the settings of {against} serve none of the models of {sent.name}"
+    return dataclasses.replace(after, notes=(*after.notes, note)), None
 
 
 def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:

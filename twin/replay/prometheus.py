@@ -63,6 +63,8 @@ class Target:
         busy, recent = self.busy(now), self._recent(now)
         if not busy:
             return busy
+        if recent[0].rejected == recent[-1].rejected:  # most of the time, and a month has half a million evaluations
+            return busy
         successes = _rate(recent, now, lambda one: one.successes)
         return busy * (1 + _rate(recent, now, lambda one: one.rejected) / successes)
 
