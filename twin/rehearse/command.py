@@ -86,7 +86,7 @@ def _rehearse_part(
         if judged.errors:
             raise NotMade(_NOT_MADE)
         what = part.of(seen.inputs, judged.findings)
-        counted = part_under_load.make(home, found.stack, what, progress)
+        counted = part_under_load.make(home, found, what, progress)
     except (NotMade, prerequisites.Lacking) as failure:
         why = f"no request was sent: {failure}"
     if as_json:

@@ -10,6 +10,8 @@ from twin.rehearse.judgement import Rehearsal
 from twin.rehearse.part import Part
 from twin.rehearse.part_under_load import pods
 
+_TOLD = 10
+
 
 def document(part: Part) -> dict[str, Any]:
     """Return it as JSON has it: objects as `TYPE::NAME`, and the types of the namespace that are not among them."""
@@ -48,9 +50,6 @@ def only_judged(judged: Rehearsal, part: Part) -> Iterator[str]:
     if left:
         some = "; ".join(f"{one.action} {one.name} ({one.type})" for one in left[:_TOLD])
         yield f"  judged, and not made: {some}" + (f"; and {len(left) - _TOLD} more" if len(left) > _TOLD else "")
-
-
-_TOLD = 10
 
 
 def _stand_ins(part: Part) -> Iterator[str]:

@@ -23,6 +23,7 @@ from twin.commands import inference, readiness
 from twin.engine import stack_files
 from twin.engine.engine import EngineError
 from twin.host.home import REPOSITORY, TwinHome
+from twin.host.processes import DeadlinePassed
 from twin.load import requests
 from twin.plugins import awaiting
 from twin.plugins.kubeconfig import parse_kubeconfig
@@ -31,37 +32,41 @@ from twin.rehearse.measured import Measured
 from twin.rehearse.part import Manifest, NotMade, Part, type_of
 from twin.rehearse.serving import DEPLOYMENT, Server
 from twin.rehearse.stand_in import Models
+from twin.rehearse.state import State
 from twin.services import release_sources, scratch
 from twin.services.servers import Servers
 
 MOST = 3
 """Pods of a Deployment: each is a server on this machine."""
-_BUCKET, _REGION = "triton-models-twin", "us-west-2"
+_BUCKET = "triton-models-twin"
+_WITHOUT_LOCATION = "us-east-1"
+"""The region that S3 takes for the one that nobody names, and refuses where somebody does."""
 _WAIT_SECONDS = 900.0
 """For a rollout: pods end one after the other, each after its `preStop`."""
 
 
-def make(home: TwinHome, stack: str, part: Part, progress: Console) -> Measured:
-    """Return what became of the requests while the change of what serves in `stack` was made.
+def make(home: TwinHome, found: State, part: Part, progress: Console) -> Measured:
+    """Return what became of the requests while the change of what serves in a state was made.
 
     Raises NotMade where what serves there does not come up here, Lacking where this machine runs no pods.
     """
+    stack = found.stack
 
     def say(line: str) -> None:
         progress.print(line, markup=False)
 
     with scratch.platform(home, (), progress, pictures=False) as started, changing.on_standard_error():
-        servers = dataclasses.replace(started, program=_program(started, stack))
+        servers = dataclasses.replace(started, program=_program(started, found))
         say(f"making what serves in {stack}: {len(part.before)} objects of its state ...")
         asked = [one.name for one in part.servers if one.pods]
         try:
-            models = _release(servers)
+            models = _release(servers, found.region)
             _join(servers, part)
             _apply(servers, stack, fitted(part, models, is_after=False))
             _wait(servers, models, part.servers, say)
             for name in asked:
                 readiness.addresses(servers.cluster(), service=name)
-        except (EngineError, KubeError, readiness.NotServing) as failure:
+        except (EngineError, KubeError, readiness.NotServing, DeadlinePassed) as failure:
             raise NotMade(f"what serves in the state does not come up here: {failure}") from None
         model = requests.model_of(release_sources.SAMPLES, inference.MODEL)
 
@@ -90,13 +95,13 @@ def fitted(part: Part, models: Models, *, is_after: bool) -> dict[str, Manifest]
     }
 
 
-def _program(servers: Servers, stack: str) -> Path:
+def _program(servers: Servers, found: State) -> Path:
     """Write the Pulumi program that registers what it is given, and its stack file; return its folder."""
-    folder = servers.home.path / "objects"
-    stack_file = stack_files.tracked_file(stack, folder)
+    folder = servers.home.path / "program"
+    stack_file = stack_files.tracked_file(found.stack, folder)
     stack_file.parent.mkdir(parents=True)
     shutil.copyfile(REPOSITORY / "Pulumi.yaml", folder / "Pulumi.yaml")
-    write_whole(stack_file, yaml_writer.dump({"config": {"aws:region": _REGION}}))
+    write_whole(stack_file, yaml_writer.dump({"config": {"aws:region": found.region}}))
     enter = (
         f"import sys\nfrom pathlib import Path\n\nsys.path.insert(0, {str(REPOSITORY)!r})\n"
         "from twin.rehearse.registering import FILE, main\n\nmain(Path(__file__).with_name(FILE))\n"
@@ -105,10 +110,11 @@ def _program(servers: Servers, stack: str) -> Path:
     return folder
 
 
-def _release(servers: Servers) -> Models:
+def _release(servers: Servers, region: str) -> Models:
     """Release the sample models, with their own configs, to a bucket of the twin."""
-    client = Clients(_REGION, servers.aws_url)("s3")
-    client.create_bucket(Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": _REGION})
+    client = Clients(region, servers.aws_url)("s3")
+    place = {} if region == _WITHOUT_LOCATION else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    client.create_bucket(Bucket=_BUCKET, **place)
     manifest = publish.release(release_sources.SAMPLES, Store(client, Place(_BUCKET, servers.aws_url)))
     paths = tuple(f"{name}/versions/{entry.version}" for name, entry in manifest.models.items())
     return Models(f"s3://{servers.aws_url}/{_BUCKET}/{RELEASES_PREFIX}{manifest.id}", paths)
