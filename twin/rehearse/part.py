@@ -125,7 +125,7 @@ def _hindrances(part: Part) -> Iterator[str]:
             type_, _, name = key.partition("::")
             yield f"{name} ({type_}) has a secret among its inputs, which the engine does not tell"
     if not part.changed:
-        yield "the change alters nothing of what serves in the state, so that every request would be answered as before"
+        yield "the change alters none of Triton's own objects in the state, which are all that is made here"
 
 
 def _has_secret(value: Any) -> bool:

@@ -116,7 +116,7 @@ def refused(objects: Objects, *steps: Finding) -> str:
 def test_where_nothing_of_it_changes_nothing_is_made(prod: Objects) -> None:
     other = next(key for key in prod if key.startswith("aws:eks/nodeGroup"))
     said = refused(prod, step(other, "replace", "instanceTypes"), step(SCALER, "update", "spec.maxReplicaCount"))
-    assert said == "the change alters nothing of what serves in the state, so that every request would be answered as before"
+    assert said == "the change alters none of Triton's own objects in the state, which are all that is made here"
 
 
 def test_what_cannot_be_had_here_is_said(prod: Objects) -> None:
