@@ -60,13 +60,14 @@ def up(
     from twin.commands import shell
     from twin.commands import up as up_command
     from twin.engine import stack_files
-    from twin.services import prerequisites
+    from twin.services import prerequisites, release_sources
     from twin.services.servers import Servers
 
     started = time.monotonic()
     home = TwinHome.from_environment()
     with interruptible(lambda: _left(home)), home.lock("python3 -m twin up"):
-        prerequisites.check(home, autoscaling=autoscaling, gateway=gateway)
+        pictures = release_sources.with_pictures(autoscaling, gateway)
+        prerequisites.check(home, pictures=pictures, gateway=gateway)
         stack_files.ask_for_autoscaling(home, autoscaling)
         stack_files.ask_for_gateway(home, gateway)
         stack_files.ask_for_karpenter(home, karpenter)
@@ -206,7 +207,7 @@ def rehearse_change(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say what this checkout would replace, lose or interrupt in the exported state of a real stack, or under load."""
+    """Say what this checkout would replace, lose or interrupt in the exported state of a real stack, and under load."""
     from twin.rehearse import command
 
     home = TwinHome.from_environment()
@@ -215,9 +216,7 @@ def rehearse_change(
             return command.rehearse(home, state, since, as_json=as_json, progress=progress, output=output)
         if since is not None:
             return command.rehearse_made(home, since, as_json=as_json, progress=progress, output=output)
-        raise typer.BadParameter(
-            "give --state FILE (a real stack's, to preview on), --from REV (to change under load), or both"
-        )
+        raise typer.BadParameter("give --state FILE (of a real stack), --from REV (of `local`), or both")
 
 
 @app.command("replay")

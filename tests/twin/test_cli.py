@@ -42,7 +42,7 @@ def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> N
 def test_a_rehearsal_is_of_a_state_or_from_a_revision(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "rehearse")
     assert (done.returncode, done.stdout) == (2, "")
-    said = "give --state FILE (a real stack's, to preview on), --from REV (to change under load), or both"
+    said = "give --state FILE (of a real stack), --from REV (of `local`), or both"
     assert said in " ".join(done.stderr.replace("│", "").split())
     assert not (tmp_path / "home").exists()
 

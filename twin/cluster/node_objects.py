@@ -149,6 +149,15 @@ def launched_node(instance: LaunchedInstance, plugin_values: Mapping[str, Any] |
     return _object(instance.name, labels, annotations, instance.taints, instance.provider_id, resources, offer, version)
 
 
+def lone_node(name: str, machine: Machine, zone: str, labels: Mapping[str, str], gpus: Mapping[str, int]) -> dict[str, Any]:
+    """Return the Node object of a machine that belongs to no group and no pool; `gpus`: how many, by resource."""
+    annotations = {"kwok.x-k8s.io/node": "fake"}
+    resources = allocatable(machine, disk_gib=1000)
+    named = {**labels, **_own_labels(name, machine, zone)}
+    provider_id = f"aws:///{zone}/i-{hashlib.sha256(name.encode()).hexdigest()[:17]}"
+    return _object(name, named, annotations, (), provider_id, resources, Advertisement(gpus), "1.35")
+
+
 def _own_labels(name: str, machine: Machine, zone: str) -> dict[str, str]:
     return {
         "type": "kwok",

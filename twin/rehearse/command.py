@@ -1,5 +1,5 @@
-"""Run `twin rehearse`: judge the present program on the exported state of a real stack, make the change to it from a git
-revision under load, or both, and print what came of it.
+"""Run `twin rehearse`: judge the present program on the exported state of a real stack, make the change under load, of what
+serves in the state or of `local` from a git revision, and print what came of it.
 """
 
 from __future__ import annotations
@@ -18,48 +18,92 @@ from spec.failure import FAILED
 from twin.commands.inference import MODEL
 from twin.engine.stack_files import STACK
 from twin.host.home import TwinHome
-from twin.rehearse import compared, judgement, load, measured, not_measured, on_state, serving, state, under_load
+from twin.rehearse import (
+    compared,
+    judgement,
+    load,
+    measured,
+    on_state,
+    part,
+    part_told,
+    part_under_load,
+    serving,
+    state,
+    under_load,
+)
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.measured import Measured
-from twin.services import scratch
+from twin.rehearse.part import NotMade
+from twin.rehearse.previewed import Previewed
+from twin.rehearse.state import State
+from twin.services import prerequisites, scratch
 
 _NOT_MADE = "the change was not made, as the engine would not go on"
+_ON_LOCAL = "with `--from`, a twin of `{}` is changed in the place of what serves in the state"
 
 
 def rehearse(home: TwinHome, file: Path, since: str | None, *, as_json: bool, progress: Console, output: Console) -> int:
     """Print what the present program would do to the stack whose state is in `file`; return the exit code.
 
-    With a git revision `since`, also what making the change from there did to `local` under load. What is known of the state
-    is printed before that begins, but for JSON.
+    Also what it did to requests: made on what serves in the state, or, with a git revision `since`, on `local` from there.
+    What is known of the state is printed before that begins, but for JSON.
     """
     found = state.read(file)
     on_state.check(found)
     if since is not None:
         scratch.check(since, (found.stack,))
         under_load.check(since)
-    made, before = on_state.judge(home, found, since, progress)
-    why = not_measured.sentence(found, alone=since is None)
-    document: dict[str, Any] = {**_document(found.stack, made, None, why), "under_load": None, "compared": None}
+    seen, before = on_state.judge(home, found, since, progress)
     if not as_json:
         if since is not None:
             output.print(f"THE STATE of {found.stack}, judged:")
-        _show(found.stack, made, output)
-        output.print(_nothing(why))
+        _show(found.stack, seen.judged, output)
     if since is None or before is None:
-        if as_json:
-            terminal.print_json(document)
-        return FAILED if made.bad else 0
-    local, seen = under_load.make(home, since, serving.least_pods(found), progress)
-    beside = compared.compare(made, before, local, seen)
+        return _rehearse_part(home, found, seen, as_json=as_json, progress=progress, output=output)
+    made, why = seen.judged, _ON_LOCAL.format(STACK)
+    if not as_json:
+        output.print(_nothing(why))
+    local, counted = under_load.make(home, since, serving.least_pods(found), progress)
+    beside = compared.compare(made, before, local, counted)
     if as_json:
-        own = _document(STACK, local, seen, _NOT_MADE if seen is None else None)
-        terminal.print_json({**document, "under_load": own, "compared": beside.document()})
+        own = _document(STACK, local, counted, _NOT_MADE if counted is None else None)
+        parts = {"serving": None, "under_load": own, "compared": beside.document()}
+        terminal.print_json({**_document(found.stack, made, None, why), **parts})
     else:
         output.print(f"\nTHE CHANGE from {since}, made on a twin of {STACK}:")
-        _show_made(local, seen, output)
+        _show_made(local, counted, output)
         for line in compared.lines(beside, since):
             output.print(line)
-    return FAILED if made.bad or _went_wrong(local, seen) else 0
+    return FAILED if made.bad or _went_wrong(local, counted) else 0
+
+
+def _rehearse_part(
+    home: TwinHome, found: State, seen: Previewed, *, as_json: bool, progress: Console, output: Console
+) -> int:
+    """Make the change on what serves in a state, print what became of requests, or why none was sent; return the code."""
+    judged, what, counted, why = seen.judged, None, None, None
+    try:
+        if judged.errors:
+            raise NotMade(_NOT_MADE)
+        what = part.of(seen.inputs, judged.findings)
+        counted = part_under_load.make(home, found, what, progress)
+    except (NotMade, prerequisites.Lacking) as failure:
+        why = f"no request was sent: {failure}"
+    if as_json:
+        told = None if what is None or counted is None else part_told.document(what)
+        parts = {"serving": told, "under_load": None, "compared": None}
+        terminal.print_json({**_document(found.stack, judged, counted, why), **parts})
+    elif what is None or counted is None:
+        output.print(_nothing(str(why)))
+    else:
+        output.print(f"\nTHE CHANGE of what serves in {found.stack}, made on a twin:")
+        for line in part_told.lines(what, len(found.resources)):
+            output.print(line)
+        for line in measured.lines(counted, part_told.of_part(judged, what), load.RATE, MODEL):
+            output.print(line)
+        for line in part_told.only_judged(judged, what):
+            output.print(line)
+    return FAILED if judged.bad or (counted is not None and _is_lost(counted)) else 0
 
 
 def rehearse_made(home: TwinHome, revision: str, *, as_json: bool, progress: Console, output: Console) -> int:
@@ -73,7 +117,11 @@ def rehearse_made(home: TwinHome, revision: str, *, as_json: bool, progress: Con
 
 
 def _went_wrong(made: Rehearsal, seen: Measured | None) -> bool:
-    return made.bad or seen is None or bool(seen.lost) or seen.ended is not None
+    return made.bad or seen is None or _is_lost(seen)
+
+
+def _is_lost(seen: Measured) -> bool:
+    return bool(seen.lost) or seen.ended is not None
 
 
 def _document(stack: str, made: Rehearsal, seen: Measured | None, why: str | None) -> dict[str, Any]:

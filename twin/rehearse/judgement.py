@@ -71,11 +71,13 @@ class _InPlace:
 
 
 _NODES_ROLL = "every node of the group is replaced, in turn: pods are drained, and a pool may be one node short meanwhile"
+_SELECTED = "requests go to the pods that the new selector finds, from then on; until those are ready, to none"
 _DRIFT = "Karpenter replaces its nodes, as they differ (drift), within the pool's budgets"
 _IN_PLACE = (
     _InPlace(_CLUSTER, ("version",), "rolled", "the control plane is upgraded, which cannot be undone; serving goes on"),
     _InPlace("aws:eks/nodeGroup:NodeGroup", ("version", "releaseVersion", "launchTemplate"), "rolled", _NODES_ROLL),
     _InPlace("aws:eks/addon:Addon", ("addonVersion", "configurationValues"), "rolled", "its pods are replaced, in turn"),
+    _InPlace("kubernetes:core/v1:Service", ("spec.selector",), "interrupted", _SELECTED),
     _InPlace("kubernetes:apps/v1:StatefulSet", ("spec.template",), "rolled", "its pods are replaced, in turn"),
     _InPlace("kubernetes:apps/v1:DaemonSet", ("spec.template",), "rolled", "its pods are replaced, node by node"),
     _InPlace("kubernetes:helm.sh/v3:Release", ("chart", "version", "values"), "rolled", "its pods that change are replaced"),

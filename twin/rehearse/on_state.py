@@ -18,6 +18,7 @@ from twin.host.home import REPOSITORY, TwinHome
 from twin.plugins.kubeconfig import parse_kubeconfig
 from twin.rehearse import previewed, state
 from twin.rehearse.judgement import Rehearsal
+from twin.rehearse.previewed import Previewed
 from twin.rehearse.state import State
 from twin.services import scratch
 from twin.services.servers import Servers
@@ -45,8 +46,8 @@ def check(found: State) -> Path:
     return tracked
 
 
-def judge(home: TwinHome, found: State, revision: str | None, progress: Console) -> tuple[Rehearsal, Rehearsal | None]:
-    """Return what previews on a state come to: of the present program, and of a revision's, where one is given.
+def judge(home: TwinHome, found: State, revision: str | None, progress: Console) -> tuple[Previewed, Rehearsal | None]:
+    """Return the preview of the present program on a state, and what that of a revision's comes to, where one is given.
 
     Raises what `check` does, UnknownRevision, and EngineError where the engine is silent.
     """
@@ -58,13 +59,14 @@ def judge(home: TwinHome, found: State, revision: str | None, progress: Console)
         made, before = _previewed(engine, found), None
         if revision is not None:
             progress.print(f"previewing {found.stack} as of {revision} on the same ...", markup=False)
-            before = _previewed(scratch.of_revision(servers, revision).engine(), found)
-    if made.moves_zones and _zones_are_a_number(tracked):
-        made = dataclasses.replace(made, notes=(*made.notes, _ZONES_BY_NUMBER))
+            before = _previewed(scratch.of_revision(servers, revision).engine(), found).judged
+    judged = made.judged
+    if judged.moves_zones and _zones_are_a_number(tracked):
+        made = dataclasses.replace(made, judged=dataclasses.replace(judged, notes=(*judged.notes, _ZONES_BY_NUMBER)))
     return made, before
 
 
-def _previewed(engine: Engine, found: State) -> Rehearsal:
+def _previewed(engine: Engine, found: State) -> Previewed:
     return previewed.judge(engine, found.stack, found.hidden, found.retained, _notes(found))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from stackctl.review import preview as preview_of_the_engine
 from twin.commands.preview import STREAM
@@ -12,20 +14,28 @@ from twin.rehearse import judgement
 from twin.rehearse.judgement import Rehearsal
 
 
+@dataclass(frozen=True)
+class Previewed:
+    """A preview. `inputs`: those before and after of each resource, changed or not, as `judgement.states` has them."""
+
+    judged: Rehearsal
+    inputs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
 def judge(
     engine: Engine,
     stack: str,
     hidden: Mapping[str, Sequence[differences.Path]],
     retained: Collection[str],
     notes: Sequence[str] = (),
-) -> Rehearsal:
-    """Return what the preview of a stack comes to; the rest is for `judgement.judge`.
+) -> Previewed:
+    """Return the preview of a stack, and what it comes to; the rest is for `judgement.judge`.
 
     Raises EngineError where the engine is silent.
     """
     events = _events(engine, stack)
-    plan = preview_of_the_engine.read(events)
-    return judgement.judge(plan, judgement.states(events), hidden, retained, notes)
+    plan, inputs = preview_of_the_engine.read(events), judgement.states(events)
+    return Previewed(judgement.judge(plan, inputs, hidden, retained, notes), inputs)
 
 
 def _events(engine: Engine, stack: str) -> str:

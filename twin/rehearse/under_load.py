@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import os
-import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 
 from spec.failure import NOT_TRIED, Failure
-from spec.names import TRITON_NAMESPACE
 from spec.problem import SettingsError
 from spec.reading import Unreadable
 from spec.settings import source
@@ -23,14 +17,11 @@ from twin.engine import stack_files
 from twin.host.home import TwinHome
 from twin.load import requests
 from twin.load.command import parts_of
-from twin.rehearse import load, measured, pods, previewed
+from twin.rehearse import changing, load, pods, previewed
 from twin.rehearse.judgement import Rehearsal
 from twin.rehearse.measured import Measured
 from twin.services import release_sources, scratch
 from twin.services.servers import Servers
-
-_AROUND_SECONDS = 5.0
-"""How long requests are sent before the change, and after it."""
 
 
 class OtherStackFile(Failure):
@@ -65,7 +56,7 @@ def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple
         progress.print(line, markup=False)
 
     families = registry.families(stack_files.read(stack_files.tracked_file(stack_files.STACK)))
-    with scratch.platform(home, families, progress) as started, _on_standard_error():
+    with scratch.platform(home, families, progress) as started, changing.on_standard_error():
         own, before = started.home, scratch.of_revision(started, revision)
         pins = pods.pins((before.program, started.program), wanted)
         _pin(own, pins[0])
@@ -79,46 +70,13 @@ def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple
         up.release_and_pin(own, servers, str(engine.outputs(stack_files.STACK)["modelBucket"]))
         retained = [one["urn"] for one in engine.resources(stack_files.STACK) if one.get("retainOnDelete")]
         say("previewing the change ...")
-        judged = previewed.judge(engine, stack_files.STACK, {}, retained)
+        judged = previewed.judge(engine, stack_files.STACK, {}, retained).judged
         if judged.errors:
             return judged, None
-        there, earlier, ended = _pods(servers), engine.last_update(stack_files.STACK), None
         say(f"making the change, with {load.RATE:g} requests/s to {model.name} ...")
-        with load.load(own, model, parts) as sent:
-            time.sleep(_AROUND_SECONDS)
-            try:
-                up.up(own, servers, say)
-            except Failure as failure:
-                ended = str(failure)
-            time.sleep(_AROUND_SECONDS)
-        return judged, dataclasses.replace(
-            measured.account(sent.outcomes),
-            pods=len(there),
-            kept=len(there & _pods(servers)),
-            resources=engine.changes_since(stack_files.STACK, earlier),
-            ended=ended,
-        )
+        return judged, changing.under_load(servers, stack_files.STACK, model, parts, lambda: up.up(own, servers, say))
 
 
 def _pin(home: TwinHome, keys: Mapping[str, Any]) -> None:
     for key, value in keys.items():
         stack_files.pin(home, stack_files.STACK, key, value)
-
-
-def _pods(servers: Servers) -> frozenset[str]:
-    """Return the UIDs of Triton's pods."""
-    return frozenset(pod.uid for pod in servers.cluster().pods() if pod.namespace == TRITON_NAMESPACE and not pod.ending)
-
-
-@contextlib.contextmanager
-def _on_standard_error() -> Iterator[None]:
-    """Have everything in the block, programs too, write to standard error: standard output is for what is found."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)

@@ -13,7 +13,7 @@ from console.terminal import output, print_json
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
-from spec.settings import Settings, load, read_config
+from spec.settings import Settings, SettingsError, load, read_config
 from spec.wording import did_you_mean
 from stackctl.cost import prices
 from stackctl.cost.throughput import measured
@@ -121,6 +121,8 @@ def _settings_against(against: str, stack: str) -> Settings:
             return load(read_config(reading.file(Path(against)), against), stack)
         except Unreadable as error:
             raise NoReplay(f"--against {against}: {error.problem}") from None
+        except SettingsError as error:
+            raise SettingsError(against, error.problems) from None
     found = settings_at(against, stack)
     if found is None:
         raise NoSuchRevision(f"--against {against}: that revision has no stack {stack}")

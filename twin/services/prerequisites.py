@@ -18,15 +18,16 @@ class Lacking(Failure):
     exit_code = NOT_TRIED
 
 
-def check(home: TwinHome, *, autoscaling: bool = False, gateway: bool = False) -> None:
+def check(home: TwinHome, *, pictures: bool = True, gateway: bool = False) -> None:
     """Raise Lacking with all that is missing: room, Triton, packages of the models that are released, and Envoy.
 
-    `home` is a twin's directory already: Triton's backends are prepared in it.
+    `home` is a twin's directory already: Triton's backends are prepared in it. `pictures`: models that read them are
+    released.
     """
     lacks = _lacks(lambda: room.check(home))
     if not lacks:  # it writes, for which there has to be room
         lacks += _lacks(lambda: tritonserver.locate(home.cache))
-    if release_sources.with_pictures(autoscaling, gateway):
+    if pictures:
         lacks += _lacks(release_sources.check)
     if gateway:
         lacks += _lacks(envoy_pods.locate)

@@ -35,10 +35,13 @@ def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
 
 
 @contextlib.contextmanager
-def platform(home: TwinHome, families: Sequence[str], console: Console) -> Iterator[Servers]:
-    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin or Lacking."""
+def platform(home: TwinHome, families: Sequence[str], console: Console, *, pictures: bool = True) -> Iterator[Servers]:
+    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin or Lacking.
+
+    `pictures`: models that read them are released to it.
+    """
     with _home(home) as own:
-        prerequisites.check(own)
+        prerequisites.check(own, pictures=pictures)
         yield Servers.start(own, tools.ensure([*PROGRAMS, *families], console), console)
 
 

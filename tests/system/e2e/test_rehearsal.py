@@ -1,4 +1,6 @@
-"""A change that is made under load, alone and beside a state: what was judged of it, and what became of each request."""
+"""A change that is made under load, of what serves in a state, of `local`, and of `local` beside a state: what was judged of
+it, and what became of each request.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,13 @@ def enlarge(checkout: Path) -> None:
     change(checkout / VALUES / "base.yaml", "  size: 2Gi\n", "  size: 3Gi\n")
 
 
-def state_of_prod(tmp_path: Path, checkout: Path) -> Path:
-    """Write the state that prod has after an `up` of a checkout, as the official providers would have left it."""
-    with scratch.twin(TwinHome(tmp_path / "prod"), Console(stderr=True)) as servers:
+def state_of(stack: str, tmp_path: Path, checkout: Path) -> Path:
+    """Write the state that a stack has after an `up` of a checkout, as the official providers would have left it."""
+    with scratch.twin(TwinHome(tmp_path / stack), Console(stderr=True)) as servers:
         engine = dataclasses.replace(servers, program=checkout).engine()
-        engine.read("prod", ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
-        exported = engine.read("prod", ["stack", "export"])
-    file = tmp_path / "prod.json"
+        engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
+        exported = engine.read(stack, ["stack", "export"])
+    file = tmp_path / f"{stack}.json"
     file.write_text(json.dumps(as_official(json.loads(exported))))
     return file
 
@@ -53,7 +55,7 @@ def state_of_prod(tmp_path: Path, checkout: Path) -> Path:
 def rehearsed(tmp_path: Path, checkout: Path, *options: str) -> tuple[int, dict[str, Any]]:
     twin = Twin(TwinHome(tmp_path / "home"), checkout)
     try:
-        done = twin.run("rehearse", "--from", "HEAD", "--json", *options, seconds=UP_SECONDS)
+        done = twin.run("rehearse", "--json", *options, seconds=UP_SECONDS)
         assert leftovers.scratch_twins(twin.home) == []
     finally:
         twin.down()
@@ -67,12 +69,43 @@ def judged(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(2 * UP_SECONDS)
+def test_what_serves_in_a_state_loses_no_request_where_its_pods_are_replaced_one_after_the_other(
+    tmp_path: Path, checkout: Path
+) -> None:
+    state = state_of("prod", tmp_path, checkout)
+    enlarge(checkout)
+    code, document = rehearsed(tmp_path, checkout, "--state", str(state))
+    measured, serving = document["measured"], document["serving"]
+    assert (document["stack"], judged(document), document["not_measured"]) == ("prod", [("rolled", TEMPLATE)], None)
+    assert (serving["changed"], serving["pods"]) == ([TRITON], {"triton": {"made": 3, "kept": 3}})
+    assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
+    assert measured["sent"] == measured["answered"] > 100
+    # Beside the objects there are the stack and its provider.
+    unchanged = len(serving["made"]) + 1
+    assert (measured["pods"], measured["kept"]) == (3, 0)
+    assert measured["resources"] == {"same": unchanged, "update": 1}
+
+
+@pytest.mark.timeout(2 * UP_SECONDS)
+def test_the_only_pod_that_serves_in_a_state_is_away_while_it_is_replaced(tmp_path: Path, checkout: Path) -> None:
+    state = state_of("dev", tmp_path, checkout)
+    enlarge(checkout)
+    code, document = rehearsed(tmp_path, checkout, "--state", str(state))
+    measured = document["measured"]
+    assert (document["stack"], judged(document)) == ("dev", [("interrupted", TEMPLATE)])
+    assert (code, measured["ended"], measured["pods"], measured["kept"]) == (1, None, 1, 0)
+    assert measured["sent"] == measured["answered"] + measured["lost"]
+    assert measured["lost"] == sum(measured["reasons"].values()) >= measured["away"]["requests"] > 0
+    assert measured["away"]["end"] - measured["away"]["begin"] > 1
+
+
+@pytest.mark.timeout(2 * UP_SECONDS)
 def test_a_state_whose_pods_are_replaced_one_after_the_other_is_judged_and_its_change_loses_no_request(
     tmp_path: Path, checkout: Path
 ) -> None:
-    state = state_of_prod(tmp_path, checkout)
+    state = state_of("prod", tmp_path, checkout)
     enlarge(checkout)
-    code, document = rehearsed(tmp_path, checkout, "--state", str(state))
+    code, document = rehearsed(tmp_path, checkout, "--from", "HEAD", "--state", str(state))
     assert (document["stack"], judged(document), document["measured"]) == ("prod", [("rolled", TEMPLATE)], None)
     assert document["compared"] == {"differs": [], "errors": [], "made": [TRITON], "in_part": {}, "only_judged": []}
     local = document["under_load"]
@@ -86,7 +119,7 @@ def test_a_state_whose_pods_are_replaced_one_after_the_other_is_judged_and_its_c
 @pytest.mark.timeout(2 * UP_SECONDS)
 def test_the_only_pod_that_is_replaced_interrupts_and_each_lost_request_is_counted(tmp_path: Path, checkout: Path) -> None:
     enlarge(checkout)
-    code, document = rehearsed(tmp_path, checkout)
+    code, document = rehearsed(tmp_path, checkout, "--from", "HEAD")
     measured = document["measured"]
     assert judged(document) == [("interrupted", TEMPLATE)]
     assert (code, measured["ended"]) == (1, None)

@@ -137,6 +137,7 @@ CHANGES = (
     Seeded("another image of the workers", WORKERS, {IMAGE: "worker:2"}, "update", "rolled"),
     Seeded("another image of the warm pods", WARM, {IMAGE: "pause:4"}, "update", "weakened"),
     Seeded("an annotation of Triton's Service", SERVICE, {"metadata.annotations.note": "x"}, "update", "none"),
+    Seeded("another selector of Triton's Service", SERVICE, {"spec.selector.colour": "blue"}, "update", "interrupted"),
     Seeded("a Service without an address", SERVICE, {"spec.clusterIP": "None"}, "replace", "interrupted"),
     Seeded("a disruption budget less", BUDGET, GONE, "delete", "weakened"),
     Seeded("a namespace less", NAMESPACE, GONE, "delete", "lost"),

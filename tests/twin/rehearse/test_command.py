@@ -17,6 +17,10 @@ from twin.host.home import TwinHome
 from twin.rehearse import command
 from twin.rehearse.judgement import Finding, Rehearsal
 from twin.rehearse.measured import Away, Measured
+from twin.rehearse.part import NotMade, Part
+from twin.rehearse.previewed import Previewed
+from twin.rehearse.serving import Server
+from twin.services.prerequisites import Lacking
 
 VPC, SUBNET = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet"
 
@@ -170,8 +174,9 @@ FINE, BAD, NOTHING = Rehearsal((ROLLED,), (), ()), Rehearsal((INTERRUPTED,), (),
 @pytest.fixture
 def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Both], None]:
     def comes_of(found: Both) -> None:
+        judged, before = found.state
         monkeypatch.setattr(command.on_state, "check", lambda _: None)
-        monkeypatch.setattr(command.on_state, "judge", lambda *_: found.state)
+        monkeypatch.setattr(command.on_state, "judge", lambda *_: (Previewed(judged, {}), before))
         monkeypatch.setattr(command.under_load, "check", lambda _: None)
         monkeypatch.setattr(
             command.under_load, "make", lambda _home, _since, wanted, _progress: found.wanted.append(wanted) or found.load
@@ -180,20 +185,118 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Both], None]:
     return comes_of
 
 
-def test_a_state_alone_is_judged_and_says_why_nothing_was_measured(
+def test_a_state_in_which_nobody_answers_is_judged_and_says_why_nothing_was_measured(
     tmp_path: Path, both: Callable[[Both], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = Both((BAD, None), (FINE, ANSWERED))
     both(seen)
     file, shown = written(tmp_path, of_prod()), io.StringIO()
     assert rehearsed(tmp_path, file, None, as_json=False, output=Console(file=shown, width=400)) == 1
-    last = shown.getvalue().splitlines()[-1]
-    assert last.startswith("Nothing was measured: no request was sent: the state has no Deployment of Triton")
+    why = "no request was sent: the state has no Deployment of Triton that keeps a pod, so that nobody would answer"
+    assert shown.getvalue().splitlines()[-1] == f"Nothing was measured: {why}."
     assert rehearsed(tmp_path, file, None, as_json=True, output=Console(file=shown)) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["stack"], document["bad"], document["measured"]) == ("prod", True, None)
-    assert document["not_measured"].startswith("no request was sent: the state has no Deployment of Triton")
+    assert (document["not_measured"], document["serving"]) == (why, None)
     assert (document["under_load"], document["compared"], seen.wanted) == (None, None, [])
+
+
+KEY = f"{ROLLED.type}::{ROLLED.name}"
+GROUP = Finding("interrupted", "replace", "aws:eks/nodeGroup:NodeGroup", "system", ("instanceTypes",), "nodes go", None)
+SERVER = Server("triton", "98ac019ca926", "1 nvidia.com/gpu", 8, reads_bucket=True)
+PART = Part(
+    {KEY: {"old": 1}, "kubernetes:core/v1:Service::triton": {}}, {KEY: {"new": 1}}, [SERVER], [SERVER], frozenset(), {}
+)
+"""Of which the change alters the Deployment and takes the Service away."""
+
+
+ComesOf = Callable[[Rehearsal, Measured | Failure], None]
+
+
+@pytest.fixture
+def of_part(monkeypatch: pytest.MonkeyPatch, both: Callable[[Both], None]) -> ComesOf:
+    """Has what serves in a state be PART, judged so, with what is counted, or fails, when its change is made."""
+
+    def comes_of(judged: Rehearsal, seen: Measured | Failure) -> None:
+        def make(*_: object) -> Measured:
+            if isinstance(seen, Failure):
+                raise seen
+            return seen
+
+        both(Both((judged, None), (FINE, ANSWERED)))
+        monkeypatch.setattr(command.part, "of", lambda *_: PART)
+        monkeypatch.setattr(command.part_under_load, "make", make)
+
+    return comes_of
+
+
+@pytest.mark.parametrize(
+    ("findings", "seen", "code", "said"),
+    [
+        ((ROLLED,), ANSWERED, 0, "  as expected"),
+        ((ROLLED,), LOST, 1, "  no lost request was expected: believe what was measured"),
+        ((ROLLED,), dataclasses.replace(ANSWERED, ended="no room"), 1, "to its end, so that nothing is compared: no room"),
+        ((dataclasses.replace(ROLLED, effect="interrupted"),), LOST, 1, "  as expected"),
+        ((ROLLED, GROUP), ANSWERED, 1, "  judged, and not made: replace system (aws:eks/nodeGroup:NodeGroup)"),
+    ],
+)
+def test_a_change_of_what_serves_in_a_state_is_counted_beside_what_is_only_judged(
+    tmp_path: Path,
+    of_part: ComesOf,
+    capsys: pytest.CaptureFixture[str],
+    findings: tuple[Finding, ...],
+    seen: Measured,
+    code: int,
+    said: str,
+) -> None:
+    of_part(Rehearsal(findings, (), ()), seen)
+    file, shown = written(tmp_path, of_prod()), io.StringIO()
+    assert rehearsed(tmp_path, file, None, as_json=False, output=Console(file=shown, width=400)) == code
+    lines = shown.getvalue().splitlines()
+    assert "THE CHANGE of what serves in prod, made on a twin:" in lines
+    assert "  made of the state: 2 of 1 resources, of which the change touches 2: triton with 3 of 8 pods" in lines
+    assert lines[-1].endswith(said)
+    assert rehearsed(tmp_path, file, None, as_json=True, output=Console(file=shown)) == code
+    document = json.loads(capsys.readouterr().out)
+    assert (document["measured"]["sent"], document["not_measured"]) == (seen.sent, None)
+    told = document["serving"]
+    assert (told["made"], told["pods"]) == (sorted(PART.before), {"triton": {"made": 3, "kept": 8}})
+    assert told["changed"] == sorted(PART.before)
+    assert "sample models answer for release 98ac019ca926" in told["stand_ins"][0]
+
+
+def test_an_interruption_that_is_only_judged_is_not_expected_of_the_figures(tmp_path: Path, of_part: ComesOf) -> None:
+    of_part(Rehearsal((ROLLED, GROUP), (), ()), ANSWERED)
+    shown = io.StringIO()
+    rehearsed(tmp_path, written(tmp_path, of_prod()), None, as_json=False, output=Console(file=shown, width=400))
+    assert shown.getvalue().splitlines()[-2] == "  as expected"
+
+
+@pytest.mark.parametrize("failure", [NotMade("no such Secret"), Lacking("no such Secret")])
+@pytest.mark.parametrize(("judged", "code"), [(FINE, 0), (BAD, 1)])
+def test_a_state_that_this_machine_cannot_have_is_judged_and_the_reason_stands_in_the_place_of_figures(
+    tmp_path: Path,
+    of_part: ComesOf,
+    capsys: pytest.CaptureFixture[str],
+    failure: Failure,
+    judged: Rehearsal,
+    code: int,
+) -> None:
+    of_part(judged, failure)
+    file, output = written(tmp_path, of_prod()), Console(file=io.StringIO())
+    assert rehearsed(tmp_path, file, None, as_json=True, output=output) == code
+    document = json.loads(capsys.readouterr().out)
+    assert (document["measured"], document["serving"]) == (None, None)
+    assert document["not_measured"] == "no request was sent: no such Secret"
+
+
+def test_what_the_engine_refuses_is_not_made(tmp_path: Path, of_part: ComesOf, capsys: pytest.CaptureFixture[str]) -> None:
+    of_part(Rehearsal((ROLLED,), ("net is protected",), ()), ANSWERED)
+    file, output = written(tmp_path, of_prod()), Console(file=io.StringIO())
+    assert rehearsed(tmp_path, file, None, as_json=True, output=output) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["measured"] is None
+    assert document["not_measured"].endswith("the change was not made, as the engine would not go on")
 
 
 def test_a_state_and_a_revision_are_one_report_that_says_which_part_is_of_which(
@@ -215,7 +318,7 @@ def test_a_state_and_a_revision_are_one_report_that_says_which_part_is_of_which(
         "MEASURED on the twin, with 10 requests/s to pipeline while the change was made",
         "HOW FAR the figures are of the state too",
     ]
-    assert "`--from REV`" not in shown.getvalue()
+    assert "a twin of `local` is changed in the place of what serves in the state" in shown.getvalue()
     assert shown.getvalue().splitlines()[-1] == f"  made under load: update triton ({ROLLED.type})"
 
 

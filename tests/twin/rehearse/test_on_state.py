@@ -16,6 +16,7 @@ from tests.twin.rehearse.test_state import NETWORK, read
 from twin.host.home import TwinHome
 from twin.rehearse import on_state
 from twin.rehearse.judgement import Finding, Rehearsal
+from twin.rehearse.previewed import Previewed
 
 MOVED = Finding("interrupted", "replace", "aws:ec2/subnet:Subnet", "a", ("availabilityZone",), "nodes in it go", None)
 
@@ -42,13 +43,14 @@ def previews(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rehearsal]:
     monkeypatch.setattr(on_state.scratch, "account", account)
     monkeypatch.setattr(on_state.scratch, "of_revision", lambda _, revision: Twin(revision))
     monkeypatch.setattr(on_state, "_import", lambda *_: None)
-    monkeypatch.setattr(on_state.previewed, "judge", lambda engine, *_: found[engine])
+    monkeypatch.setattr(on_state.previewed, "judge", lambda engine, *_: Previewed(found[engine], {}))
     return found
 
 
 def judged(tmp_path: Path, revision: str | None) -> tuple[Rehearsal, Rehearsal | None]:
     state = read(tmp_path, {**NETWORK, "outputs": {"arn": "arn:aws:ec2:us-west-2:210987654321:network"}})
-    return on_state.judge(TwinHome(tmp_path / "home"), state, revision, Console(file=io.StringIO()))
+    made, before = on_state.judge(TwinHome(tmp_path / "home"), state, revision, Console(file=io.StringIO()))
+    return made.judged, before
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.twin.rehearse.test_not_measured import TYPE, triton
+from spec.names import POD_RELEASE_LABEL
 from tests.twin.rehearse.test_state import ENCRYPTED, NETWORK, read, resource
+from twin.host.home import REPOSITORY
 from twin.rehearse import serving
 
-__all__ = ["triton"]
+TYPE = "kubernetes:apps/v1:Deployment"
+PROD = json.loads((REPOSITORY / "tests/system/component/snapshots/prod.json").read_text())["resources"]
 SCALED, SCALED_BY_METRICS = "kubernetes:keda.sh/v1alpha1:ScaledObject", "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
+
+
+@pytest.fixture
+def triton() -> dict[str, Any]:
+    """Triton's Deployment of prod, a copy."""
+    (found,) = [
+        one["inputs"]
+        for key, one in PROD.items()
+        if key.endswith(f"({TYPE})") and one["inputs"]["metadata"]["name"] == "triton"
+    ]
+    copied: dict[str, Any] = json.loads(json.dumps(found))
+    return copied
 
 
 def scaled(least: Any, *, namespace: str = "triton", name: str = "triton") -> dict[str, Any]:
@@ -66,3 +81,25 @@ def test_a_deployment_without_pods_does_not_count_beside_one_with_some(tmp_path:
     triton["spec"]["replicas"] = 3
     states = [resource(TYPE, "triton", triton), resource(TYPE, "green", idle)]
     assert serving.least_pods(read(tmp_path, NETWORK, *states)) == 3
+
+
+def test_a_server_says_what_it_serves_and_where_from(tmp_path: Path, triton: dict[str, Any]) -> None:
+    (found,) = serving.servers(read(tmp_path, NETWORK, resource(TYPE, "triton", triton)))
+    release = triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
+    assert (found.name, found.release, found.gpus, found.reads_bucket) == ("triton", release, "1 nvidia.com/gpu", True)
+
+
+def test_a_server_is_read_with_what_it_does_not_say(tmp_path: Path, triton: dict[str, Any]) -> None:
+    del triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
+    (container,) = triton["spec"]["template"]["spec"]["containers"]
+    container["resources"]["limits"].pop("nvidia.com/gpu")
+    container["args"][0] = "--model-repository=/models/current"
+    (found,) = serving.servers(read(tmp_path, NETWORK, resource(TYPE, "triton", triton)))
+    assert (found.release, found.gpus, found.reads_bucket) == (None, None, False)
+
+
+def test_what_is_encrypted_or_another_ones_serves_nobody(tmp_path: Path) -> None:
+    hidden = {"metadata": ENCRYPTED, "spec": {"template": ENCRYPTED}}
+    other = {"metadata": {"namespace": "triton", "name": "worker"}, "spec": {"template": {"spec": {"containers": 3}}}}
+    for inputs in (hidden, other):
+        assert serving.servers(read(tmp_path, NETWORK, resource(TYPE, "one", inputs))) == []

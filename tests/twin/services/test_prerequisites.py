@@ -76,6 +76,6 @@ def test_only_what_the_options_ask_for_is_looked_for(
         raise ToolError("no Envoy")
 
     monkeypatch.setattr(envoy_pods, "locate", no_envoy)
-    prerequisites.check(TwinHome(tmp_path), autoscaling=True)
+    prerequisites.check(TwinHome(tmp_path), pictures=False)
     with pytest.raises(prerequisites.Lacking, match=r"^no Envoy$"):
-        prerequisites.check(TwinHome(tmp_path), gateway=True)
+        prerequisites.check(TwinHome(tmp_path), pictures=False, gateway=True)
