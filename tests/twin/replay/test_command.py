@@ -99,6 +99,13 @@ def test_settings_that_serve_no_model_of_the_trace_are_told_and_are_no_before(
         assert "before ┃" not in printed
 
 
+def test_mistakes_of_settings_of_before_are_told_of_their_own_file(checkout: Path) -> None:
+    before = (checkout / "stacks/Pulumi.prod.yaml").read_text()
+    (checkout / "before.yaml").write_text(before.replace("minReplicas: 3", "minReplicas: 30"))
+    with pytest.raises(Failure, match=r"^before\.yaml: autoscaling\.minReplicas: 30 is more than maxReplicas 8"):
+        command.replay("prod", "trace.csv", "before.yaml", [], as_json=True)
+
+
 def renamed(checkout: Path, model: str) -> str:
     """The stack file of before a model got its name, without the release, which has it too."""
     document = YAML(typ="safe").load(checkout / "stacks/Pulumi.prod.yaml")
