@@ -24,8 +24,6 @@ MODEL = "timed_batch"
 SERVICE = Service(instances=1, batch=8, one=0.155, full=0.19, source="twin/models/timed_batch/config.pbtxt")
 START_SECONDS = 10
 ANSWERED = "nv_inference_request_success"
-SLOW_FACTOR = 4
-"""Of the sample `slow-pod`."""
 WARMED_UP = 9
 """Requests of `warmup` and of golden.json that a pod has answered when it is ready."""
 
@@ -52,8 +50,20 @@ def sent(recording: Any) -> Trace:
             for (begins, before), (ends, after) in pairwise([*known, *samples]):
                 rates[int(begins) : int(ends)] += (after - before) / (ends - begins)
     rates[0] = 0  # nor was there any load before it
-    slow = SlowPod(*map(round, recording["slowPod"]), SLOW_FACTOR) if "slowPod" in recording else None
+    slow = SlowPod(*map(round, recording["slowPod"]), slow_factor(recording)) if "slowPod" in recording else None
     return Trace("recorded", {MODEL: rates}, slow_pod=slow)
+
+
+def slow_factor(recording: Any) -> float:
+    """How many times as long executions of the slow pod took, of the samples while it was slow."""
+    begins, ends = recording["slowPod"]
+    names = (ANSWERED, "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
+    oldest = min(recording["samples"][ANSWERED], key=lambda pod: recording["samples"][ANSWERED][pod][0][0])
+    within = [[value for at, value in recording["samples"][name][oldest] if begins < at < ends] for name in names]
+    answered, executions, us = (values[-1] - values[0] for values in within)
+    batch = answered / executions
+    usual = SERVICE.one + (SERVICE.full - SERVICE.one) / (SERVICE.batch - 1) * (batch - 1)
+    return us / 1e6 / answered / usual
 
 
 def plan(recording: Any) -> Plan:
