@@ -10,6 +10,7 @@ inputs, and error responses that a Python model returns instead of raising: docs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spec import objectives
@@ -80,25 +81,26 @@ def slo_recording_group(settings: Settings) -> Group:
 
 def slo_alert_group(settings: Settings) -> Group:
     """Return the alerts about the SLO of each model that the stack gives one."""
-    rules: list[Rule] = []
-    for model, want in sorted(settings.models.serving.items()):
-        rules += _availability(model)
+    serving = sorted(settings.models.serving.items())
+    rules = _availability([model for model, _want in serving]) if serving else []
+    for model, want in serving:
         rules += _latency(model, want)
         rules.append(_traffic_stopped(model, want))
     return group("triton.slo.alerts", rules)
 
 
-def _availability(model: str) -> list[Rule]:
+def _availability(models: Sequence[str]) -> list[Rule]:
+    """Return one alert of each level for all models, whose objective is the same."""
     allowed = f"{1 - objectives.AVAILABILITY:.1%}"
     return _burns(
         "TritonAvailabilityBudgetBurn",
-        model,
+        models,
         _FAILED_RATIO,
         _FAILURES,
         1 - objectives.AVAILABILITY,
-        summary=f"Requests for {model} fail: {{{{ $value | humanizePercentage }}}}",
-        description=f"Of the requests for {model}, {{{{ $value | humanizePercentage }}}} fail, where {allowed} may. "
-        "Requests that a full queue turns away come on top: Triton does not count them.",
+        summary="Requests for {{ $labels.model }} fail: {{ $value | humanizePercentage }}",
+        description="Of the requests for {{ $labels.model }}, {{ $value | humanizePercentage }} fail, where "
+        f"{allowed} may. Requests that a full queue turns away come on top: Triton does not count them.",
     )
 
 
@@ -147,7 +149,7 @@ def _late(name: str, model: str, slo_ms: int, objective: float, ratio: str, slow
     budget = 1 - objective
     return _burns(
         name,
-        model,
+        [model],
         ratio,
         slow,
         budget,
@@ -171,7 +173,9 @@ def _traffic_stopped(model: str, want: ModelServing) -> Rule:
     )
 
 
-def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summary: str, description: str) -> list[Rule]:
+def _burns(
+    name: str, models: Sequence[str], ratio: str, bad: str, budget: float, *, summary: str, description: str
+) -> list[Rule]:
     """Return one alert that wakes somebody and one that does not; a budget that burns fast raises both."""
     levels: tuple[tuple[Severity, tuple[BurnRate, ...], str, str], ...] = (
         ("critical", FAST, "2m", "At this pace the error budget of a month is gone within five days."),
@@ -180,10 +184,10 @@ def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summar
     return [
         alert(
             name,
-            "\nor\n".join(_burn(model, ratio, bad, budget, rate) for rate in rates),
+            "\nor\n".join(_burn(models, ratio, bad, budget, rate) for rate in rates),
             lasting=lasting,
             severity=severity,
-            labels={"model": model},
+            labels={"model": models[0]} if len(models) == 1 else None,  # several have it from their series
             summary=summary,
             description=f"{description} {pace}",
         )
@@ -191,11 +195,11 @@ def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summar
     ]
 
 
-def _burn(model: str, ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
+def _burn(models: Sequence[str], ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
     limit = f"{rate.factor * budget:.4g}"
     # A sum, because a mean over a window that is not full yet would count what has not happened.
-    events = f"sum_over_time({_of(bad, model)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
-    return f"({_of(ratio + rate.long, model)} > {limit}\n  and {_of(ratio + rate.short, model)} > {limit}\n  and {events})"
+    events = f"sum_over_time({_of(bad, models)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
+    return f"({_of(ratio + rate.long, models)} > {limit}\n  and {_of(ratio + rate.short, models)} > {limit}\n  and {events})"
 
 
 def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rule]:
@@ -224,5 +228,5 @@ def _rate(selected: str) -> str:
     return f"sum by (namespace, model) (rate({selected}[5m]))"
 
 
-def _of(name: str, model: str) -> str:
+def _of(name: str, model: str | Sequence[str]) -> str:
     return series(name, model=model)
