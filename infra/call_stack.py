@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from pathlib import Path
 
 from pulumi.runtime import resource
 from pulumi.runtime.proto import source_pb2
+
+_CONSTRUCTORS = 3
+"""Of `Resource`, of a custom or component resource, and of the class itself: its caller is who makes the resource."""
 
 
 def end_at(entry: str) -> None:
@@ -14,13 +19,22 @@ def end_at(entry: str) -> None:
     The SDK tells all calls down to the interpreter's start (docs/facts/pulumi.md#stack-traces): a quarter of a state,
     which `up` writes before and after each resource, with folders of the machine that ran the last one.
     """
-    whole, first = resource._get_stack_trace, Path(entry).absolute().as_uri()
 
     def of_program() -> source_pb2.StackTrace:
-        trace = whole()
-        of_file = [place for place, frame in enumerate(trace.frames) if frame.pc.uri == first]
-        if of_file:
-            del trace.frames[of_file[-1] + 1 :]
-        return trace
+        frame, constructors = sys._getframe(), 0
+        while frame.f_back is not None and constructors < _CONSTRUCTORS:
+            frame = frame.f_back
+            constructors += frame.f_code.co_name == "__init__"
+        frames = []
+        while frame.f_back is not None and (frame.f_code.co_filename, frame.f_code.co_name) != (entry, "<module>"):
+            frame = frame.f_back
+            frames.append(source_pb2.StackFrame(pc=_position(frame.f_code.co_filename, frame.f_lineno)))
+        return source_pb2.StackTrace(frames=frames)
 
     resource._get_stack_trace = of_program
+
+
+@cache
+def _position(file: str, line: int) -> source_pb2.SourcePosition | None:
+    """Return the position as the SDK does: none in code that has no file."""
+    return source_pb2.SourcePosition(uri=Path(file).as_uri(), line=line) if Path(file).is_absolute() else None
