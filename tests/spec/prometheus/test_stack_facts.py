@@ -102,7 +102,7 @@ def test_the_object_of_the_operator_holds_the_same_groups() -> None:
 
 def test_rules_of_many_models_are_in_objects_that_the_operator_takes() -> None:
     staging = settings("staging")
-    wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(150)}
+    wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(200)}
     many = staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
     objects = prometheus_rules(many)
     assert [one["metadata"]["name"] for one in objects] == ["triton", "triton-2", "triton-3"]
