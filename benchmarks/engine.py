@@ -1,4 +1,4 @@
-"""Measure the cost of a preview and an `up`, by the number of models, pools and fleets, beside a program with nothing in it.
+"""Measure the cost of a preview and an `up`, by the number of models, pools and fleets, beside programs of the same size.
 
     python benchmarks/engine.py
 
@@ -8,6 +8,8 @@ What is measured, and how the record is read: benchmarks/engine.md.
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import sys
 import tempfile
 import threading
@@ -30,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.local_process import cpu_seconds  # noqa: E402
 from benchmarks.measurement import RESULTS, Conditions, Record, conditions, write  # noqa: E402
 from modelctl.tune import evidence  # noqa: E402
+from spec import reading  # noqa: E402
 from spec.settings import load  # noqa: E402
 from spec.settings.digest import serving_digest  # noqa: E402
 from twin.commands import preview  # noqa: E402
@@ -38,12 +41,17 @@ from twin.engine.engine import Engine, process_name  # noqa: E402
 from twin.host import processes  # noqa: E402
 from twin.host.home import TwinHome  # noqa: E402
 from twin.plugins import awaiting, language_host  # noqa: E402
+from twin.plugins.values import UNKNOWN  # noqa: E402
 from twin.services import scratch  # noqa: E402
 
 EMPTY = ROOT / "benchmarks" / "empty_program"
+BARE = ROOT / "benchmarks" / "bare_program"
 STACK = "measured"
-_PROGRAM = ("Pulumi.yaml", "__main__.py", "charts", "helm-values", "infra", "policies", "spec")
+_ENTRY = ("Pulumi.yaml", "__main__.py")
+_PROGRAM = (*_ENTRY, "charts", "helm-values", "infra", "spec")
 _LOOK_SECONDS = 0.1
+_NOT_IN_A_KEY = re.compile(r"[^-._a-zA-Z0-9]")
+"""Refused in a key of a ConfigMap."""
 _PARTS = {
     "twin.plugins.language_host": "language host",
     str(language_host.EXECUTOR): "program",
@@ -53,6 +61,8 @@ _PARTS = {
 """The processes that `pulumi` starts, by what their command lines hold."""
 
 Config = dict[str, Any]
+State = dict[str, Any]
+"""A resource, as `pulumi preview --json` has it."""
 Kind = Literal["models", "pools", "fleets"]
 Action = Literal["preview", "up"]
 
@@ -73,13 +83,15 @@ class Cost(Record):
 
 
 class Point(Record):
-    """A stack with so many of a kind, and a program with as many resources and nothing in them."""
+    """A stack with so many of a kind, a program with as many resources and nothing in them, and one with their content."""
 
     action: Action
     kind: Kind
     number: int
     stack: Cost
     empty: Cost
+    bare: Cost | None = None
+    """Earlier records have none."""
 
 
 class Report(Record):
@@ -204,31 +216,85 @@ def measure(engine: Engine, action: Action) -> Cost:
     )
 
 
-def of_stack(home: TwinHome, config: Config, actions: tuple[Action, ...]) -> list[Cost]:
-    """Measure the program of this checkout on a twin of its own, without pods."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder)
-        for name in _PROGRAM:
-            (program / name).symlink_to(ROOT / name)
-        return _each(home, program, config, actions)
+def of_stack(home: TwinHome, config: Config, actions: tuple[Action, ...]) -> tuple[list[Cost], list[State]]:
+    """Measure the program of this checkout on a twin of its own, without pods; return the resources of its preview too."""
+    with _engine(home, ROOT, _PROGRAM, config) as engine:
+        previewed = measure(engine, "preview")
+        steps = reading.json_object(
+            engine.read(STACK, ["preview", "--json", "--non-interactive"]), reading.DEEPEST_OF_THE_ENGINE
+        )["steps"]
+        others = [measure(engine, action) for action in actions if action != "preview"]
+    return [previewed, *others], [step["newState"] for step in steps if step["newState"]["type"] != "pulumi:pulumi:Stack"]
 
 
 def of_nothing(home: TwinHome, resources: int, actions: tuple[Action, ...]) -> list[Cost]:
     """Measure a program of so many resources with nothing in them, under the same policies."""
+    config = {"aws:region": "us-west-2", "triton-eks:resources": resources}
+    with _engine(home, EMPTY, _ENTRY, config) as engine:
+        return [measure(engine, action) for action in actions]
+
+
+def of_bare(home: TwinHome, config: Config, states: list[State], actions: tuple[Action, ...]) -> list[Cost]:
+    """Measure a loop over these resources, under the same policies: in an `up` as ConfigMaps with their texts."""
+    return [_of_file(home, config, states if action == "preview" else config_maps(states), action) for action in actions]
+
+
+def _of_file(home: TwinHome, config: Config, states: list[State], action: Action) -> Cost:
+    kept = {key: value for key, value in config.items() if key.startswith("aws:") or key == "triton-eks:environment"}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(states, file)
+        file.flush()
+        with _engine(home, BARE, _ENTRY, {**kept, "triton-eks:file": file.name}) as engine:
+            return measure(engine, action)
+
+
+def config_maps(states: list[State]) -> list[State]:
+    """Return as many ConfigMaps, each with the texts of a resource's inputs; components stay, and the providers come first.
+
+    The resources themselves cannot be made from their inputs: these hold ids of AWS that only their own `up` is given.
+    """
+    providers = [state for state in states if state["type"].startswith("pulumi:providers:")]
+    made: list[State] = []
+    for number, state in enumerate(states):
+        if state in providers:
+            continue
+        texts = enumerate(_texts(state.get("inputs", {}), ""))
+        inputs = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"measured-{number}", "namespace": "default"},
+            "data": {f"{place}{_NOT_IN_A_KEY.sub('_', key)}": text for place, (key, text) in texts},
+        }
+        kind, provider = "kubernetes:core/v1:ConfigMap", f"{providers[-1]['urn']}::"
+        map_of = {"type": kind, "name": f"measured-{number}", "provider": provider, "inputs": inputs}
+        made.append(state | map_of if state["custom"] else state)
+    return [*providers, *made]
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield each text and number in a value, with the key that it is under."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, key)
+    else:
+        yield key, str(value).replace(UNKNOWN, "x" * len(UNKNOWN))
+
+
+@contextlib.contextmanager
+def _engine(home: TwinHome, source: Path, names: tuple[str, ...], config: Config) -> Iterator[Engine]:
+    """Make a twin for a program, without pods; the policies are those of this checkout."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder)
-        for name in ("Pulumi.yaml", "__main__.py"):
-            (program / name).symlink_to(EMPTY / name)
+        for name in names:
+            (program / name).symlink_to(source / name)
         (program / "policies").symlink_to(ROOT / "policies")
-        return _each(home, program, {"aws:region": "us-west-2", "triton-eks:resources": resources}, actions)
-
-
-def _each(home: TwinHome, program: Path, config: Config, actions: tuple[Action, ...]) -> list[Cost]:
-    (program / "stacks").mkdir()
-    (program / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
-    with scratch.twin(home, Console(stderr=True)) as servers:
-        engine = replace(servers.engine(), program=program)
-        return [measure(engine, action) for action in actions]
+        (program / "stacks").mkdir()
+        (program / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
+        with scratch.twin(home, Console(stderr=True)) as servers:
+            yield replace(servers.engine(), program=program)
 
 
 def main(
@@ -238,7 +304,7 @@ def main(
     busy: Annotated[bool, typer.Option("--busy", help="Measure on a busy machine, and say so in the record.")] = False,
     results: Annotated[Path, typer.Option(help="Directory for the results.")] = RESULTS,
 ) -> None:
-    """Preview and make stacks of growing size, and programs with as many resources and nothing in them."""
+    """Preview and make stacks of growing size, and programs of as many resources: with nothing in them, and the same."""
     made, started, revision = conditions(allow_busy=busy), datetime.now(UTC), evidence.revision()
     points: list[Point] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -247,12 +313,14 @@ def main(
             if (kinds and kind not in kinds) or number > largest:
                 continue
             actions: tuple[Action, ...] = ("preview", "up") if up and number in MADE.get(kind, ()) else ("preview",)
-            costs = of_stack(home, STACKS[kind](number), actions)
+            config = STACKS[kind](number)
+            costs, states = of_stack(home, config, actions)
             # Of the resources that the engine counts one is the stack itself.
             empty = of_nothing(home, costs[0].resources - 1, actions)
-            for action, own, beside in zip(actions, costs, empty, strict=True):
-                points.append(Point(action=action, kind=kind, number=number, stack=own, empty=beside))
-                typer.echo(f"{action}, {number} {kind}: {own}; empty: {beside}")
+            bare = of_bare(home, config, states, actions)
+            for action, own, nothing, same in zip(actions, costs, empty, bare, strict=True):
+                points.append(Point(action=action, kind=kind, number=number, stack=own, empty=nothing, bare=same))
+                typer.echo(f"{action}, {number} {kind}: {own}; empty: {nothing}; bare: {same}")
     report = Report(started=started, revision=revision, conditions=made, points=points)
     typer.echo(f"written: {write(report, 'engine', started, results)}")
 

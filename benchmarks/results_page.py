@@ -170,24 +170,37 @@ def _as_quick(gib: int, what: str, other: str, ours: list[float], theirs: list[f
 def _engine(record: Record) -> Iterator[str]:
     yield "CPU seconds and memory of all processes of the engine together. [How it was measured](engine.md)."
     yield ""
-    yield "| | number | resources | CPU seconds | as many empty ones | times | seconds | peak MiB | empty |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    bare = any(point.get("bare") for point in record["points"])
+    columns = (
+        "number",
+        "resources",
+        "CPU seconds",
+        "as many empty ones",
+        "times",
+        *(("bare", "times") if bare else ()),
+    )
+    yield f"| | {' | '.join(columns)} | seconds | peak MiB | empty |"
+    yield f"|---|{'---:|' * (len(columns) + 3)}"
     series: dict[str, list[Record]] = {}
     for point in record["points"]:
         series.setdefault(f"{point['action']}, {point['kind']}", []).append(point)
         own, empty = point["stack"], point["empty"]
+        beside = " | ".join(
+            f"{other['cpu_seconds']:g} | {own['cpu_seconds'] / other['cpu_seconds']:.2f}"
+            for other in (empty, point.get("bare"))
+            if other
+        )
         yield (
             f"| {point['action']}, {point['kind']} | {point['number']} | {own['resources']} | {own['cpu_seconds']:g} | "
-            f"{empty['cpu_seconds']:g} | {own['cpu_seconds'] / empty['cpu_seconds']:.2f} | {own['seconds']:g} | "
-            f"{own['peak_mib']} | {empty['peak_mib']} |"
+            f"{beside} | {own['seconds']:g} | {own['peak_mib']} | {empty['peak_mib']} |"
         )
     yield ""
     yield "| | each further resource, in CPU milliseconds | empty | times |"
     yield "|---|---|---|---|"
     for name, points in series.items():
-        columns = [_growth([point[whose] for point in points]) for whose in ("stack", "empty")]
-        own, empty = (", ".join(f"{value:.1f}" for value in column) for column in columns)
-        times = ", ".join(f"{one / other:.2f}" for one, other in zip(*columns, strict=True))
+        growths = [_growth([point[whose] for point in points]) for whose in ("stack", "empty")]
+        own, empty = (", ".join(f"{value:.1f}" for value in growth) for growth in growths)
+        times = ", ".join(f"{one / other:.2f}" for one, other in zip(*growths, strict=True))
         yield f"| {name} | {own} | {empty} | {times} |"
     yield from _parts(record["points"])
 
@@ -202,11 +215,13 @@ def _parts(points: list[Record]) -> Iterator[str]:
     yield f"|---|{'---:|' * len(parts)}"
     for point in points:
         for name, cost in (
-            (f"{point['action']}, {point['number']} {point['kind']}", "stack"),
-            ("as many empty ones", "empty"),
+            (f"{point['action']}, {point['number']} {point['kind']}", point["stack"]),
+            ("as many empty ones", point["empty"]),
+            ("bare", point.get("bare")),
         ):
-            seconds = (f"{point[cost]['cpu_seconds_by_part'].get(part, 0):g}" for part in parts)
-            yield f"| {name} | {' | '.join(seconds)} |"
+            if cost:
+                seconds = (f"{cost['cpu_seconds_by_part'].get(part, 0):g}" for part in parts)
+                yield f"| {name} | {' | '.join(seconds)} |"
 
 
 def _growth(costs: list[Record]) -> list[float]:

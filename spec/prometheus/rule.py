@@ -54,7 +54,9 @@ def pods_of(deployments: Sequence[str]) -> str:
 
 def _is(label: str, value: str | Sequence[str]) -> str:
     values = [value] if isinstance(value, str) else value
-    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{_any_of(values)}"'
+    if len(values) == 1:
+        return f'{label}="{values[0]}"'
+    return f'{label}=~"{_any_of([each.replace(".", "[.]") for each in values])}"'
 
 
 def _any_of(names: Sequence[str]) -> str:

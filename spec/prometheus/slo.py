@@ -10,9 +10,11 @@ inputs, and error responses that a Python model returns instead of raising: docs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spec import objectives
+from spec.names import TRITON_NAMESPACE
 from spec.prometheus.rule import Group, Rule, Severity, alert, group, record, series
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
@@ -20,6 +22,9 @@ from spec.settings.serving import ModelServing
 FEWEST_EVENTS = 10
 """Bad requests in the longer window below which no budget is said to burn: at low rates a single one is a large share."""
 
+_SLO_P95 = "model:triton_slo_p95_ms"
+_SLO_P99 = "model:triton_slo_p99_ms"
+"""The milliseconds of each model, which an alert that all of them share asks for in its text."""
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 _REQUESTS = "model:triton_requests:rate5m"
 _FAILURES = "model:triton_request_failures:rate5m"
@@ -58,14 +63,16 @@ def slo_recording_group(settings: Settings) -> Group:
     """Rates and shares of failed and of slow requests per namespace and model, for every window of the alerts."""
     failures = _rate(series("nv_inference_request_failure"))
     measured = sorted((model, want) for model, want in settings.models.serving.items() if want.latency_histogram)
-    tails = [(model, want.slo_p99_ms) for model, want in measured if want.slo_p99_ms is not None]
+    tails = _tails(settings)
     return group(
         "triton.slo.recording",
         [
             record(_REQUESTS, f"{_rate(series('nv_inference_request_success'))}\n+ {failures}"),
             record(_FAILURES, failures),
             *(rule for model, want in measured for rule in _responses(model, want.slo_p95_ms, _RESPONSES, _SLOW)),
-            *(rule for model, slo_ms in tails for rule in _responses(model, slo_ms, _TAIL_RESPONSES, _SLOW_TAIL)),
+            *(rule for model, slo_ms in tails.items() for rule in _responses(model, slo_ms, _TAIL_RESPONSES, _SLOW_TAIL)),
+            *(_objective(_SLO_P95, model, want.slo_p95_ms) for model, want in measured),
+            *(_objective(_SLO_P99, model, slo_ms) for model, slo_ms in tails.items()),
             *(record(f"{_FAILED_RATIO}{window}", _share(_FAILURES, _REQUESTS, window)) for window in _WINDOWS),
             *(record(f"{_SLOW_RATIO}{window}", _share(_SLOW, _RESPONSES, window)) for window in _WINDOWS if measured),
             *(
@@ -80,39 +87,42 @@ def slo_recording_group(settings: Settings) -> Group:
 
 def slo_alert_group(settings: Settings) -> Group:
     """Return the alerts about the SLO of each model that the stack gives one."""
-    rules: list[Rule] = []
-    for model, want in sorted(settings.models.serving.items()):
-        rules += _availability(model)
+    serving = sorted(settings.models.serving.items())
+    measured, tails = [model for model, want in serving if want.latency_histogram], [*_tails(settings)]
+    rules = _availability([model for model, _want in serving]) if serving else []
+    if measured:
+        rules += _late("TritonLatencyBudgetBurn", measured, _SLO_P95, objectives.LATENCY, _SLOW_RATIO, _SLOW)
+    if tails:
+        rules += _late("TritonTailLatencyBudgetBurn", tails, _SLO_P99, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
+    for model, want in serving:
         rules += _latency(model, want)
         rules.append(_traffic_stopped(model, want))
     return group("triton.slo.alerts", rules)
 
 
-def _availability(model: str) -> list[Rule]:
+def _availability(models: Sequence[str]) -> list[Rule]:
+    """Return one alert of each level for all models, whose objective is the same."""
     allowed = f"{1 - objectives.AVAILABILITY:.1%}"
     return _burns(
         "TritonAvailabilityBudgetBurn",
-        model,
+        models,
         _FAILED_RATIO,
         _FAILURES,
         1 - objectives.AVAILABILITY,
-        summary=f"Requests for {model} fail: {{{{ $value | humanizePercentage }}}}",
-        description=f"Of the requests for {model}, {{{{ $value | humanizePercentage }}}} fail, where {allowed} may. "
-        "Requests that a full queue turns away come on top: Triton does not count them.",
+        summary="Requests for {{ $labels.model }} fail: {{ $value | humanizePercentage }}",
+        description="Of the requests for {{ $labels.model }}, {{ $value | humanizePercentage }} fail, where "
+        f"{allowed} may. Requests that a full queue turns away come on top: Triton does not count them.",
     )
 
 
 def _latency(model: str, want: ModelServing) -> list[Rule]:
     if want.latency_histogram:
         tail = want.slo_p99_ms
-        burns = _late("TritonLatencyBudgetBurn", model, want.slo_p95_ms, objectives.LATENCY, _SLOW_RATIO, _SLOW)
         told, bounds, quiet = _of(_SLOW, model), f"{want.slo_p95_ms} ms", "TritonLatencyBudgetBurn"
         if tail is not None:
-            burns += _late("TritonTailLatencyBudgetBurn", model, tail, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
             told = f"({told} and on (namespace, model) {_of(_SLOW_TAIL, model)})"
             bounds, quiet = f"{bounds} and with one at {tail} ms", f"{quiet} or its like of p99"
         return [
-            *burns,
             alert(
                 "TritonSloNotMeasured",
                 f"{_of(_REQUESTS, model)} > 0\nunless on (namespace, model) {told}",
@@ -143,18 +153,30 @@ def _latency(model: str, want: ModelServing) -> list[Rule]:
     ]
 
 
-def _late(name: str, model: str, slo_ms: int, objective: float, ratio: str, slow: str) -> list[Rule]:
+def _late(name: str, models: Sequence[str], slo: str, objective: float, ratio: str, slow: str) -> list[Rule]:
+    """Return one alert of each level for all models; `slo` is the series with the milliseconds of each, for the text."""
     budget = 1 - objective
+    slo_ms = f'{{{{ with printf "{slo}{{model=%q}}" $labels.model | query }}}}{{{{ . | first | value }}}}{{{{ end }}}} ms'
     return _burns(
         name,
-        model,
+        models,
         ratio,
         slow,
         budget,
-        summary=f"{model} is slow: {{{{ $value | humanizePercentage }}}} over {slo_ms} ms",
-        description=f"Of the responses of {model}, {{{{ $value | humanizePercentage }}}} take longer than "
-        f"{slo_ms} ms, where {budget:.0%} may.",
+        summary=f"{{{{ $labels.model }}}} is slow: {{{{ $value | humanizePercentage }}}} over {slo_ms}",
+        description="Of the responses of {{ $labels.model }}, {{ $value | humanizePercentage }} take longer than "
+        f"{slo_ms}, where {budget:.0%} may.",
     )
+
+
+def _objective(name: str, model: str, slo_ms: int) -> Rule:
+    return record(name, f"vector({slo_ms})", {"namespace": TRITON_NAMESPACE, "model": model})
+
+
+def _tails(settings: Settings) -> dict[str, int]:
+    """Return the milliseconds that 99 % of a model's responses should take at most, where they are measured."""
+    wants = sorted(settings.models.serving.items())
+    return {model: want.slo_p99_ms for model, want in wants if want.latency_histogram and want.slo_p99_ms is not None}
 
 
 def _traffic_stopped(model: str, want: ModelServing) -> Rule:
@@ -171,7 +193,9 @@ def _traffic_stopped(model: str, want: ModelServing) -> Rule:
     )
 
 
-def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summary: str, description: str) -> list[Rule]:
+def _burns(
+    name: str, models: Sequence[str], ratio: str, bad: str, budget: float, *, summary: str, description: str
+) -> list[Rule]:
     """Return one alert that wakes somebody and one that does not; a budget that burns fast raises both."""
     levels: tuple[tuple[Severity, tuple[BurnRate, ...], str, str], ...] = (
         ("critical", FAST, "2m", "At this pace the error budget of a month is gone within five days."),
@@ -180,10 +204,10 @@ def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summar
     return [
         alert(
             name,
-            "\nor\n".join(_burn(model, ratio, bad, budget, rate) for rate in rates),
+            "\nor\n".join(_burn(models, ratio, bad, budget, rate) for rate in rates),
             lasting=lasting,
             severity=severity,
-            labels={"model": model},
+            labels={"model": models[0]} if len(models) == 1 else None,  # several have it from their series
             summary=summary,
             description=f"{description} {pace}",
         )
@@ -191,11 +215,11 @@ def _burns(name: str, model: str, ratio: str, bad: str, budget: float, *, summar
     ]
 
 
-def _burn(model: str, ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
+def _burn(models: Sequence[str], ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
     limit = f"{rate.factor * budget:.4g}"
     # A sum, because a mean over a window that is not full yet would count what has not happened.
-    events = f"sum_over_time({_of(bad, model)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
-    return f"({_of(ratio + rate.long, model)} > {limit}\n  and {_of(ratio + rate.short, model)} > {limit}\n  and {events})"
+    events = f"sum_over_time({_of(bad, models)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
+    return f"({_of(ratio + rate.long, models)} > {limit}\n  and {_of(ratio + rate.short, models)} > {limit}\n  and {events})"
 
 
 def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rule]:
@@ -224,5 +248,5 @@ def _rate(selected: str) -> str:
     return f"sum by (namespace, model) (rate({selected}[5m]))"
 
 
-def _of(name: str, model: str) -> str:
+def _of(name: str, model: str | Sequence[str]) -> str:
     return series(name, model=model)

@@ -63,6 +63,19 @@ def test_a_start_that_takes_longer_than_the_startup_probe_allows_is_told(stack: 
     assert slow["for"] == duration(timing(settings(stack)).start + 120)
 
 
+def test_the_availability_of_all_models_is_one_alert_of_each_level() -> None:
+    base = settings(SERVING)
+    serving = {name: base.models.serving["embed.v2"] for name in ("embed.v2", "classify")}
+    changed = base.model_copy(update={"models": base.models.model_copy(update={"serving": serving})})
+    burns = [
+        rule for group in groups(changed) for rule in group["rules"] if rule.get("alert") == "TritonAvailabilityBudgetBurn"
+    ]
+    assert [rule["labels"] for rule in burns] == [{"severity": "critical"}, {"severity": "warning"}]
+    for rule in burns:
+        assert rule["annotations"]["summary"] == "Requests for {{ $labels.model }} fail: {{ $value | humanizePercentage }}"
+        assert rule["expr"].count('{namespace="triton",model=~"(classify|embed[.]v2)"}') == 6
+
+
 def test_a_decoupled_model_without_a_histogram_has_no_latency_to_judge() -> None:
     base = settings(SERVING)
     stream = base.models.serving["embed.v2"].model_copy(update={"decoupled": True})
@@ -89,7 +102,7 @@ def test_the_object_of_the_operator_holds_the_same_groups() -> None:
 
 def test_rules_of_many_models_are_in_objects_that_the_operator_takes() -> None:
     staging = settings("staging")
-    wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(100)}
+    wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(200)}
     many = staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
     objects = prometheus_rules(many)
     assert [one["metadata"]["name"] for one in objects] == ["triton", "triton-2", "triton-3"]

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import engine, results_page
 from spec.settings import load
 from tests.paths import ROOT
+from twin.plugins.values import UNKNOWN
 
 COUNTS = {
     "models": lambda settings: len(settings.models.serving),
@@ -53,6 +54,54 @@ def test_the_page_has_a_row_for_each_stack_and_for_the_empty_program_beside_it()
         "| preview, 10 fleets | 1.5 | 1 |",
         "| as many empty ones | 0 | 0.75 |",
     ]
+
+
+def test_a_record_with_the_bare_program_has_its_columns_and_an_earlier_one_has_not() -> None:
+    costs = {name: _cost(cpu) for name, cpu in (("stack", 6.0), ("empty", 4.0), ("bare", 5.0))}
+    point = {"action": "preview", "number": 1, "kind": "fleets", **costs}
+    earlier = {**point, "bare": None}
+    assert list(results_page._engine({"points": [point]}))[2:5] == [
+        "| | number | resources | CPU seconds | as many empty ones | times | bare | times | seconds | peak MiB | empty |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| preview, fleets | 1 | 251 | 6 | 4 | 1.50 | 5 | 1.20 | 3 | 500 | 500 |",
+    ]
+    assert list(results_page._engine({"points": [earlier]}))[2:5] == [
+        "| | number | resources | CPU seconds | as many empty ones | times | seconds | peak MiB | empty |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| preview, fleets | 1 | 251 | 6 | 4 | 1.50 | 3 | 500 | 500 |",
+    ]
+
+
+def _cost(cpu: float) -> dict[str, object]:
+    return {"resources": 251, "seconds": 3.0, "cpu_seconds": cpu, "peak_mib": 500, "cpu_seconds_by_part": {"pulumi": cpu}}
+
+
+def test_the_resources_of_a_preview_become_config_maps_with_their_texts() -> None:
+    cluster, network = (
+        "urn:pulumi:s::p::pulumi:providers:kubernetes::cluster",
+        "urn:pulumi:s::p::triton:network:Network::net",
+    )
+    subnet = "urn:pulumi:s::p::triton:network:Network$aws:ec2/subnet:Subnet::a"
+    inputs = {"cidrBlock": "10.0.0.0/24", "vpcId": UNKNOWN, "tags": {"a/b": ["one", 2]}}
+    states = [
+        {"urn": network, "custom": False, "type": "triton:network:Network"},
+        {"urn": subnet, "custom": True, "type": "aws:ec2/subnet:Subnet", "parent": network, "inputs": inputs},
+        {"urn": cluster, "custom": True, "type": "pulumi:providers:kubernetes", "inputs": {}},
+    ]
+    provider, component, config_map = engine.config_maps(states)
+    assert (provider, component) == (states[2], states[0])
+    assert config_map == {
+        **states[1],
+        "type": "kubernetes:core/v1:ConfigMap",
+        "name": "measured-1",
+        "provider": f"{cluster}::",
+        "inputs": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "measured-1", "namespace": "default"},
+            "data": {"0cidrBlock": "10.0.0.0/24", "1vpcId": "x" * 36, "2a_b": "one", "3a_b": "2"},
+        },
+    }
 
 
 def test_an_earlier_record_has_no_parts() -> None:
