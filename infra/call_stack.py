@@ -16,7 +16,7 @@ _CONSTRUCTORS = 3
 def end_at(entry: str) -> None:
     """Leave out who called the file `entry`, the program's first: the launcher, asyncio and the SDK.
 
-    The SDK tells all calls down to the interpreter's start (docs/facts/pulumi.md#stack-traces): a quarter of a state,
+    The SDK tells all calls down to the interpreter's start (docs/facts/pulumi.md#stack-traces): a good part of a state,
     which `up` writes before and after each resource, with folders of the machine that ran the last one.
     """
 
