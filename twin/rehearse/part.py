@@ -31,12 +31,12 @@ _TEMPLATE = "spec.template"
 
 
 class NotMade(Failure):
-    """What serves in a state cannot be made here, or the change of it; the text says why."""
+    """The servers of a state, or their change, that cannot be made here; the text says why."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What serves in a state. `before` and `after`: the objects by `TYPE::NAME`, as the real engine has them in its preview.
+    """The servers of a state and the objects around them. `before` and `after`: the objects by `TYPE::NAME`, as the real engine has them in its preview.
 
     `servers` and `servers_after`: the Deployments of Triton among them. `rolled`: those whose pods the change makes anew.
     `others`: how many objects of the namespace are not among them, by type.

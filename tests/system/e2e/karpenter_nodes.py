@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import yaml
 
 from spec.names import TRITON_NAMESPACE
-from tests.system.e2e.conftest import Twin
+from tests.system.e2e.conftest import UP_SECONDS, Twin
 from twin.aws.base.clients import session
 from twin.cluster.kube_api import KubeClient, Object
 from twin.host import processes
+from twin.host.home import TwinHome
 from twin.plugins import kubeconfig
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ REGION = "us-west-2"
 POOL = "karpenter.sh/nodepool"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+TRITON = "/apis/apps/v1/namespaces/triton/deployments/triton"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,3 +160,18 @@ def _stays(node: Object) -> bool:
 def _is_ready(pod: Object) -> bool:
     conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+@contextmanager
+def karpenter_twin(home: TwinHome) -> Iterator[Nodes]:
+    """Have a twin with Karpenter up for the length of the block."""
+    twin = Nodes(home)
+    try:
+        up = twin.run("up", "--karpenter", seconds=2 * UP_SECONDS)
+        assert up.returncode == 0, up.stdout[-4000:]
+        # 15 and 5 minutes, which are for people's machines.
+        twin.merge(f"{NODE_POOLS}/g5", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
+        twin.merge(f"{NODE_POOLS}/cpu", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
+        yield twin
+    finally:
+        twin.down()

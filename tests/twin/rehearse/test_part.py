@@ -1,4 +1,4 @@
-"""What serves in a state: which of its objects a twin has under load, and what keeps it from having them."""
+"""The servers of a state: which of its objects a twin has under load, and what keeps it from having them."""
 
 from __future__ import annotations
 

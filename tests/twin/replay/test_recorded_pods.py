@@ -56,7 +56,7 @@ def sent(recording: Any) -> Trace:
 
 
 def slow_factor(recording: Any) -> float:
-    """How many times as long executions of the slow pod took, of the samples while it was slow."""
+    """The factor by which executions of the slow pod took longer, of the samples while it was slow."""
     begins, ends = recording["slowPod"]
     names = (ANSWERED, "nv_inference_exec_count", "nv_inference_compute_infer_duration_us")
     oldest = min(recording["samples"][ANSWERED], key=lambda pod: recording["samples"][ANSWERED][pod][0][0])
