@@ -20,7 +20,8 @@ UNTRIED: Mapping[str, str] = {
     "a preview needs no credentials and no account": _PREVIEWS,
     "a changed value shows as that field of that Deployment": _PREVIEWS,
     "a stack keeps every [policy](policies.md), and each policy finds its defect": OFFLINE,
-    "a pull request's comment says what changes, what goes down, what policies say, what it costs, and how a worse scaling setting does under load": _PREVIEWS,
+    "a pull request's comment says what changes, what goes down, what policies say, what it costs, and how a worse scaling "
+    "setting does under load": _PREVIEWS,
     "a command ends with a sentence and a documented code whatever it runs in: outside of a checkout, in a deleted folder, "
     "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": (
         "each of these surroundings would have to be made while it runs"

@@ -36,8 +36,9 @@ class NotMade(Failure):
 
 @dataclass(frozen=True)
 class Part:
-    """The servers of a state and the objects around them. `before` and `after`: the objects by `TYPE::NAME`, as the real engine has them in its preview.
+    """The servers of a state and the objects around them.
 
+    `before` and `after`: the objects by `TYPE::NAME`, as the real engine has them in its preview.
     `servers` and `servers_after`: the Deployments of Triton among them. `rolled`: those whose pods the change makes anew.
     `others`: how many objects of the namespace are not among them, by type.
     """
