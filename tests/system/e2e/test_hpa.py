@@ -56,11 +56,11 @@ class Scaled(Monitored):
         items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
         return items or None
 
-    def measured(self, recording: Recording, model: str, pod: str, at: float) -> Decimal:
-        """The same by Prometheus, in thousandths as the API has it."""
+    def measured(self, recording: Recording, model: str, pod: str, at: float) -> Decimal | None:
+        """The same by Prometheus, in thousandths as the API has it; None before it was recorded for the first time."""
         query = f'{recording.series}{{namespace="triton",pod="{pod}",model="{model}"}}'
-        (element,) = self.ask("query", query=query, time=str(at))["result"]
-        return Decimal(element["value"][1]).quantize(Decimal("0.001"), ROUND_DOWN)
+        found = self.ask("query", query=query, time=str(at))["result"]
+        return Decimal(found[0]["value"][1]).quantize(Decimal("0.001"), ROUND_DOWN) if found else None
 
     def pods(self) -> list[str]:
         """The names of Triton's pods."""
@@ -149,7 +149,7 @@ def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:
     assert scaled.adapter() != 0
 
 
-def _compared(scaled: Scaled, recording: Recording) -> list[tuple[str, Decimal, Decimal, Decimal]]:
+def _compared(scaled: Scaled, recording: Recording) -> list[tuple[str, Decimal, Decimal | None, Decimal | None]]:
     """Of each of several loaded pods: what the API says, and Prometheus at the beginning and the end of that second."""
     items = scaled.until(lambda: _of_several(scaled, recording), f"{recording.metric} of several pods", _PATIENCE)
     found = []
