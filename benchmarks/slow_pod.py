@@ -7,8 +7,9 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any
+
+from benchmarks.local_process import descendants, name_of
 
 STUB = "triton_python_backend_stub"
 """The process in which Triton's Python backend runs an instance of a model."""
@@ -28,7 +29,7 @@ def stubs_of(pod: Mapping[str, Any]) -> list[int]:
     found = []
     for status in pod["status"].get("containerStatuses", []):
         pid = status.get("containerID", "").removeprefix("twin://").partition("-")[0]
-        found += [child for child in _descendants(int(pid)) if _name(child).startswith(STUB[:15])] if pid else []
+        found += [child for child in descendants(int(pid)) if name_of(child).startswith(STUB[:15])] if pid else []
     if not found:
         raise NoStub(f"pod {pod['metadata']['name']} has no process {STUB}, so that none of its models can be made slow")
     return found
@@ -65,18 +66,3 @@ def _signal(processes: list[int], number: signal.Signals) -> None:
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _descendants(pid: int) -> list[int]:
-    children = []
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            children += [int(child) for child in (thread / "children").read_text().split()]
-    return [*children, *(one for child in children for one in _descendants(child))]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""

@@ -54,13 +54,13 @@ def pods_of(deployments: Sequence[str]) -> str:
 
 def _is(label: str, value: str | Sequence[str]) -> str:
     values = [value] if isinstance(value, str) else value
-    if len(values) == 1:
-        return f'{label}="{values[0]}"'
-    return f'{label}=~"{_any_of([each.replace(".", "[.]") for each in values])}"'
+    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{_any_of(values)}"'
 
 
 def _any_of(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"({'|'.join(names)})"
+    """Return the regular expression of these names."""
+    each = [name.replace(".", "[.]") for name in names]
+    return each[0] if len(each) == 1 else f"({'|'.join(each)})"
 
 
 def record(name: str, expression: str, labels: dict[str, str] | None = None) -> Rule:

@@ -1,4 +1,4 @@
-"""Tell how far a twin had what serves in a state: what was made of it, what stood in for the rest, and what was not."""
+"""Tell which of a state's servers and their objects were made on a twin, what stood in for others, and what was left out."""
 
 from __future__ import annotations
 

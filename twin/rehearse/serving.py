@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ def servers(found: State) -> list[Server]:
 
 def servers_of(objects: Iterable[tuple[str, Any]]) -> list[Server]:
     """Return those among resources, each given by its type and inputs."""
-    return list(_servers([*objects]))
+    return list(_servers(list(objects)))
 
 
 def least_pods(found: State) -> int:
@@ -44,7 +44,7 @@ def least_pods(found: State) -> int:
     return min((one.pods for one in servers(found) if one.pods), default=1)
 
 
-def _servers(objects: Iterable[tuple[str, Any]]) -> Iterator[Server]:
+def _servers(objects: Sequence[tuple[str, Any]]) -> Iterator[Server]:
     kept = dict(_kept(objects))
     for type_, inputs in objects:
         if type_ != DEPLOYMENT or at(inputs, "metadata", "namespace") != TRITON_NAMESPACE:
@@ -62,7 +62,7 @@ def _servers(objects: Iterable[tuple[str, Any]]) -> Iterator[Server]:
             )
 
 
-def _kept(objects: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
+def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
     """Yield, by name, the least pods of each Deployment of the namespace that an autoscaler has the number of."""
     for type_, inputs in objects:
         key = LEAST.get(type_)

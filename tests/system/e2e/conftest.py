@@ -19,6 +19,7 @@ from twin.services.servers import Servers
 
 if TYPE_CHECKING:
     from tests.system.e2e.gateway_twin import Gateway
+    from tests.system.e2e.karpenter_nodes import Nodes
 
 UP_SECONDS = 1800
 """The first `up` on a machine builds the Go programs; every later one takes about a minute."""
@@ -133,6 +134,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Gateway"]:
     from tests.system.e2e import gateway_twin, pinned  # only the gateway's tests need the program for it
 
     with gateway_twin.up(tmp_path_factory.mktemp("gateway") / "home", pinned.GATEWAY) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Nodes"]:
+    """A twin that is up, whose nodes Karpenter starts. Tests leave it so: Triton on a GPU node, the worker on another."""
+    from tests.system.e2e.karpenter_nodes import karpenter_twin  # which needs this module
+
+    with karpenter_twin(TwinHome(tmp_path_factory.mktemp("nodes") / "home")) as found:
         yield found
 
 

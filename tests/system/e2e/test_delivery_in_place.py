@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from spec.names import CURRENT_RELEASE, SERVED_VERSIONS, TRITON_HTTP_PORT, TRITON_NAMESPACE
-from tests.system.e2e import account, pinned
+from spec.names import CURRENT_RELEASE, TRITON_NAMESPACE
+from tests.system.e2e import account, pinned, versions_in_turn
 from tests.system.e2e.conftest import Twin, taken_down
 from tests.system.e2e.gateway_load import ANSWERED, Ask, load
 from tests.system.serving.rollout_releases import CONFIG, code, golden
@@ -75,23 +73,8 @@ class InPlace(Twin):
 
     def asking(self, model: str) -> Ask:
         """Requests for the version that clients are told, at each pod of the model's fleets in turn."""
-        kube, path = self.kube(), object_path("v1", "configmaps", TRITON_NAMESPACE, SERVED_VERSIONS)
         addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods() if model in FLEETS[_fleet(pod)]]
-        body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
-
-        def ask() -> str:
-            address = addresses.pop(0)
-            addresses.append(address)
-            version = json.loads(kube.get(path)["data"][model])["stable"]
-            url = f"http://{address}:{TRITON_HTTP_PORT}/v2/models/{model}/versions/{version}/infer"
-            try:
-                answer = httpx.post(url, json=body, timeout=10, trust_env=False)
-            except httpx.HTTPError as error:
-                return f"{type(error).__name__}: {error}"
-            right = answer.status_code == 200 and answer.json()["outputs"][0]["data"] == [1.0 + version]
-            return ANSWERED if right else f"HTTP {answer.status_code}: {answer.text[:200]}"
-
-        return ask
+        return versions_in_turn.asking(self.kube(), model, addresses)
 
     def until_ready(self) -> None:
         def ready() -> bool:

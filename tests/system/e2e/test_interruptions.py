@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, NODE_POOLS, REGION, TRITON, Nodes, instance_of, karpenter_twin
+from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, NODE_POOLS, REGION, TRITON, Nodes, instance_of
 from tests.system.e2e.watched_end import WatchedEnd
 from twin.aws.moto_launches import WITHOUT_CAPACITY
 from twin.host import processes
-from twin.host.home import TwinHome
 
 # Karpenter may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
@@ -23,13 +22,6 @@ QUEUE = "triton-local-interruptions"
 FORGETS_SECONDS = 360.0
 """Karpenter does not ask again for three minutes for what EC2 has none of."""
 CAPACITY = "karpenter.sh/capacity-type"
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """One that is up. Tests that use it leave it as they found it: Triton on a GPU node, the worker on another."""
-    with karpenter_twin(TwinHome(tmp_path_factory.mktemp("interruptions") / "home")) as twin:
-        yield twin
 
 
 def test_where_a_type_has_no_capacity_the_next_one_is_taken(nodes: Nodes) -> None:

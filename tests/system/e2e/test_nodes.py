@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, TRITON, Nodes, instance_of, karpenter_twin
+from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, TRITON, Nodes, instance_of
 from tests.system.e2e.sockets import listening
 from twin.host import processes
-from twin.host.home import TwinHome
 
 # Karpenter may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
@@ -17,13 +14,6 @@ pytestmark = pytest.mark.timeout(5400)
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 CAPACITY = "karpenter.sh/capacity-type"
 NODE_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """One that is up. Tests that use it leave it as they found it: Triton on a GPU node, the worker on another."""
-    with karpenter_twin(TwinHome(tmp_path_factory.mktemp("nodes") / "home")) as twin:
-        yield twin
 
 
 def test_the_platform_came_up_on_nodes_that_karpenter_started(nodes: Nodes) -> None:

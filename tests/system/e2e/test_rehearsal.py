@@ -68,6 +68,12 @@ def judged(document: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
+def none_is_lost(code: int, measured: dict[str, Any]) -> None:
+    """See that the change came to its end, and that each of the requests was answered."""
+    assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
+    assert measured["sent"] == measured["answered"] > 100
+
+
 @pytest.mark.timeout(2 * UP_SECONDS)
 def test_what_serves_in_a_state_loses_no_request_where_its_pods_are_replaced_one_after_the_other(
     tmp_path: Path, checkout: Path
@@ -78,8 +84,7 @@ def test_what_serves_in_a_state_loses_no_request_where_its_pods_are_replaced_one
     measured, serving = document["measured"], document["serving"]
     assert (document["stack"], judged(document), document["not_measured"]) == ("prod", [("rolled", TEMPLATE)], None)
     assert (serving["changed"], serving["pods"]) == ([TRITON], {"triton": {"made": 3, "kept": 3}})
-    assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
-    assert measured["sent"] == measured["answered"] > 100
+    none_is_lost(code, measured)
     # Beside the objects there are the stack and its provider.
     unchanged = len(serving["made"]) + 1
     assert (measured["pods"], measured["kept"]) == (3, 0)
@@ -111,8 +116,7 @@ def test_a_state_whose_pods_are_replaced_one_after_the_other_is_judged_and_its_c
     local = document["under_load"]
     measured = local["measured"]
     assert (local["stack"], judged(local)) == ("local", [("rolled", TEMPLATE)])
-    assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
-    assert measured["sent"] == measured["answered"] > 100
+    none_is_lost(code, measured)
     assert (measured["pods"], measured["kept"], measured["resources"]["update"]) == (2, 0, 1)
 
 

@@ -1,6 +1,5 @@
 """`modelctl rollout` as a person types it, in a twin whose stack asks for in-place rollouts on three pods."""
 
-import itertools
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,17 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
-from spec.names import SERVED_VERSIONS, TRITON_HTTP_PORT, TRITON_NAMESPACE
+from tests.system.e2e import versions_in_turn
 from tests.system.e2e.conftest import Twin
-from tests.system.e2e.gateway_load import ANSWERED, Ask, load
+from tests.system.e2e.gateway_load import Ask, load
 from tests.system.serving.rollout_releases import CONFIG, MODEL, code, golden
-from twin.cluster.kube_api import object_path
 from twin.cluster.pod_addresses import loopback
 from twin.engine import stack_files
 
 STACK = "local"
 PODS = 3
-BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
 UP = ("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
 POOL = {"name": "g5", "instanceTypes": ["g5.xlarge"], "capacity": "on-demand", "min": 1, "desired": PODS, "max": PODS}
 
@@ -80,31 +77,16 @@ class Stack:
 
     def asking(self) -> Ask:
         """Requests for the version that clients are told, at each pod of now in turn."""
-        kube, path = (
-            self._twin.servers().cluster().client,
-            object_path("v1", "configmaps", TRITON_NAMESPACE, SERVED_VERSIONS),
-        )
-        addresses = itertools.cycle([loopback(pod["status"]["podIP"]) for pod in self.pods().values()])
-
-        def ask() -> str:
-            version = json.loads(kube.get(path)["data"][MODEL])["stable"]
-            url = f"http://{next(addresses)}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/versions/{version}/infer"
-            try:
-                answer = httpx.post(url, json=BODY, timeout=10, trust_env=False)
-            except httpx.HTTPError as error:
-                return f"{type(error).__name__}: {error}"
-            right = answer.status_code == 200 and answer.json()["outputs"][0]["data"] == [1.0 + version]
-            return ANSWERED if right else f"HTTP {answer.status_code}: {answer.text[:200]}"
-
-        return ask
+        addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods().values()]
+        return versions_in_turn.asking(self._twin.servers().cluster().client, MODEL, addresses)
 
     def answers(self) -> list[float]:
         """Return each pod's answer to 1 in the version that clients are told."""
         version = json.loads(self.served()[MODEL])["stable"]
         found = []
         for pod in self.pods().values():
-            url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/versions/{version}/infer"
-            answer = httpx.post(url, json=BODY, timeout=10, trust_env=False)
+            url = versions_in_turn.infer_url(loopback(pod["status"]["podIP"]), MODEL, version)
+            answer = httpx.post(url, json=versions_in_turn.BODY, timeout=10, trust_env=False)
             assert answer.status_code == 200, f"{pod['metadata']['name']} answers {answer.text}"
             found.append(answer.json()["outputs"][0]["data"][0])
         return found

@@ -6,16 +6,15 @@ PID 1 of a namespace, where the signal is dropped. With `shareProcessNamespace: 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.local_process import descendants, name_of
 from tests.system.serving import models
 from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
@@ -40,21 +39,6 @@ def loading(kubelet: Kubelet, repository: Path, wrapper: tuple[str, ...], load_g
     # What it has forked for the model's process is named as it is until that is executed, and comes after it.
     server = next(pid for pid in descendants(pod.pid) if name_of(pid) == "tritonserver")
     return pod, server
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Parents before their children; without those that end meanwhile."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                yield child
-                yield from descendants(child)
-
-
-def name_of(pid: int) -> str:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    return ""
 
 
 def pid_in_namespace(pid: int) -> int:
