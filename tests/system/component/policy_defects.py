@@ -130,6 +130,10 @@ DEFECTS: Mapping[str, Seeded] = {
     "iam-no-admin-policy": Seeded(
         "nodes-AmazonEKSWorkerNodePolicy", {"policyArn": _swap("AmazonEKSWorkerNodePolicy", "AdministratorAccess")}
     ),
+    "iam-managed-policy-current": Seeded(
+        "addons-ebs-csi-AmazonEBSCSIDriverEKSClusterScopedPolicy",
+        {"policyArn": _swap("AmazonEBSCSIDriverEKSClusterScopedPolicy", "service-role/AmazonEBSCSIDriverPolicy")},
+    ),
     "iam-no-static-keys": Seeded("someones-key", {}, adds="aws:iam/accessKey:AccessKey"),
     "kms-rotation": Seeded("logs-key", {"enableKeyRotation": False}),
     "logs-retention-kms": Seeded("cluster-log-group", {"retentionInDays": 1}),
