@@ -141,6 +141,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "s3-kms-encrypted": Seeded(
         "models-default-encryption", {"rules[0].applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
     ),
+    "s3-customer-keys-blocked": Seeded("models-default-encryption", {"rules[0].blockedEncryptionTypes": ["NONE"]}),
     "s3-tls-only": Seeded(
         "models-policy", {"policy": document(deny("TlsOnly", "s3:GetObject", [_MODELS, f"{_MODELS}/*"], _PLAIN_HTTP))}
     ),
