@@ -161,7 +161,7 @@ def test_their_instances_start_without_a_driver_in_every_zone() -> None:
 
 def test_instances_start_as_those_of_a_node_group_do() -> None:
     spec = node_class_spec(pool(), CLUSTER, "profile")
-    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
+    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260911"}]
     assert spec["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
     (disk,) = spec["blockDeviceMappings"]
     assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"], disk["ebs"]["volumeSize"]) == (True, "gp3", "200Gi")
