@@ -3,9 +3,9 @@
 What is pinned here: EKS add-ons and the node AMI per Kubernetes version, and the Triton releases that this platform
 accepts; third-party charts are in `spec/charts.py`. The stack file chooses among them (`cluster.version`, `triton.version`).
 
-The add-on and AMI versions are real ones, as published by AWS (September 2026: docs/facts/eks.md#add-ons-and-node-images; those
-of 1.36: docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before the
-first `up` with
+The add-on and AMI versions are real ones, as published by AWS (September 2026: docs/facts/eks.md#add-ons-and-node-images;
+1.36: docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before
+the first `up` with
 
     aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name vpc-cni
     aws eks describe-cluster-versions
