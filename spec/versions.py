@@ -3,9 +3,9 @@
 What is pinned here: EKS add-ons and the node AMI per Kubernetes version, and the Triton releases that this platform
 accepts; third-party charts are in `spec/charts.py`. The stack file chooses among them (`cluster.version`, `triton.version`).
 
-The add-on and AMI versions are real ones, as published by AWS (July to September 2026; those of 1.36:
-docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before the
-first `up` with
+The add-on and AMI versions are real ones, as published by AWS (September 2026: docs/facts/eks.md#add-ons-and-node-images;
+1.36: docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before
+the first `up` with
 
     aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name vpc-cni
     aws eks describe-cluster-versions
@@ -42,6 +42,7 @@ KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
     "1.34": SupportWindow(date(2026, 12, 2), date(2027, 12, 2)),
     "1.35": SupportWindow(date(2027, 3, 27), date(2028, 3, 27)),
     "1.36": SupportWindow(date(2027, 8, 2), date(2028, 8, 2)),
+    "1.37": SupportWindow(date(2027, 12, 1), date(2028, 12, 1)),
 }
 
 
@@ -68,20 +69,22 @@ class KubernetesPins:
 
 
 DEFAULT_KUBERNETES = "1.35"
-"""That of new stacks. Of 1.36 the pins of three add-ons were seen on no cluster (docs/facts/eks.md#kubernetes-136)."""
+"""The version of new stacks. Of 1.36 the pins of three add-ons were seen on no cluster (docs/facts/eks.md#kubernetes-136).
+1.37 has no pins: no public record names its kube-proxy, and Karpenter 1.14.1 supports 1.36 at most
+(docs/facts/eks.md#kubernetes-137)."""
 KUBERNETES: Mapping[str, KubernetesPins] = {
     "1.34": KubernetesPins(
         addons={
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"vpc-cni"}
-            "vpc-cni": "v1.22.4-eksbuild.3",
+            "vpc-cni": "v1.23.1-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"coredns"}
-            "coredns": "v1.13.2-eksbuild.11",
+            "coredns": "v1.13.2-eksbuild.24",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"kube-proxy"}
-            "kube-proxy": "v1.34.6-eksbuild.21",
+            "kube-proxy": "v1.34.6-eksbuild.25",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-ebs-csi-driver"}
-            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"metrics-server"}
-            "metrics-server": "v0.9.0-eksbuild.5",
+            "metrics-server": "v0.9.0-eksbuild.11",
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
@@ -103,44 +106,43 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
     "1.35": KubernetesPins(
         addons={
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"vpc-cni"}
-            "vpc-cni": "v1.22.4-eksbuild.3",
+            "vpc-cni": "v1.23.1-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"coredns"}
-            "coredns": "v1.13.2-eksbuild.21",
+            "coredns": "v1.14.6-eksbuild.4",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"kube-proxy"}
-            "kube-proxy": "v1.35.3-eksbuild.21",
+            "kube-proxy": "v1.35.3-eksbuild.29",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-ebs-csi-driver"}
-            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"metrics-server"}
-            "metrics-server": "v0.9.0-eksbuild.5",
-            # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
+            "metrics-server": "v0.9.0-eksbuild.11",
+            # Installed where `models.access` is mountpoint.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
-            # that EKS has it was not confirmed.
+            # Installed where `models.access` is fsx-lustre.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
             # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-pod-identity-agent"}
-            "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+            "eks-pod-identity-agent": "v1.4.0-eksbuild.2",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
         # Not v20261003: its kernel 6.12.110 panics on some instance types with Kubernetes 1.31 to 1.35.
-        ami_release="1.35.6-20260728",
-        nvidia_driver="580.159.03",
+        ami_release="1.35.7-20260911",
+        nvidia_driver="580.178.04",
     ),
     "1.36": KubernetesPins(
         addons={
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"vpc-cni"}
-            "vpc-cni": "v1.22.4-eksbuild.3",
+            "vpc-cni": "v1.23.1-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"coredns"}
-            "coredns": "v1.14.3-eksbuild.16",
+            "coredns": "v1.14.6-eksbuild.4",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"kube-proxy"}
-            "kube-proxy": "v1.36.0-eksbuild.21",
+            "kube-proxy": "v1.36.0-eksbuild.25",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-ebs-csi-driver"}
-            "aws-ebs-csi-driver": "v1.63.1-eksbuild.1",
+            "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.11",
             # Installed where `models.access` is mountpoint. The number is that of the driver's chart; that EKS has it for
@@ -155,7 +157,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-pod-identity-agent"}
-            "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+            "eks-pod-identity-agent": "v1.4.0-eksbuild.2",
             # That of 1.35: which ones EKS has for 1.36 was not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -79,7 +79,7 @@ class Cluster(pulumi.ComponentResource):
             name=control_plane.eks_cluster.name,
             known_name=args.stack.cluster_name,
             arn=self._arn,
-            oidc=OidcProvider(arn=control_plane.oidc_provider_arn, issuer=control_plane.oidc_issuer),
+            oidc=self._oidc_provider(control_plane),
             network=args.network,
             security_group_id=control_plane.cluster_security_group_id,
             ready=[self],
@@ -134,7 +134,6 @@ class Cluster(pulumi.ComponentResource):
             service_role=role,
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
-            create_oidc_provider=True,
             skip_default_node_group=True,
             skip_default_security_groups=True,
             # No unmanaged add-on to adopt later: each one is pinned from its first minute.
@@ -149,9 +148,26 @@ class Cluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[logs, *granted],
-                transforms=[_tagged_oidc_provider(stack.tags), *([_protect_the_control_plane] if stack.protected else [])],
+                transforms=[_protect_the_control_plane] if stack.protected else None,
             ),
         )
+
+    def _oidc_provider(self, control_plane: eks.Cluster) -> OidcProvider:
+        """Create the identity provider without thumbprints: IAM reads them itself.
+
+        `create_oidc_provider` of `eks.Cluster` opens TLS to the issuer in every preview and update. The private zone of the
+        VPC's `eks` endpoint hides that host from all runs inside the VPC (docs/facts/eks.md#the-issuer-inside-the-vpc).
+        """
+        # The name that the component gave it, so that an upgrade keeps the provider.
+        component_child = pulumi.Alias(name=f"{self._name}-control-plane-oidcProvider", parent=control_plane)
+        provider = aws.iam.OpenIdConnectProvider(
+            f"{self._name}-oidc-provider",
+            url=control_plane.oidc_provider_url,
+            client_id_lists=["sts.amazonaws.com"],
+            tags=self._args.stack.tags,
+            opts=pulumi.ResourceOptions(parent=self, aliases=[component_child]),
+        )
+        return OidcProvider(arn=provider.arn, issuer=control_plane.oidc_issuer)
 
     def _ways_in(self, group_id: pulumi.Output[str]) -> list[pulumi.Resource]:
         """Let in who is named in `cluster.apiAccess`: EKS's own group admits only what is in it, which the nodes are.
@@ -230,21 +246,6 @@ class Cluster(pulumi.ComponentResource):
             tags=stack.tags,
             opts=self._child,
         )
-
-
-def _tagged_oidc_provider(tags: Mapping[str, str]) -> pulumi.ResourceTransform:
-    """Return the transform that gives the OIDC provider the stack's tags, by which the deploy role knows it for ours.
-
-    `eks.Cluster` makes it without any: `oidcProvider` in
-    https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts.
-    """
-
-    def tagged(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-        if args.type_ != "aws:iam/openIdConnectProvider:OpenIdConnectProvider":
-            return None
-        return pulumi.ResourceTransformResult(props={**args.props, "tags": dict(tags)}, opts=args.opts)
-
-    return tagged
 
 
 def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:

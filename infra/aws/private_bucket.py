@@ -57,6 +57,8 @@ def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) 
                     "kms_master_key_id": args.key_arn,
                 },
                 "bucket_key_enabled": True,
+                # Keys of clients. Uploads with SSE-C have no header that `NoOtherEncryption` compares.
+                "blocked_encryption_types": ["SSE-C"],
             }
         ],
         opts=guard,

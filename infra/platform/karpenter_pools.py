@@ -67,7 +67,11 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
         ],
         # One hop: the node itself. A pod that reached the metadata service would have the node's role.
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
-        "tags": cluster.stack.named(f"{cluster.stack.cluster_name}-{pool.name}"),
+        "tags": {
+            **cluster.stack.named(f"{cluster.stack.cluster_name}-{pool.name}"),
+            # The EBS driver may attach volumes only to instances with this tag (docs/facts/eks.md#volumes-of-one-cluster).
+            "ebs.csi.aws.com/cluster-name": cluster.known_name,
+        },
     }
     if all(known.nvme_gib > 0 for known in types):
         spec["instanceStorePolicy"] = "RAID0"

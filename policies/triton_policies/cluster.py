@@ -25,6 +25,7 @@ END_OF_STANDARD_SUPPORT = {
     "1.34": "2026-12-02",
     "1.35": "2027-03-27",
     "1.36": "2027-08-02",
+    "1.37": "2027-12-01",
 }
 """Days on which EKS ends the standard support of Kubernetes versions (the EKS release calendar)."""
 

@@ -26,6 +26,14 @@ ACCESS_KEY = "aws:iam/accessKey:AccessKey"
 USER = "aws:iam/user:User"
 
 ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
+SUPERSEDED = {
+    "AWSXrayWriteOnlyAccess": "AWSXRayDaemonWriteAccess",
+    "AmazonEBSCSIDriverPolicy": "AmazonEBSCSIDriverEKSClusterScopedPolicy or AmazonEBSCSIDriverPolicyV2",
+    "AmazonEC2ContainerRegistryReadOnly": "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonEC2RoleforSSM": "AmazonSSMManagedInstanceCore",
+    "AmazonEKSServicePolicy": "AmazonEKSClusterPolicy",
+}
+"""Managed policies for which AWS recommends a narrower or newer one."""
 _WITHOUT_SOURCE = ("ec2.amazonaws.com", "ec2.amazonaws.com.cn")
 """Services that send no aws:SourceAccount when they take a role: a condition on it would shut them out."""
 _POD_IDENTITY = "pods.eks.amazonaws.com"
@@ -125,14 +133,29 @@ def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _managed(resource: Resource, settings: Settings) -> Iterator[Finding]:
-    arns = resource["managedPolicyArns"].elements if resource.type == ROLE else [resource["policyArn"]]
-
     def check(one: Property) -> Iterator[Finding]:
-        name = str(one.value).rpartition("/")[2]
+        name = _policy_name(one)
         if name in ADMINISTRATORS:
             yield Violation(one.path, f"is {name}: whoever gets hold of it owns the account")
 
-    yield from each(arns, check)
+    yield from each(_managed_policy_arns(resource), check)
+
+
+def _superseded(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    def check(one: Property) -> Iterator[Finding]:
+        name = _policy_name(one)
+        if name in SUPERSEDED:
+            yield Violation(one.path, f"is {name}, which AWS has superseded", fix=f"attach {SUPERSEDED[name]}")
+
+    yield from each(_managed_policy_arns(resource), check)
+
+
+def _managed_policy_arns(resource: Resource) -> list[Property]:
+    return list(resource["managedPolicyArns"].elements) if resource.type == ROLE else [resource["policyArn"]]
+
+
+def _policy_name(arn: Property) -> str:
+    return str(arn.value).rpartition("/")[2]
 
 
 def _static_keys(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -179,6 +202,15 @@ POLICIES: tuple[Policy, ...] = (
         fix="attach a policy with the actions that are needed",
         types=(ROLE, *ATTACHMENTS),
         judge=_managed,
+    ),
+    ResourcePolicy(
+        id="iam-managed-policy-current",
+        says="No role has an AWS managed policy that AWS has superseded by a narrower or newer one.",
+        severity="medium",
+        controls=(),
+        fix="attach its successor",
+        types=(ROLE, *ATTACHMENTS),
+        judge=_superseded,
     ),
     ResourcePolicy(
         id="iam-no-static-keys",

@@ -48,6 +48,18 @@ def _encrypted(configuration: Resource, settings: Settings) -> Iterator[Finding]
             yield Violation(default["kmsMasterKeyId"].path, "is not set: AWS's key is used, whose policy you cannot change")
 
 
+def _blocks_customer_keys(configuration: Resource, settings: Settings) -> Iterator[Finding]:
+    rules = configuration["rules"]
+    if not rules.elements:
+        yield Violation(rules.path, "is not set: clients can upload objects with keys of their own")
+    for rule in rules.elements:
+        yield from require(
+            rule["blockedEncryptionTypes"],
+            lambda value: isinstance(value, list) and "SSE-C" in value,
+            "is {value}: clients can upload objects with keys of their own",
+        )
+
+
 def _bucket_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
     document = policy["policy"]
     found = list(statements(document))
@@ -152,6 +164,15 @@ POLICIES: tuple[Policy, ...] = (
         fix="set sseAlgorithm to aws:kms and kmsMasterKeyId to your key",
         types=(ENCRYPTION,),
         judge=_encrypted,
+    ),
+    ResourcePolicy(
+        id="s3-customer-keys-blocked",
+        says="No object is encrypted with a client's own key (SSE-C).",
+        severity="medium",
+        controls=(),
+        fix="set blockedEncryptionTypes to SSE-C",
+        types=(ENCRYPTION,),
+        judge=_blocks_customer_keys,
     ),
     ResourcePolicy(
         id="s3-tls-only",

@@ -103,8 +103,8 @@ def nat_gateways(search: Search) -> Iterator[Leftover]:
 
 
 def endpoints(search: Search) -> Iterator[Leftover]:
-    """VPC endpoints: an interface endpoint costs in each zone, a gateway endpoint nothing."""
-    for item, reason in search.own(search.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints")):
+    """VPC endpoints, whoever created them: an interface endpoint costs in each zone, a gateway endpoint nothing."""
+    for item, reason in search.in_the_way(search.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints")):
         if str(item["State"]).lower() in _GONE_ENDPOINT:
             continue
         zones = len(item.get("SubnetIds") or ()) if item.get("VpcEndpointType") == "Interface" else 0
@@ -114,7 +114,7 @@ def endpoints(search: Search) -> Iterator[Leftover]:
             item["ServiceName"],
             reason,
             search.usd_a_month("endpoint.hour", HOURS * zones),
-            search.remove(f"ec2 delete-vpc-endpoints --vpc-endpoint-ids {item['VpcEndpointId']}"),
+            search.remove(f"ec2 delete-vpc-endpoints --vpc-endpoint-ids {item['VpcEndpointId']}", reason),
         )
 
 

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 from typing import Any
 
-from spec.ownership import Ownership, tags_of
+from spec.ownership import Ownership, Tags, tags_of
 from spec.settings import Settings
 from stackctl.account.read_only import Readers
 from stackctl.cost.prices import PriceTable, product
@@ -72,10 +72,16 @@ class Search:
             reason = self.owner.reason(tags_of(item.get(tags)))
             vpc = item.get("VpcId")
             if reason is None and vpc in self.vpcs:
-                stranger = self.owner.stranger(tags_of(item.get(tags)))
-                reason = f"in {vpc}" + (f", and {_SOMEBODY_ELSES}: {stranger}" if stranger else "")
+                reason = f"in {vpc}{self._other_owner(tags_of(item.get(tags)))}"
             if reason is not None:
                 yield item, reason
+
+    def _other_owner(self, tags: Tags) -> str:
+        # GuardDuty's runtime monitoring adds an endpoint with a security group to a VPC, and AWS leaves both to its owner.
+        if tags.get("GuardDutyManaged") == "true":
+            return ", created by GuardDuty"
+        stranger = self.owner.stranger(tags)
+        return f", and {_SOMEBODY_ELSES}: {stranger}" if stranger else ""
 
     @cached_property
     def vpcs(self) -> dict[str, str]:

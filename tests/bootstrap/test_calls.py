@@ -144,7 +144,7 @@ def test_a_provider_of_identities_without_our_tag_could_be_neither_made_nor_dele
         for made in resources("prod")
     ]
     wants = "StringEquals aws:{}Tag/project triton-eks, and it is None"
-    who = "iam/openIdConnectProvider:OpenIdConnectProvider cluster-control-plane-oidcProvider"
+    who = "iam/openIdConnectProvider:OpenIdConnectProvider cluster-oidc-provider"
     arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123456789ABCDEF"
     changes = ("Delete", "Update{}Thumbprint", "AddClientIDTo", "RemoveClientIDFrom", "Untag")
     named = [one.format("OpenIDConnectProvider") if "{}" in one else f"{one}OpenIDConnectProvider" for one in changes]

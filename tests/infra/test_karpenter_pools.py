@@ -156,18 +156,18 @@ def test_their_instances_start_without_a_driver_in_every_zone() -> None:
     assert crds.problems("karpenter-crd", {**node_class, "spec": spec}) == []
     assert [term["id"] for term in spec["subnetSelectorTerms"]] == ["subnet-0a", "subnet-0b", "subnet-0c"]
     assert "instanceStorePolicy" not in spec and "capacityReservationSelectorTerms" not in spec
-    assert spec["tags"] == CLUSTER.stack.named("triton-staging-cpu")
+    assert spec["tags"] == {**CLUSTER.stack.named("triton-staging-cpu"), "ebs.csi.aws.com/cluster-name": "triton-staging"}
 
 
 def test_instances_start_as_those_of_a_node_group_do() -> None:
     spec = node_class_spec(pool(), CLUSTER, "profile")
-    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260728"}]
+    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260911"}]
     assert spec["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
     (disk,) = spec["blockDeviceMappings"]
     assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"], disk["ebs"]["volumeSize"]) == (True, "gp3", "200Gi")
     assert spec["instanceStorePolicy"] == "RAID0"
     assert spec["kubelet"] == {"maxPods": 110}
-    assert spec["tags"] == CLUSTER.stack.named("triton-staging-g5")
+    assert spec["tags"] == {**CLUSTER.stack.named("triton-staging-g5"), "ebs.csi.aws.com/cluster-name": "triton-staging"}
 
 
 def test_instances_start_in_the_zones_of_their_pool() -> None:

@@ -1,4 +1,4 @@
-"""moto's server with three corrections, and what it lacks of how machines are started (moto_launches.py).
+"""moto's server with three corrections, blocked encryption (moto_encryption.py) and machine starts (moto_launches.py).
 
 A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
 conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
@@ -22,7 +22,7 @@ from moto.server import main
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Queue
 
-from twin.aws import moto_launches
+from twin.aws import moto_encryption, moto_launches
 
 _decide = IAMPolicyStatement.is_action_permitted
 
@@ -55,19 +55,19 @@ def _delete_message(queue: Queue, receipt_handle: str) -> None:
         raise ReceiptHandleIsInvalid()
 
 
-_put_object = S3Response.put_object
 _writing = threading.Lock()
 
 
 def _conditional_put_object(response: S3Response) -> Any:
     if "If-None-Match" not in response.headers and "If-Match" not in response.headers:
-        return _put_object(response)
+        return moto_encryption.put_object(response)
     with _writing:
-        return _put_object(response)
+        return moto_encryption.put_object(response)
 
 
 if __name__ == "__main__":
     moto_launches.install()
+    moto_encryption.install()
     S3Response.put_object = _conditional_put_object  # type: ignore[method-assign,assignment]
     Queue.delete_message = _delete_message  # type: ignore[method-assign,assignment]
     IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]

@@ -39,6 +39,11 @@ _SUPPORTED = frozenset(
         "vpcId",
     }
 )
+_NO_ROUTE_TO_ISSUER = (
+    "Cannot retrieve the certificate fingerprint at the issuer URL: the component connects to oidc.eks.<region> in every "
+    "preview, and neither the twin nor a VPC with an eks endpoint has a route to it; create an aws.iam.OpenIdConnectProvider"
+)
+"""Starts with the official component's message (nodejs/eks/cluster/cert-thumprint.ts)."""
 _API_MODES = ("API", "API_AND_CONFIG_MAP")
 # Component options of the vpc-cni add-on -> the add-on's environment variables.
 _CNI_ENVIRONMENT = {
@@ -81,6 +86,8 @@ def refuse_unsupported(inputs: Mapping[str, Any]) -> None:
         problems.append(f"accessEntries: need authenticationMode {' or '.join(_API_MODES)}")
     if "subnetIds" in inputs and ("privateSubnetIds" in inputs or "publicSubnetIds" in inputs):
         problems.append("subnetIds: not together with privateSubnetIds or publicSubnetIds")
+    if inputs.get("createOidcProvider"):
+        problems.append(f"createOidcProvider: {_NO_ROUTE_TO_ISSUER}")
     unknown = sorted((inputs.get("vpcCniOptions") or {}).keys() - _CNI_OPTIONS)
     problems += [f"vpcCniOptions.{key}: extend twin/eks/arguments.py" for key in unknown]
     if problems:

@@ -4,8 +4,7 @@ A re-implementation: the official provider is a Node bundle that is not publishe
 plane as this program uses it (API authentication, no default node group, no default security groups, see
 docs/facts/eks.md#the-component); the component's other options are refused (twin/eks/arguments.py), never ignored.
 
-Differences from the official component, none of which shows in the program's own resources: the OIDC provider's
-thumbprint is a constant (the official one is read off the certificates of the region's issuer), no wait for the API
+Differences from the official component, none of which shows in the program's own resources: no wait for the API
 server's health, and ``bootstrapClusterCreatorAdminPermissions`` without ``ignoreChanges`` (its value never changes).
 """
 
@@ -32,9 +31,6 @@ __all__ = ["ExpansionError", "Register", "Registered", "expand_cluster", "refere
 Values = dict[str, Any]
 
 _CLUSTER_POLICY = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
-_OIDC_AUDIENCE = "sts.amazonaws.com"
-_ISSUER_THUMBPRINT = "9e99a48a9960b14926bb7f3b02e22da2b0ab7280"
-"""SHA-1 of the root that has long signed EKS's issuers; IAM does not look at it where the root is one that it trusts."""
 
 
 class Registered(Protocol):
@@ -89,7 +85,6 @@ def expand_cluster(
     )
     _access_entries(name, inputs, register, cluster)
     add_ons = _add_ons(name, inputs, register, cluster)
-    oidc = _oidc_provider(name, inputs, register, cluster)
     document = dict(kubeconfig(str(cluster.outputs["name"])))
     provider = register(
         "pulumi:providers:kubernetes",
@@ -97,7 +92,7 @@ def expand_cluster(
         {"kubeconfig": json.dumps(document, sort_keys=True)},
         depends_on=tuple(child.urn for child in (cluster, *add_ons)),
     )
-    return _outputs(inputs, role, cluster, oidc, provider, document)
+    return _outputs(inputs, role, cluster, provider, document)
 
 
 class _CreatedRole:
@@ -193,42 +188,16 @@ def _add_ons(name: str, inputs: Mapping[str, Any], register: Register, cluster: 
     return add_ons
 
 
-def _oidc_provider(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> Registered | None:
-    if not inputs.get("createOidcProvider"):
-        return None
-    return register(
-        "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
-        f"{name}-oidcProvider",
-        # No tags, though the component is given some.
-        {"clientIdLists": [_OIDC_AUDIENCE], "url": _issuer(cluster), "thumbprintLists": [_ISSUER_THUMBPRINT]},
-        depends_on=(cluster.urn,),
-    )
-
-
-def _issuer(cluster: Registered) -> Any:
-    return _dig(cluster.outputs, "identities", 0, "oidcs", 0, "issuer")
-
-
 def _outputs(
     inputs: Mapping[str, Any],
     role: _Role,
     cluster: Registered,
-    oidc: Registered | None,
     provider: Registered,
     kubeconfig: Values,
 ) -> Values:
     cluster_reference = reference(cluster.urn, cluster.id)
     role_reference = reference(role.role.urn, role.role.id) if isinstance(role, _CreatedRole) else dict(role)
-    oidc_outputs: Values = {}
-    core_oidc: Values = {}
-    if oidc is not None:
-        issuer = _issuer(cluster)
-        oidc_outputs = {
-            "oidcProviderArn": oidc.outputs.get("arn", UNKNOWN),
-            "oidcProviderUrl": issuer,
-            "oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"),
-        }
-        core_oidc = {"oidcProvider": reference(oidc.urn, oidc.id)}
+    issuer = _dig(cluster.outputs, "identities", 0, "oidcs", 0, "issuer")
     core = {
         "cluster": cluster_reference,
         "clusterIamRole": role_reference,
@@ -242,7 +211,6 @@ def _outputs(
         "publicSubnetIds": inputs.get("publicSubnetIds", []),
         "tags": inputs.get("tags", {}),
         "vpcId": inputs.get("vpcId") or _dig(cluster.outputs, "vpcConfig", "vpcId"),
-        **core_oidc,
     }
     return {
         "core": core,
@@ -251,7 +219,9 @@ def _outputs(
         "instanceRoles": [],
         "kubeconfig": kubeconfig,
         "kubeconfigJson": json.dumps(kubeconfig, sort_keys=True),
-        **oidc_outputs,
+        "oidcProviderArn": "",
+        "oidcProviderUrl": issuer,
+        "oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"),
     }
 
 

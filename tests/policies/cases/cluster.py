@@ -198,7 +198,7 @@ CASES = (
             fail(
                 {"version": "1.31"},
                 (
-                    "it: version: is 1.31, which is not among those supported: 1.34, 1.35, 1.36. "
+                    "it: version: is 1.31, which is not among those supported: 1.34, 1.35, 1.36, 1.37. "
                     "Fix: upgrade to a supported minor version, one at a time"
                 ),
             ),

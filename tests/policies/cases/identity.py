@@ -291,6 +291,36 @@ CASES = (
         unknown="managedPolicyArns[0]",
     ),
     Case(
+        policy="iam-managed-policy-current",
+        type=ATTACHMENTS[0],
+        passes={"policyArn": "arn:aws:iam::aws:policy/AmazonEBSCSIDriverEKSClusterScopedPolicy"},
+        fails=(
+            fail(
+                {"policyArn": "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"},
+                (
+                    "it: policyArn: is AmazonEBSCSIDriverPolicy, which AWS has superseded. "
+                    "Fix: attach AmazonEBSCSIDriverEKSClusterScopedPolicy or AmazonEBSCSIDriverPolicyV2"
+                ),
+            ),
+        ),
+        unknown="policyArn",
+    ),
+    Case(
+        policy="iam-managed-policy-current",
+        type=ROLE,
+        passes={"managedPolicyArns": ["arn:aws-cn:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly"]},
+        fails=(
+            fail(
+                {"managedPolicyArns": ["arn:aws-cn:iam::aws:policy/AmazonEC2ContainerRegistryReadOnly"]},
+                (
+                    "it: managedPolicyArns[0]: is AmazonEC2ContainerRegistryReadOnly, which AWS has superseded. "
+                    "Fix: attach AmazonEC2ContainerRegistryPullOnly"
+                ),
+            ),
+        ),
+        unknown="managedPolicyArns[0]",
+    ),
+    Case(
         policy="iam-no-static-keys",
         type=ROLE,
         passes={},

@@ -80,6 +80,35 @@ CASES = (
         unknown="rules",
     ),
     Case(
+        policy="s3-customer-keys-blocked",
+        type=ENCRYPTION,
+        passes={"rules": [{"blockedEncryptionTypes": ["SSE-C"]}]},
+        fails=(
+            fail(
+                {"rules": []},
+                (
+                    "it: rules: is not set: clients can upload objects with keys of their own. "
+                    "Fix: set blockedEncryptionTypes to SSE-C"
+                ),
+            ),
+            fail(
+                {"rules[0].blockedEncryptionTypes": ["NONE"]},
+                (
+                    "it: rules[0].blockedEncryptionTypes: is NONE: clients can upload objects with keys of their own. "
+                    "Fix: set blockedEncryptionTypes to SSE-C"
+                ),
+            ),
+            fail(
+                {"rules[0].blockedEncryptionTypes": ABSENT},
+                (
+                    "it: rules[0].blockedEncryptionTypes: is not set: clients can upload objects with keys of their own. "
+                    "Fix: set blockedEncryptionTypes to SSE-C"
+                ),
+            ),
+        ),
+        unknown="rules[0].blockedEncryptionTypes",
+    ),
+    Case(
         policy="s3-tls-only",
         type=BUCKET_POLICY,
         passes={"policy": _document(_TLS)},

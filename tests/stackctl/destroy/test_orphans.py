@@ -260,6 +260,37 @@ def test_a_strangers_things_in_the_stacks_vpc_are_named_and_no_command_removes_t
     assert found.remove == f"# no command, ask its owner: {group} is in {ours}, and somebody else's: project=other"
 
 
+def test_guarddutys_endpoint_and_its_group_in_the_stacks_vpc_are_removed_by_commands(search: Search) -> None:
+    ec2 = client("ec2")
+    ours = vpc(OURS)
+    guardduty = [{"Key": "GuardDutyManaged", "Value": "true"}]
+    group = ec2.create_security_group(
+        GroupName=f"GuardDutyManagedSecurityGroup-{ours}",
+        Description="x",
+        VpcId=ours,
+        **specification("security-group", guardduty),
+    )["GroupId"]
+    endpoint = ec2.create_vpc_endpoint(
+        VpcId=ours,
+        ServiceName="com.amazonaws.us-west-2.guardduty-data",
+        VpcEndpointType="Interface",
+        SubnetIds=[subnet(ours)],
+        SecurityGroupIds=[group],
+        **specification("vpc-endpoint", guardduty),
+    )["VpcEndpoint"]["VpcEndpointId"]
+    ec2.create_vpc_endpoint(VpcId=vpc([]), ServiceName="com.amazonaws.us-west-2.guardduty-data")
+
+    found = leftovers(search, ("VPC endpoint", "security group"))
+    assert [(item.id, item.reason) for item in found] == [
+        (endpoint, f"in {ours}, created by GuardDuty"),
+        (group, f"in {ours}, created by GuardDuty"),
+    ]
+    assert [item.remove for item in found] == [
+        f"aws ec2 delete-vpc-endpoints --vpc-endpoint-ids {endpoint} --region us-west-2",
+        f"aws ec2 delete-security-group --group-id {group} --region us-west-2",
+    ]
+
+
 def test_a_name_that_is_a_command_stays_a_name(search: Search) -> None:
     name = "late; rm -rf ~"
     put_alarm(name, OURS)

@@ -130,6 +130,10 @@ DEFECTS: Mapping[str, Seeded] = {
     "iam-no-admin-policy": Seeded(
         "nodes-AmazonEKSWorkerNodePolicy", {"policyArn": _swap("AmazonEKSWorkerNodePolicy", "AdministratorAccess")}
     ),
+    "iam-managed-policy-current": Seeded(
+        "addons-ebs-csi-AmazonEBSCSIDriverEKSClusterScopedPolicy",
+        {"policyArn": _swap("AmazonEBSCSIDriverEKSClusterScopedPolicy", "service-role/AmazonEBSCSIDriverPolicy")},
+    ),
     "iam-no-static-keys": Seeded("someones-key", {}, adds="aws:iam/accessKey:AccessKey"),
     "kms-rotation": Seeded("logs-key", {"enableKeyRotation": False}),
     "logs-retention-kms": Seeded("cluster-log-group", {"retentionInDays": 1}),
@@ -137,6 +141,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "s3-kms-encrypted": Seeded(
         "models-default-encryption", {"rules[0].applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
     ),
+    "s3-customer-keys-blocked": Seeded("models-default-encryption", {"rules[0].blockedEncryptionTypes": ["NONE"]}),
     "s3-tls-only": Seeded(
         "models-policy", {"policy": document(deny("TlsOnly", "s3:GetObject", [_MODELS, f"{_MODELS}/*"], _PLAIN_HTTP))}
     ),

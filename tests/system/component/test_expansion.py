@@ -94,20 +94,11 @@ def test_options_of_the_network_plugin_become_its_configuration() -> None:
     }
 
 
-def test_the_oidc_provider_gets_a_thumbprint_and_none_of_the_components_tags() -> None:
-    props = Expanded(createOidcProvider=True, tags={"project": "p"}).children["k-oidcProvider"].props
-    assert props == {
-        "clientIdLists": ["sts.amazonaws.com"],
-        "url": "https://oidc/id/1",
-        "thumbprintLists": ["9e99a48a9960b14926bb7f3b02e22da2b0ab7280"],
-    }
-
-
 def test_outputs_of_a_cluster_that_exists() -> None:
-    outputs = Expanded(createOidcProvider=True).outputs
+    outputs = Expanded().outputs
     assert outputs["oidcProviderUrl"] == "https://oidc/id/1"
     assert outputs["oidcIssuer"] == "oidc/id/1"
-    assert outputs["oidcProviderArn"] == "arn-of-k-oidcProvider"
+    assert outputs["oidcProviderArn"] == ""
     assert outputs["clusterSecurityGroupId"] == "sg-1"
     assert outputs["eksCluster"] == reference("urn:k-eksCluster", "id-k-eksCluster")
     assert json.loads(outputs["kubeconfigJson"]) == {"current-context": "c"}
@@ -115,7 +106,7 @@ def test_outputs_of_a_cluster_that_exists() -> None:
 
 def test_outputs_of_a_preview_are_unknown_except_the_kubeconfig() -> None:
     planned = {"name": "c", "endpoint": UNKNOWN, "identities": UNKNOWN, "vpcConfig": {"clusterSecurityGroupId": UNKNOWN}}
-    outputs = Expanded(planned, createOidcProvider=True, vpcId="vpc-1").outputs
+    outputs = Expanded(planned, vpcId="vpc-1").outputs
     assert (outputs["oidcProviderUrl"], outputs["oidcIssuer"]) == (UNKNOWN, UNKNOWN)
     assert outputs["clusterSecurityGroupId"] == UNKNOWN
     assert json.loads(outputs["kubeconfigJson"]) == {"current-context": "c"}
@@ -139,6 +130,12 @@ def test_outputs_of_a_preview_are_unknown_except_the_kubeconfig() -> None:
         (
             {"fargate": True},
             "fargate: the twin's eks.Cluster does not have it: extend twin/eks/arguments.py",
+        ),
+        (
+            {"createOidcProvider": True},
+            "createOidcProvider: Cannot retrieve the certificate fingerprint at the issuer URL: the component connects to "
+            "oidc.eks.<region> in every preview, and neither the twin nor a VPC with an eks endpoint has a route to it; "
+            "create an aws.iam.OpenIdConnectProvider",
         ),
         (
             {"vpcCniOptions": {"eniMtu": 9001}},

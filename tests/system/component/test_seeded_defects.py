@@ -134,5 +134,11 @@ def test_mistakes_in_what_comes_after_those() -> None:
     }
 
 
+def test_a_component_that_connects_to_the_issuer_has_no_route_to_it() -> None:
+    failures = _failures({"cluster-control-plane": _with(createOidcProvider=True)})
+    (message,) = failures.values()
+    assert message.startswith("createOidcProvider: Cannot retrieve the certificate fingerprint at the issuer URL: ")
+
+
 def _without_ids(message: str) -> str:
     return re.sub(r"(?<=rtb-)[0-9a-f]{8,}|(?<=/id/)[A-Za-z0-9]+", "", message)

@@ -39,7 +39,7 @@ CLUSTERS = [
         "a Kubernetes version that EKS does not have",
         CLUSTER,
         lambda w: _cluster(w, version="1.99"),
-        f"{_CLUSTER}: version: EKS has no Kubernetes 1.99; it has 1.31, 1.32, 1.33, 1.34, 1.35, 1.36",
+        f"{_CLUSTER}: version: EKS has no Kubernetes 1.99; it has 1.31, 1.32, 1.33, 1.34, 1.35, 1.36, 1.37",
     ),
     Refusal(
         "no endpoint at all",

@@ -96,6 +96,8 @@ class BucketEncryption(_BucketSetting):
             entry: dict[str, Any] = {"ApplyServerSideEncryptionByDefault": by_default}
             if "bucketKeyEnabled" in rule:
                 entry["BucketKeyEnabled"] = rule["bucketKeyEnabled"]
+            if "blockedEncryptionTypes" in rule:
+                entry["BlockedEncryptionTypes"] = {"EncryptionType": rule["blockedEncryptionTypes"]}
             request.append(entry)
         clients("s3").put_bucket_encryption(Bucket=inputs["bucket"], ServerSideEncryptionConfiguration={"Rules": request})
 
@@ -112,6 +114,8 @@ class BucketEncryption(_BucketSetting):
             entry = {"applyServerSideEncryptionByDefault": default}
             if "BucketKeyEnabled" in rule:
                 entry["bucketKeyEnabled"] = rule["BucketKeyEnabled"]
+            if "BlockedEncryptionTypes" in rule:
+                entry["blockedEncryptionTypes"] = rule["BlockedEncryptionTypes"]["EncryptionType"]
             seen.append(entry)
         return {**state, "rules": seen}
 

@@ -13,7 +13,9 @@ from unittest import mock
 
 from moto import mock_aws
 from moto.iam.models import IAMBackend, ManagedPolicy
+from moto.s3.responses import S3Response
 
+from twin.aws import moto_encryption
 from twin.aws.base.clients import Clients
 from twin.aws.iam import trust
 from twin.engine.account import topics_in
@@ -41,6 +43,8 @@ def fresh_account() -> Iterator[None]:
     with (
         mock.patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}),
         mock.patch.object(IAMBackend, "_init_aws_policies", of_one_partition),
+        mock.patch.object(S3Response, "get_bucket_encryption", moto_encryption.get_bucket_encryption),
+        mock.patch.object(S3Response, "put_object", moto_encryption.put_object),
         mock_aws(config=managed_policies),
     ):
         try:
