@@ -151,7 +151,7 @@ class RecordingMonitor(MockMonitor):
             *,
             parent: str | None = None,
             depends_on: tuple[str, ...] = (),
-            protect: bool | None = None,
+            ignore_changes: tuple[str, ...] = (),
         ) -> Registration:
             urn = self._urn(parent or component.urn, type, name)
             own = Registration(
@@ -162,7 +162,8 @@ class RecordingMonitor(MockMonitor):
                 custom=True,
                 parent=parent or component.urn,
                 provider=component.provider if type.startswith(component.type.partition(":")[0]) else "",
-                protect=component.protect if protect is None else protect,
+                protect=component.protect,
+                ignore_changes=ignore_changes,
                 depends_on=tuple(sorted(depends_on)),
                 aliases=previous_urns(urn, (), parent or component.urn, self._aliases_of(parent or component.urn)),
             )
