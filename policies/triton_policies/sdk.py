@@ -115,7 +115,7 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 urn=one.urn,
                 properties=Property("", one.props),
                 inputs=run.inputs.get(one.urn),
-                # The engine calls no provider whose configuration is unknown, and takes an empty answer for its own (`Create` in
+                # For a provider whose configuration is unknown the engine answers itself, with nothing (`Create` in
                 # https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go).
                 known=len(one.props) > 0,
                 protected=one.opts.protect,
