@@ -86,7 +86,7 @@ def without_a_cluster(engine: Engine, stack: str) -> Engine:
     from twin.plugins.eks import FIRST_PREVIEW  # with grpc, which no other preview needs
 
     if any(resource["type"] == "aws:eks/cluster:Cluster" for resource in engine.resources(stack)):
-        raise EngineError(f"--first: the cluster of {stack} exists in this twin; preview without it, or set another TWIN_HOME")
+        raise EngineError(f"--first: this twin has the cluster of {stack}; leave out --first, or set another TWIN_HOME")
     return replace(engine, environment={**engine.environment, **FIRST_PREVIEW})
 
 

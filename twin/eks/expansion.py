@@ -99,9 +99,7 @@ def expand_cluster(
     )
     document = kubeconfig(cluster.outputs)
     text = UNKNOWN if document == UNKNOWN else json.dumps(document, sort_keys=True)
-    provider = register(
-        "pulumi:providers:kubernetes", f"{name}-eks-k8s", {"kubeconfig": text}, depends_on=(cluster.urn,)
-    )
+    provider = register("pulumi:providers:kubernetes", f"{name}-eks-k8s", {"kubeconfig": text}, depends_on=(cluster.urn,))
     _access_entries(name, inputs, register, cluster)
     oidc = _oidc_provider(name, inputs, register, cluster)
     kubeconfigs = {"kubeconfig": document, "kubeconfigJson": text}
