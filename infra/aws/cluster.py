@@ -132,8 +132,8 @@ class Cluster(pulumi.ComponentResource):
             authentication_mode=eks.AuthenticationMode.API,
             access_entries=access_entries(stack.account, cluster),
             service_role=role,
-            # Without it the component's provider names the AWS profile of whoever runs Pulumi, and a laptop and CI update it
-            # in turn (docs/facts/eks.md#the-component).
+            # Without it the component writes the current AWS profile into its provider, which a laptop and CI then update in
+            # turn (docs/facts/eks.md#the-component).
             provider_credential_opts=eks.KubeconfigOptionsArgs(),
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),

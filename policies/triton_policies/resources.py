@@ -24,7 +24,10 @@ class Resource:
     inputs: Property | None = None
     """The inputs that the program gives, in rules about a stack too; None there of a resource that the run leaves alone."""
     known: bool = True
-    """False without properties: a preview has none while the provider's configuration is unknown. Only as `sources`."""
+    """False for a resource without properties, as in a preview that does not know its provider's configuration yet.
+
+    Only for rules about a stack.
+    """
     protected: bool = False
     ignored: frozenset[str] = frozenset()
     """Paths whose changes the program ignores: the inputs have what stood there before. Only in rules about a stack."""
@@ -76,7 +79,7 @@ class Stack:
         return any(_known(value) in ids for value in named)
 
     def any_names(self, users: Iterable[Resource], key: str, used: Resource) -> bool:
-        """Return whether one of `users` names `used`. Raises NotKnownYet if one may, and none does for certain."""
+        """Return whether one of `users` names `used`. Raises NotKnownYet if none does and one may."""
         unknown = None
         for user in users:
             try:

@@ -115,7 +115,7 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 urn=one.urn,
                 properties=Property("", one.props),
                 inputs=run.inputs.get(one.urn),
-                # For a provider whose configuration is unknown the engine answers itself, with nothing (`Create` in
+                # The engine calls no provider with an unknown configuration, and uses empty outputs instead (`Create` in
                 # https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go).
                 known=len(one.props) > 0,
                 protected=one.opts.protect,

@@ -180,7 +180,7 @@ def _by_type(steps: Sequence[Step]) -> list[str]:
 
 
 def _before_the_cluster(created: Sequence[Step]) -> str:
-    """Return what a preview on AWS leaves out before the cluster exists; empty if it exists."""
+    """Return the note that a preview on AWS shows fewer resources without a cluster; empty if the cluster exists."""
     if not any(step.type == CLUSTER for step in created):
         return ""
     return (

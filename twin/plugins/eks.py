@@ -30,7 +30,7 @@ SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
 
 
 class EksProvider(Provider):
-    """Stands in for pulumi-eks. Each cluster's kubeconfig is that of the twin's control plane, in most previews too."""
+    """Stands in for pulumi-eks. Every cluster has the kubeconfig of the twin's control plane, in most previews too."""
 
     package = "eks"
     distribution = "pulumi_eks"

@@ -79,7 +79,7 @@ CHILDREN = (
         frozenset({"kubeconfig"}),
         depends_on=_ON_THE_CLUSTER,
     ),
-    # `tags` are the entry's own; the component's do not reach it. The options are those of cluster.ts:1050-1056.
+    # Its tags are the entry's own; the component's do not reach it. For its options see cluster.ts:1050-1056.
     OfficialChild(
         "aws:eks/accessEntry:AccessEntry",
         "-admin",

@@ -69,7 +69,7 @@ def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun,
 
 @pytest.fixture(scope="module", params=STACKS)
 def without_a_cluster(request: pytest.FixtureRequest) -> Recording:
-    """A first preview of each stack as on AWS, where the kubeconfig is not known before the cluster exists."""
+    """A first preview of each stack as on AWS: the kubeconfig is not known before the cluster exists."""
     config = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{request.param}.yaml").read_text())["config"]
     return previewed(ROOT, request.param, config, FirstPreview)
 
@@ -93,7 +93,7 @@ def test_a_first_preview_without_a_cluster_violates_no_policy(without_a_cluster:
 
 
 def test_policies_catch_their_defects_before_the_cluster_exists(pack: Pack) -> None:
-    """Rules about one resource get its inputs, also of an object. Of an object, rules about the whole stack get nothing."""
+    """Rules about one resource get an object's inputs. Rules about the whole stack get no property of it."""
     config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     first = previewed(ROOT, "prod", config, FirstPreview)
     defects = {

@@ -159,7 +159,7 @@ def _options(item: Registration) -> analyzer_pb2.AnalyzerResourceOptions:
 
 
 def _outputs(item: Registration) -> Values:
-    """The outputs, or the inputs of what a test has put into a recording."""
+    """The outputs, or the inputs of a resource that a test has added."""
     if item.remote or not item.known:
         return item.outputs
     return item.outputs or item.checked or item.inputs
