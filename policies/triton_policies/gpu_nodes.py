@@ -79,25 +79,25 @@ def _families(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    gpus: dict[str, int] = {}
+    gpus: list[tuple[str, int]] = []
     for one in (*stack.of(NODE_GROUP), *stack.of(NODE_POOL)):
 
         def check(one: Resource = one) -> Iterator[Finding]:
             if one.type == NODE_GROUP:
                 most = max(map(gpus_of, _types_of(stack, one)), default=0)
                 if most:
-                    gpus[one.name] = most * int(one["scalingConfig.maxSize"].value or 0)
+                    gpus.append((one.name, most * int(one["scalingConfig.maxSize"].value or 0)))
                 return
             limit = one["spec.limits"][GPU_KEY]
             if limit.value is not None:
-                gpus[one.name] = int(limit.value)
+                gpus.append((one.name, int(limit.value)))
             elif any(map(has_gpu, _pool_types(one))):
                 yield Violation(limit.path, "is not set: the pool may start GPUs without end", one, fix="set it")
 
         yield from attempt(check, one)
-    total, most = sum(gpus.values()), settings["maxGpus"]
+    total, most = sum(count for _, count in gpus), settings["maxGpus"]
     if total > most:
-        parts = ", ".join(f"{name} {count}" for name, count in gpus.items())
+        parts = ", ".join(f"{name} {count}" for name, count in gpus)
         yield Violation("", f"the stack may start {total} GPUs ({parts}), {most} is the most here")
 
 
