@@ -1,8 +1,8 @@
 """Children of pulumi-eks' `eks.Cluster`, read in its source.
 
 https://github.com/pulumi/pulumi-eks/tree/7bf0c1b179932ce51cb02dfc4f9bd0d7550cb0cd/nodejs/eks/cluster, for these arguments:
-authentication mode API, one access entry `admin` with one policy `view`, a service role, a version of kube-proxy; no
-CoreDNS, default node group, default security groups or VPC CNI. `createOidcProvider` adds the last child.
+authentication mode API, one access entry `admin` without tags and with one policy `view`, a service role, a version of
+kube-proxy; no CoreDNS, default node group, default security groups or VPC CNI. `createOidcProvider` adds the last child.
 """
 
 from __future__ import annotations
