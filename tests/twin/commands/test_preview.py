@@ -62,7 +62,9 @@ def test_a_first_preview_is_of_a_stack_without_a_cluster(tmp_path: Path) -> None
     home, pulumi = TwinHome(tmp_path), Path("pulumi")
     engine = preview.without_a_cluster(RecordedEngine(home, pulumi, {"AWS_REGION": "us-west-2"}), "prod")
     assert engine.environment == {"AWS_REGION": "us-west-2", **FIRST_PREVIEW}
-    with pytest.raises(EngineError, match="^--first: this twin has the cluster of local; leave out --first, or set another"):
+    with pytest.raises(
+        EngineError, match=r"^--first: this twin has the cluster of local; leave out --first, or set another"
+    ):
         preview.without_a_cluster(EngineWithState(home, pulumi, {}), "local")
 
 
