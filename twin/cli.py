@@ -163,6 +163,9 @@ def env() -> int:
 def show_preview(
     stack: StackArgument = "",
     against: Annotated[str | None, typer.Option(metavar="REV", help="apply this git revision's program first")] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="as the first preview on AWS: no kubeconfig, so no object of our charts")
+    ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="every property, as the engine's rich diff")] = False,
     as_json: Json = False,
     events: Annotated[bool, typer.Option("--events", help="the engine's events as they come, one JSON a line")] = False,
@@ -173,6 +176,8 @@ def show_preview(
     from twin.services.servers import PROGRAMS, Servers
 
     stack_names.file_of(stack, REPOSITORY)
+    if against is not None and first:
+        raise typer.BadParameter("--first: with --against the cluster exists; give one of the two")
     if against is not None:
         scratch.check(against)
     home = TwinHome.from_environment()
@@ -184,7 +189,7 @@ def show_preview(
         else:
             servers = cleanup.enter_context(scratch.twin(home, told))
             scratch.apply(servers, stack, against, told)
-        _run_preview(servers.engine(), stack, diff=diff, as_json=as_json, events=events)
+        _run_preview(servers.engine(), stack, first=first, diff=diff, as_json=as_json, events=events)
     if against is None and servers.started:
         told.print(
             f"the servers that this preview started keep running, for the next one: {', '.join(servers.started)}. "
@@ -273,10 +278,12 @@ def say(line: str) -> None:
     output.print(line)
 
 
-def _run_preview(pulumi: Engine, stack: str, *, diff: bool, as_json: bool, events: bool) -> None:
+def _run_preview(pulumi: Engine, stack: str, *, first: bool, diff: bool, as_json: bool, events: bool) -> None:
     from twin.commands import preview
     from twin.engine.engine import EngineError
 
+    if first:
+        pulumi = preview.without_a_cluster(pulumi, stack)
     if as_json:
         found = preview.read(pulumi, stack)
         terminal.print_json(dataclasses.asdict(found))

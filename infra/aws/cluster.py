@@ -12,7 +12,6 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
-from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess, OidcProvider
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
@@ -130,8 +129,11 @@ class Cluster(pulumi.ComponentResource):
             endpoint_public_access=public,
             public_access_cidrs=[str(cidr) for cidr in cluster.public_access_cidrs] if public else None,
             authentication_mode=eks.AuthenticationMode.API,
-            access_entries=access_entries(stack.account, cluster),
+            access_entries=access_entries(stack, cluster),
             service_role=role,
+            # Without it the component writes the current AWS profile into its provider, which a laptop and CI then update in
+            # turn (docs/facts/eks.md#the-component).
+            provider_credential_opts=eks.KubeconfigOptionsArgs(),
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
             skip_default_node_group=True,
@@ -290,13 +292,13 @@ def _entry_name(role_arn: str) -> str:
     return f"{account_id}-{resource.removeprefix('role/').replace('/', '-')}"
 
 
-def access_entries(account: Account, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
+def access_entries(stack: Stack, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
     """Return the entries of those who administer and of those who look, by a name that the resource gets.
 
     The policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html.
     """
     return {
-        _entry_name(arn): _access_entry(account, arn, label, policy)
+        _entry_name(arn): _access_entry(stack, arn, label, policy)
         for label, policy, arns in (
             ("admin", "AmazonEKSClusterAdminPolicy", cluster.admin_role_arns),
             # Of those that only look, the one that shows custom resources, and the Secrets that Helm keeps its releases in.
@@ -306,12 +308,14 @@ def access_entries(account: Account, cluster: ClusterSettings) -> dict[str, eks.
     }
 
 
-def _access_entry(account: Account, role_arn: str, label: str, policy: str) -> eks.AccessEntryArgs:
+def _access_entry(stack: Stack, role_arn: str, label: str, policy: str) -> eks.AccessEntryArgs:
     return eks.AccessEntryArgs(
         principal_arn=role_arn,
+        # The tags of `eks.Cluster` do not reach its access entries.
+        tags=dict(stack.tags),
         access_policies={
             label: eks.AccessPolicyAssociationArgs(
-                policy_arn=f"arn:{account.partition}:eks::aws:cluster-access-policy/{policy}",
+                policy_arn=f"arn:{stack.account.partition}:eks::aws:cluster-access-policy/{policy}",
                 access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
             )
         },

@@ -41,7 +41,7 @@ class _Unread(Mapping[str, Any]):
         return iter(self._read)
 
     def __len__(self) -> int:
-        return len(self._read)
+        return len(self._message.fields)
 
 
 class _Servicer(_SDK_SERVICER):

@@ -26,6 +26,8 @@ class Unjudged:
 
     path: str
     resource: Resource | None = None
+    needs: str = ""
+    """The name of another resource, or of this one, that has no properties yet."""
 
 
 Finding = Violation | Unjudged
@@ -36,7 +38,7 @@ def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = 
     try:
         yield from check()
     except NotKnownYet as missing:
-        yield Unjudged(missing.path, resource)
+        yield Unjudged(missing.path, resource, missing.resource)
     except WrittenTwice as found:
         problem = f"the key {found.key} is there twice in one object, and it is open which of them counts"
         yield Violation(found.path, problem, resource, fix="write it once")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_policies.findings import Finding, Violation, each
+from triton_policies.findings import Finding, Violation, attempt, each
 from triton_policies.gpu_types import family_of, gpus_of, has_gpu
 from triton_policies.nodes import GPU_KEY, NODE_GROUP, NODE_POOL, TEMPLATE
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number, strings
@@ -79,24 +79,26 @@ def _families(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    total = 0
-    parts = []
-    for group in stack.of(NODE_GROUP):
-        most = max(map(gpus_of, _types_of(stack, group)), default=0)
-        if most:
-            gpus = most * int(group["scalingConfig.maxSize"].value or 0)
-            parts.append(f"{group.name} {gpus}")
-            total += gpus
-    for pool in stack.of(NODE_POOL):
-        limit = pool["spec.limits"][GPU_KEY].value
-        if limit is not None:
-            parts.append(f"{pool.name} {limit}")
-            total += int(limit)
-        elif any(map(has_gpu, _pool_types(pool))):
-            path = pool["spec.limits"][GPU_KEY].path
-            yield Violation(path, "is not set: the pool may start GPUs without end", pool, fix="set it")
-    if total > settings["maxGpus"]:
-        yield Violation("", f"the stack may start {total} GPUs ({', '.join(parts)}), {settings['maxGpus']} is the most here")
+    gpus: list[tuple[str, int]] = []
+    for one in (*stack.of(NODE_GROUP), *stack.of(NODE_POOL)):
+
+        def check(one: Resource = one) -> Iterator[Finding]:
+            if one.type == NODE_GROUP:
+                most = max(map(gpus_of, _types_of(stack, one)), default=0)
+                if most:
+                    gpus.append((one.name, most * int(one["scalingConfig.maxSize"].value or 0)))
+                return
+            limit = one["spec.limits"][GPU_KEY]
+            if limit.value is not None:
+                gpus.append((one.name, int(limit.value)))
+            elif any(map(has_gpu, _pool_types(one))):
+                yield Violation(limit.path, "is not set: the pool may start GPUs without end", one, fix="set it")
+
+        yield from attempt(check, one)
+    total, most = sum(count for _, count in gpus), settings["maxGpus"]
+    if total > most:
+        parts = ", ".join(f"{name} {count}" for name, count in gpus)
+        yield Violation("", f"the stack may start {total} GPUs ({parts}), {most} is the most here")
 
 
 def _types_of(stack: Stack, group: Resource) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
 from triton_policies.networks import is_world
@@ -27,15 +28,22 @@ PUBLIC_TAG = "public-load-balancer"
 def _flow_logs(stack: Stack, settings: Settings) -> Iterator[Finding]:
     logs = list(stack.of(FLOW_LOG))
     for vpc in stack.of(VPC):
-        own = [log for log in logs if stack.names(log, "vpcId", vpc)]
-        if not own:
-            yield Violation("", "has no flow log: who talked to whom cannot be found out afterwards", vpc)
-        for log in own:
-            traffic = log["trafficType"]
-            if traffic.known and traffic.value != "ALL":
-                yield Violation(
-                    traffic.path, f"is {traffic.value}: the rest of the traffic is not logged", log, fix="set it to ALL"
-                )
+
+        def check(vpc: Resource = vpc) -> Iterator[Finding]:
+            if not stack.any_names(logs, "vpcId", vpc):
+                yield Violation("", "has no flow log: who talked to whom cannot be found out afterwards", vpc)
+
+        yield from attempt(check, vpc)
+        for log in logs:
+            yield from attempt(partial(_all_traffic, stack, log, vpc), log)
+
+
+def _all_traffic(stack: Stack, log: Resource, vpc: Resource) -> Iterator[Finding]:
+    if not stack.names(log, "vpcId", vpc):
+        return
+    traffic = log["trafficType"]
+    if traffic.known and traffic.value != "ALL":
+        yield Violation(traffic.path, f"is {traffic.value}: the rest of the traffic is not logged", log, fix="set it to ALL")
 
 
 def _endpoints(stack: Stack, settings: Settings) -> Iterator[Finding]:
@@ -87,8 +95,12 @@ def _ports(first: object, last: object) -> str:
 def _default_group(stack: Stack, settings: Settings) -> Iterator[Finding]:
     groups = list(stack.of(DEFAULT_GROUP))
     for vpc in stack.of(VPC):
-        if not any(stack.names(group, "vpcId", vpc) for group in groups):
-            yield Violation("", "leaves its default security group as AWS makes it: what names no group is in it", vpc)
+
+        def check(vpc: Resource = vpc) -> Iterator[Finding]:
+            if not stack.any_names(groups, "vpcId", vpc):
+                yield Violation("", "leaves its default security group as AWS makes it: what names no group is in it", vpc)
+
+        yield from attempt(check, vpc)
     for group in groups:
         for key in ("ingress", "egress"):
             yield from attempt(lambda group=group, key=key: _no_rules(group, key), group)  # type: ignore[misc]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from triton_policies.findings import Finding, Violation, each, is_true, require
+from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number
 from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
@@ -127,21 +128,25 @@ def _private_subnets(stack: Stack, settings: Settings) -> Iterator[Finding]:
         *((node_class, "spec") for node_class in stack.of(NODE_CLASS)),
     ):
         for subnet in stack.of("aws:ec2/subnet:Subnet"):
-            if not _uses(stack, user, key, subnet):
-                continue
-            for route in _ways_to_the_internet(stack, subnet):
-                yield Violation(
-                    key if key == "subnetIds" else "spec.subnetSelectorTerms",
-                    f"has {subnet.name}, whose route {route.name} leads to an internet gateway: nodes are on the internet",
-                    user,
-                )
+            yield from attempt(partial(_public_ways, stack, user, key, subnet), user)
+
+
+def _public_ways(stack: Stack, user: Resource, key: str, subnet: Resource) -> Iterator[Finding]:
+    if not _uses(stack, user, key, subnet):
+        return
+    for route in _ways_to_the_internet(stack, subnet):
+        yield Violation(
+            key if key == "subnetIds" else "spec.subnetSelectorTerms",
+            f"has {subnet.name}, whose route {route.name} leads to an internet gateway: nodes are on the internet",
+            user,
+        )
 
 
 def _uses(stack: Stack, user: Resource, key: str, subnet: Resource) -> bool:
     if stack.names(user, key, subnet):
         return True
     id = subnet["id"]
-    terms = user["spec.subnetSelectorTerms"] if key == "spec" else None
+    terms = user["spec.subnetSelectorTerms"] if key == "spec" and user.known else None
     return (
         terms is not None
         and terms.known
@@ -157,9 +162,7 @@ def _ways_to_the_internet(stack: Stack, subnet: Resource) -> Iterator[Resource]:
         if stack.names(one, "subnetId", subnet)
     ]
     tables = [
-        table
-        for table in stack.of("aws:ec2/routeTable:RouteTable")
-        if any(stack.names(one, "routeTableId", table) for one in associations)
+        table for table in stack.of("aws:ec2/routeTable:RouteTable") if stack.any_names(associations, "routeTableId", table)
     ]
     gateways = list(stack.of("aws:ec2/internetGateway:InternetGateway"))
     for route in stack.of("aws:ec2/route:Route"):

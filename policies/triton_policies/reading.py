@@ -17,11 +17,12 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class NotKnownYet(Exception):
-    """A rule needs a value that this preview does not have."""
+    """A rule needs a value that this preview does not have. `resource`: the name of one that has no properties yet."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, resource: str = "") -> None:
         super().__init__(f"{path} is not known yet")
         self.path = path
+        self.resource = resource
 
 
 class WrittenTwice(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,11 @@ class Resource:
     properties: Property
     inputs: Property | None = None
     """The inputs that the program gives, in rules about a stack too; None there of a resource that the run leaves alone."""
+    known: bool = True
+    """False for a resource without properties, as in a preview that does not know its provider's configuration yet.
+
+    Only for rules about a stack.
+    """
     protected: bool = False
     ignored: frozenset[str] = frozenset()
     """Paths whose changes the program ignores: the inputs have what stood there before. Only in rules about a stack."""
@@ -36,7 +41,9 @@ class Resource:
     """The AWS accounts that its stack is configured for; none where that is not known. Like `region`."""
 
     def __getitem__(self, path: str) -> Property:
-        """Return the property at a dotted path."""
+        """Return the property at a dotted path. Raises NotKnownYet for any of a resource that is not known."""
+        if not self.known:
+            raise NotKnownYet(path, self.name)
         return self.properties.at(path)
 
     @property
@@ -61,14 +68,28 @@ class Stack:
         By where the value comes from, which a preview knows too, else by the ids that are known. Raises NotKnownYet where
         neither says anything.
         """
-        if used.urn in user.sources.get(key, ()):
-            return True
-        values = user.properties[key]
-        if not values.known and not user.sources.get(key):
+        sources = user.sources.get(key, ())
+        if sources and (used.urn in sources or not user.known):
+            return used.urn in sources
+        values = user[key]
+        if not values.known and not sources:
             raise NotKnownYet(values.path)
-        ids = {_known(used.properties[name]) for name in ("id", "arn", "name", "bucket", "url")} - {None}
+        ids = {_known(used[name]) for name in ("id", "arn", "name", "bucket", "url")} - {None}
         named = [values, *values.elements] if values.known else []
         return any(_known(value) in ids for value in named)
+
+    def any_names(self, users: Iterable[Resource], key: str, used: Resource) -> bool:
+        """Return whether one of `users` names `used`. Raises NotKnownYet if none does and one may."""
+        unknown = None
+        for user in users:
+            try:
+                if self.names(user, key, used):
+                    return True
+            except NotKnownYet as missing:
+                unknown = missing
+        if unknown is not None:
+            raise unknown
+        return False
 
     @property
     def urn(self) -> str:

@@ -115,6 +115,9 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 urn=one.urn,
                 properties=Property("", one.props),
                 inputs=run.inputs.get(one.urn),
+                # The engine calls no provider with an unknown configuration, and uses empty outputs instead (`Create` in
+                # https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go).
+                known=len(one.props) > 0,
                 protected=one.opts.protect,
                 ignored=frozenset(one.opts.ignore_changes),
                 provider=one.provider.name if one.provider is not None else None,
@@ -138,7 +141,8 @@ def _report(
         if isinstance(finding, Violation):
             report(message(policy, finding, at.name if at else ""), at.urn if at and resource is None else None)
         elif policy.tells_unknown:
-            waiting.add(policy.id, ".".join(part for part in (at.name if at else "", finding.path) if part))
+            name = finding.needs or (at.name if at else "")
+            waiting.add(policy.id, ".".join(part for part in (name, finding.path) if part))
 
 
 def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackValidationArgs, run: Run) -> Mapping[str, Any]:

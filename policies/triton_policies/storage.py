@@ -88,13 +88,17 @@ def _ownership(controls: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _guarded(stack: Stack, settings: Settings) -> Iterator[Finding]:
     for bucket in stack.of(BUCKET):
-        name = bucket["bucket"]
-        unversioned = name.known and any(fnmatchcase(str(name.value), one) for one in settings["unversioned"])
-        for type, missing in _GUARDS.items():
-            if type == VERSIONING and unversioned:
-                continue
-            if not any(stack.names(guard, "bucket", bucket) for guard in stack.of(type)):
-                yield Violation("", f"has no {missing}", bucket)
+
+        def check(bucket: Resource = bucket) -> Iterator[Finding]:
+            name = bucket["bucket"]
+            unversioned = name.known and any(fnmatchcase(str(name.value), one) for one in settings["unversioned"])
+            for type, missing in _GUARDS.items():
+                if type == VERSIONING and unversioned:
+                    continue
+                if not stack.any_names(stack.of(type), "bucket", bucket):
+                    yield Violation("", f"has no {missing}", bucket)
+
+        yield from attempt(check, bucket)
     for versioning in stack.of(VERSIONING):
         yield from attempt(lambda versioning=versioning: _enabled(versioning), versioning)  # type: ignore[misc]
 
@@ -142,7 +146,7 @@ def _repository(repository: Resource, settings: Settings) -> Iterator[Finding]:
 def _repository_lifecycle(stack: Stack, settings: Settings) -> Iterator[Finding]:
     policies = list(stack.of(LIFECYCLE))
     for repository in stack.of(REPOSITORY):
-        if not any(stack.names(policy, "repository", repository) for policy in policies):
+        if not stack.any_names(policies, "repository", repository):
             yield Violation("", "has no lifecycle policy: images that nobody uses are billed for ever", repository)
 
 

@@ -17,6 +17,7 @@ MOST_CHANGES = 12
 """Properties of one resource that are told."""
 MOST_NAMES = 20
 """Names of one type that are told."""
+CLUSTER = "aws:eks/cluster:Cluster"
 LAST = 1000
 """The rank of what has nothing to say."""
 _ROLLED = "its pods are replaced, as what they are made from (`spec.template`) changes"
@@ -45,7 +46,7 @@ def of(report: Report) -> list[Section]:
         figures.replays(report.replays),
         figures.quotas(report.quotas),
         Section("Changed in place", tuple(_updated(step, replaced) for step in updated), "resources"),
-        Section("Created", tuple(_by_type(created)), "types"),
+        Section("Created", tuple(_by_type(created)), "types", _before_the_cluster(created)),
         Section("Warnings", tuple(map(_warning, plan.warnings)), "warnings"),
     ]
     ranked = [replace(section, rank=rank) for rank, section in enumerate(sections)]
@@ -176,6 +177,16 @@ def _by_type(steps: Sequence[Step]) -> list[str]:
     for type_, names in sorted(by_type.items()):
         lines.append(f"- {len(names)} {code(short(type_))}: {_names(names)}")
     return lines
+
+
+def _before_the_cluster(created: Sequence[Step]) -> str:
+    """Return the note that a preview on AWS shows fewer resources without a cluster; empty if the cluster exists."""
+    if not any(step.type == CLUSTER for step in created):
+        return ""
+    return (
+        "On AWS the first preview of a stack shows fewer resources: before the cluster exists, none of our charts' objects "
+        "(docs/policies.md). `python3 -m twin preview STACK --first` shows the same."
+    )
 
 
 def _names(names: Sequence[str]) -> str:

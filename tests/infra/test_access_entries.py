@@ -11,7 +11,7 @@ PREVIEW = "arn:aws:iam::123456789012:role/triton-eks-preview"
 
 def test_some_administer_and_others_look() -> None:
     cluster = settings({"cluster.viewRoleArns": [PREVIEW]}).cluster
-    entries = access_entries(stack("staging").account, cluster)
+    entries = access_entries(stack("staging"), cluster)
     assert {
         name: (entry.principal_arn, label, policy.policy_arn, policy.access_scope.type)
         for name, entry in entries.items()

@@ -64,6 +64,15 @@ def test_a_resource_that_no_policy_is_about_is_not_read(read: list[Any]) -> None
     assert read == []
 
 
+def test_to_see_that_a_resource_has_properties_it_is_not_read(read: list[Any]) -> None:
+    stack = [
+        _resource(analyzer_pb2.AnalyzerResource, "aws:iam/user:User", name="a"),
+        _resource(analyzer_pb2.AnalyzerResource, "x"),
+    ]
+    _pack().AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=stack), None)
+    assert read == []
+
+
 @pytest.mark.usefixtures("read")
 @pytest.mark.parametrize(
     ("configured", "told"),

@@ -6,13 +6,47 @@ from dataclasses import replace
 
 import pytest
 
-from tests.policies.case import UNKNOWN, Case, Failure, changed, changed_stack, text
+from tests.policies.case import UNKNOWN, Case, Failure, Made, changed, changed_stack, made, text
 from tests.policies.cases import CASES
 from tests.policies.judging import BY_ID, Verdict, judge
+from triton_policies.platform import PROXY, SECURITY
+from triton_policies.policy import Policy
 from triton_policies.registry import POLICIES
 from triton_policies.waiting import Waiting
 
 _FAILURES = [pytest.param(case, failure, id=f"{case.policy}-{n}") for case in CASES for n, failure in enumerate(case.fails)]
+_STACKS = [case for case in CASES if isinstance(case.passes, tuple)]
+_STACK_FAILURES = [
+    pytest.param(case, failure, id=f"{case.policy}-{n}") for case in _STACKS for n, failure in enumerate(case.fails)
+]
+_MAY_MEND: dict[str, set[str]] = {
+    "ng-private-subnets": {"InternetGateway", "Route", "RouteTableAssociation"},
+    "ng-max-size-cap": {"LaunchTemplate"},
+    "vpc-flow-logs": {"FlowLog"},
+    "vpc-endpoints-present": {"VpcEndpoint"},
+    "sg-default-locked": {"DefaultSecurityGroup"},
+    "nat-ha-in-prod": {"NatGateway", "Subnet"},
+    "s3-locked-down": {
+        "BucketOwnershipControls",
+        "BucketPolicy",
+        "BucketPublicAccessBlock",
+        "BucketServerSideEncryptionConfiguration",
+        "BucketVersioning",
+    },
+    "ecr-lifecycle": {"LifecyclePolicy"},
+    "sqs-policy-present": {"QueuePolicy"},
+    "sqs-dead-letters": {"RedriveAllowPolicy"},
+    "pod-network-policy": {"NetworkPolicy"},
+    "triton-disruption": {"ScaledObject", "PodDisruptionBudget"},
+    "triton-scraped": {"PodMonitor"},
+    "scaling-one-owner": {"HorizontalPodAutoscaler", "ScaledObject"},
+    "gateway-clients-known": {"SecurityPolicy"},
+    "gateway-tls": {"EnvoyProxy"},
+    "budget-present": {"Budget"},
+}
+"""Policy -> kinds of which one more may be the very resource that a stack lacks, or may decide about another."""
+_COUNTED = {"budget-present": {"Budget"}, "nat-ha-in-prod": {"NatGateway"}}
+"""Policy -> kinds that count whatever their properties are."""
 _WITH_UNKNOWN = [case for case in CASES if case.unknown is not None]
 
 
@@ -61,6 +95,63 @@ def test_an_unknown_value_is_no_violation_and_switches_no_important_rule_off_in_
         assert any(place.endswith(text(path)) for place in places), verdict.unjudged
     else:
         assert verdict.unjudged is None
+
+
+@pytest.mark.parametrize("case", _STACKS, ids=_id)
+def test_a_resource_without_properties_is_no_violation(case: Case) -> None:
+    """It is unknown, not empty: the engine has no properties of an object while its cluster does not exist."""
+    for empty in case.passes:
+        stack = [replace(one, properties={}) if one is empty else one for one in case.passes]
+        assert judge(case, stack).told == (), empty
+
+
+def test_a_resource_without_properties_is_named_among_what_waits() -> None:
+    case = next(case for case in CASES if case.policy == "gateway-tls")
+    [gateway], [proxy] = _of(case, "inference"), _of(case, "envoy")
+    assert judge(case, [gateway, replace(proxy, properties={})]).unjudged == (
+        "1 check waits for values that are known only while `pulumi up` runs. The policies run again there, and a mandatory "
+        "one still refuses: gateway-tls (envoy.spec.provider.kubernetes.envoyService.annotations)"
+    )
+    assert str(judge(case, [replace(gateway, properties={}), proxy]).unjudged).endswith(
+        ": gateway-tls (inference.spec.listeners)"
+    )
+
+
+def test_a_gateway_on_the_internet_passes_in_a_preview_only_if_its_clients_may_be_known() -> None:
+    case = next(case for case in CASES if case.policy == "gateway-clients-known")
+    [violation] = case.fails
+    public = changed_stack(case.passes, violation.change)
+    assert judge(case, [*public, made(PROXY, "another")]).told == violation.told
+    unknown = judge(case, [*public, made(SECURITY, "keys")])
+    assert unknown.told == ()
+    assert str(unknown.unjudged).endswith(": gateway-clients-known (keys.spec.apiKeyAuth)")
+
+
+@pytest.mark.parametrize(("case", "failure"), _STACK_FAILURES)
+def test_a_resource_without_properties_hides_no_violation_that_it_cannot_mend(case: Case, failure: Failure) -> None:
+    stack = changed_stack(case.passes, failure.change)
+    for kind in {one.type for one in (*case.passes, *stack)}:
+        told = judge(failure.of(case), [*stack, made(kind, "empty")]).told
+        assert set(failure.told) <= set(told) or _kind(kind) in _MAY_MEND[case.policy]
+
+
+@pytest.mark.parametrize(("case", "failure"), _STACK_FAILURES)
+def test_a_defect_beside_a_resource_without_properties_never_passes_in_silence(
+    case: Case, failure: Failure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Policy, "tells_unknown", True)  # of every severity
+    stack = changed_stack(case.passes, failure.change)
+    for kind in {one.type for one in (*case.passes, *stack)}:
+        verdict = judge(failure.of(case), [*stack, made(kind, "empty")])
+        assert verdict.told or verdict.unjudged or _kind(kind) in _COUNTED[case.policy]
+
+
+def _kind(type: str) -> str:
+    return type.rpartition(":")[2]
+
+
+def _of(case: Case, *names: str) -> list[Made]:
+    return [one for one in case.passes if isinstance(one, Made) and one.name in names]
 
 
 def test_an_unknown_value_hides_no_violation_beside_it() -> None:

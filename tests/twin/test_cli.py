@@ -39,6 +39,13 @@ def test_an_unknown_revision_is_told_before_anything_starts(tmp_path: Path) -> N
     assert not (tmp_path / "home").exists()
 
 
+def test_a_first_preview_compares_with_no_revision(tmp_path: Path) -> None:
+    done = twin(tmp_path / "home", "preview", "dev", "--first", "--against", "HEAD")
+    assert done.returncode == 2
+    assert "--first: with --against the cluster exists; give one of the two" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_rehearsal_is_of_a_state_or_from_a_revision(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "rehearse")
     assert (done.returncode, done.stdout) == (2, "")

@@ -69,6 +69,19 @@ def get_partition(clients: Clients, arguments: Values) -> Values:
     }
 
 
+def get_region(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.get_region``, which the official eks.Cluster calls. ``name`` is the older name of ``region``."""
+    only("aws:index/getRegion:getRegion", arguments, ())
+    name = f"/aws/service/global-infrastructure/regions/{clients.region}/longName"
+    return {
+        "id": clients.region,
+        "region": clients.region,
+        "name": clients.region,
+        "endpoint": f"ec2.{clients.region}.{dns_suffix(clients.partition)}",
+        "description": clients("ssm").get_parameter(Name=name)["Parameter"]["Value"],
+    }
+
+
 def get_roles(clients: Clients, arguments: Values) -> Values:
     """Answer ``aws.iam.get_roles``: names and ARNs of the roles below a path."""
     only("aws:iam/getRoles:getRoles", arguments, {"pathPrefix"})
@@ -107,6 +120,7 @@ INVOKES: dict[str, Invoke] = {
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
     "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,
     "aws:index/getPartition:getPartition": get_partition,
+    "aws:index/getRegion:getRegion": get_region,
     "aws:iam/getRole:getRole": get_role,
     "aws:iam/getRoles:getRoles": get_roles,
 }

@@ -4,7 +4,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -75,6 +75,19 @@ class Preview:
     def refused(self) -> bool:
         """Return whether a mandatory policy is violated."""
         return any(one.level == "mandatory" for one in self.policies)
+
+
+def without_a_cluster(engine: Engine, stack: str) -> Engine:
+    """Return the engine for a first preview of `stack`, which has no kubeconfig. Raises EngineError if the cluster exists.
+
+    The engine then calls no Kubernetes provider: `pcfg.known` in
+    https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go.
+    """
+    from twin.plugins.eks import FIRST_PREVIEW  # with grpc, which no other preview needs
+
+    if any(resource["type"] == "aws:eks/cluster:Cluster" for resource in engine.resources(stack)):
+        raise EngineError(f"--first: this twin has the cluster of {stack}; leave out --first, or set another TWIN_HOME")
+    return replace(engine, environment={**engine.environment, **FIRST_PREVIEW})
 
 
 def arguments(engine: Engine) -> list[str]:

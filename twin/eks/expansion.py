@@ -2,10 +2,16 @@
 
 A re-implementation: the official provider is a Node bundle that is not published as a library. It covers the control
 plane as this program uses it (API authentication, no default node group, no default security groups, see
-docs/facts/eks.md#the-component); the component's other options are refused (twin/eks/arguments.py), never ignored.
+docs/facts/eks.md#the-component); other options are refused (twin/eks/arguments.py), never ignored.
 
-Differences from the official component, none of which shows in the program's own resources: no wait for the API
-server's health, and ``bootstrapClusterCreatorAdminPermissions`` without ``ignoreChanges`` (its value never changes).
+Children have the official component's URNs, inputs, dependencies and options, by the list in
+tests/system/component/official_children.py. These differences remain:
+
+* The kubeconfig is the twin's own, whose user has a certificate. The official one runs `aws eks get-token`.
+* Children use the program's SDK versions. The official component has an `aws` and a `kubernetes` provider of its own.
+* `createOidcProvider` is refused: the component then connects to the issuer in previews too.
+* Nothing runs `aws --version` or waits for the API server's `/healthz`.
+* Outputs that this program does not use are absent.
 """
 
 from __future__ import annotations
@@ -18,11 +24,9 @@ from pulumi.runtime.rpc import UNKNOWN, _special_resource_sig, _special_sig_key
 
 from twin.eks.arguments import (
     ExpansionError,
-    add_on_arguments,
     cluster_arguments,
+    kube_proxy_arguments,
     refuse_unsupported,
-    tags_of,
-    vpc_cni_arguments,
     without_none,
 )
 
@@ -30,7 +34,7 @@ __all__ = ["ExpansionError", "Register", "Registered", "expand_cluster", "refere
 
 Values = dict[str, Any]
 
-_CLUSTER_POLICY = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
+_IGNORED_CHANGES = ("accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons")
 
 
 class Registered(Protocol):
@@ -55,7 +59,7 @@ class Register(Protocol):
         *,
         parent: str | None = None,
         depends_on: tuple[str, ...] = (),
-        protect: bool | None = None,
+        ignore_changes: tuple[str, ...] = (),
     ) -> Registered: ...
 
 
@@ -64,78 +68,38 @@ def expand_cluster(
     inputs: Mapping[str, Any],
     register: Register,
     *,
-    kubeconfig: Callable[[str], Mapping[str, Any]],
+    kubeconfig: Callable[[Mapping[str, Any]], Any],
     resolve: Callable[[str], Mapping[str, Any]],
 ) -> Values:
     """Register the children of the component ``name`` and return its outputs.
 
     ``inputs`` are plain (no secret marks); a value may be UNKNOWN, a resource argument is a reference dictionary.
-    ``kubeconfig`` maps the cluster's name to its kubeconfig; ``resolve`` maps a URN to the outputs of a registered
-    resource (the engine's ``pulumi:pulumi:getResource``).
+    ``kubeconfig`` maps the cluster's outputs to its kubeconfig, or to UNKNOWN; ``resolve`` maps a URN to the outputs of a
+    registered resource (the engine's ``pulumi:pulumi:getResource``). A child's ``depends_on`` has the resources that its
+    inputs come from, too.
 
     Raises ExpansionError before anything is registered.
     """
     refuse_unsupported(inputs)
-    role = _service_role(name, inputs, register)
+    role = dict(inputs["serviceRole"])
     cluster = register(
         "aws:eks/cluster:Cluster",
         f"{name}-eksCluster",
-        cluster_arguments(name, inputs, _role_arn(role, resolve)),
-        depends_on=_urns_after_role(role),
+        cluster_arguments(name, inputs, resolve(role["urn"]).get("arn", UNKNOWN)),
+        ignore_changes=_IGNORED_CHANGES,
     )
+    register(
+        "aws:eks/addon:Addon",
+        f"{name}-kube-proxy",
+        kube_proxy_arguments(inputs, cluster.outputs["name"]),
+        depends_on=(cluster.urn,),
+    )
+    document = kubeconfig(cluster.outputs)
+    text = UNKNOWN if document == UNKNOWN else json.dumps(document, sort_keys=True)
+    provider = register("pulumi:providers:kubernetes", f"{name}-eks-k8s", {"kubeconfig": text}, depends_on=(cluster.urn,))
     _access_entries(name, inputs, register, cluster)
-    add_ons = _add_ons(name, inputs, register, cluster)
-    document = dict(kubeconfig(str(cluster.outputs["name"])))
-    provider = register(
-        "pulumi:providers:kubernetes",
-        f"{name}-eks-k8s",
-        {"kubeconfig": json.dumps(document, sort_keys=True)},
-        depends_on=tuple(child.urn for child in (cluster, *add_ons)),
-    )
-    return _outputs(inputs, role, cluster, provider, document)
-
-
-class _CreatedRole:
-    """The role that the component makes when it is given none."""
-
-    def __init__(self, role: Registered, attachment: Registered) -> None:
-        self.role = role
-        self.attachment = attachment
-
-
-_Role = _CreatedRole | Mapping[str, Any]
-
-
-def _service_role(name: str, inputs: Mapping[str, Any], register: Register) -> _Role:
-    given = inputs.get("serviceRole")
-    if given is not None:
-        return dict(given)
-    statement = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    role = register(
-        "aws:iam/role:Role",
-        f"{name}-eksRole-role",
-        {
-            "description": "Allows EKS to manage clusters on your behalf.",
-            "assumeRolePolicy": json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
-            **tags_of(inputs),
-        },
-    )
-    attachment = register(
-        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-        f"{name}-eksRole-AmazonEKSClusterPolicy",
-        {"role": role.outputs.get("name", UNKNOWN), "policyArn": _CLUSTER_POLICY},
-    )
-    return _CreatedRole(role, attachment)
-
-
-def _role_arn(role: _Role, resolve: Callable[[str], Mapping[str, Any]]) -> Any:
-    if isinstance(role, _CreatedRole):
-        return role.role.outputs.get("arn", UNKNOWN)
-    return resolve(role["urn"]).get("arn", UNKNOWN)
-
-
-def _urns_after_role(role: _Role) -> tuple[str, ...]:
-    return (role.attachment.urn,) if isinstance(role, _CreatedRole) else ()
+    kubeconfigs = {"kubeconfig": document, "kubeconfigJson": text}
+    return _outputs(inputs, role, cluster, provider, kubeconfigs)
 
 
 def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> None:
@@ -148,7 +112,8 @@ def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cl
             "kubernetesGroups": entry.get("kubernetesGroups"),
             "type": entry.get("type"),
             "userName": entry.get("username"),
-            "tags": {**(inputs.get("tags") or {}), **(entry.get("tags") or {})} or None,
+            # Not the component's.
+            "tags": entry.get("tags"),
         }
         registered = register(
             "aws:eks/accessEntry:AccessEntry",
@@ -161,54 +126,33 @@ def _access_entries(name: str, inputs: Mapping[str, Any], register: Register, cl
                 "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
                 f"{name}-{entry_name}-{policy_name}",
                 {**own, "policyArn": policy["policyArn"], "accessScope": policy["accessScope"]},
-                depends_on=(registered.urn,),
+                parent=registered.urn,
+                depends_on=(cluster.urn, registered.urn),
             )
 
 
-def _add_ons(name: str, inputs: Mapping[str, Any], register: Register, cluster: Registered) -> list[Registered]:
-    add_ons = []
-    if not inputs.get("useDefaultVpcCni"):
-        add_ons.append(
-            register(
-                "aws:eks/addon:Addon",
-                f"{name}-vpc-cni",
-                vpc_cni_arguments(inputs, cluster.outputs["name"]),
-                depends_on=(cluster.urn,),
-            )
-        )
-    proxy = inputs.get("kubeProxyAddonOptions") or {}
-    if proxy.get("enabled") is not False:
-        arguments = add_on_arguments("kube-proxy", inputs, cluster.outputs["name"], proxy)
-        add_ons.append(register("aws:eks/addon:Addon", f"{name}-kube-proxy", arguments, depends_on=(cluster.urn,)))
-    dns = inputs.get("corednsAddonOptions") or {}
-    # Without a default node group the official component makes it only when it is asked for.
-    if dns.get("enabled") is True or dns.get("configurationValues"):
-        arguments = add_on_arguments("coredns", inputs, cluster.outputs["name"], dns)
-        add_ons.append(register("aws:eks/addon:Addon", f"{name}-coredns", arguments, depends_on=(cluster.urn,)))
-    return add_ons
+def _issuer(cluster: Registered) -> Any:
+    return _dig(cluster.outputs, "identities", 0, "oidcs", 0, "issuer")
 
 
 def _outputs(
     inputs: Mapping[str, Any],
-    role: _Role,
+    role: Values,
     cluster: Registered,
     provider: Registered,
-    kubeconfig: Values,
+    kubeconfigs: Values,
 ) -> Values:
     cluster_reference = reference(cluster.urn, cluster.id)
-    role_reference = reference(role.role.urn, role.role.id) if isinstance(role, _CreatedRole) else dict(role)
-    issuer = _dig(cluster.outputs, "identities", 0, "oidcs", 0, "issuer")
+    issuer = _issuer(cluster)
     core = {
         "cluster": cluster_reference,
-        "clusterIamRole": role_reference,
+        "clusterIamRole": role,
         "endpoint": cluster.outputs.get("endpoint", UNKNOWN),
         "instanceRoles": [],
-        "kubeconfig": kubeconfig,
+        "kubeconfig": kubeconfigs["kubeconfig"],
         "nodeGroupOptions": {},
         "provider": reference(provider.urn, provider.id),
-        "subnetIds": inputs.get("subnetIds", []),
-        "privateSubnetIds": inputs.get("privateSubnetIds", []),
-        "publicSubnetIds": inputs.get("publicSubnetIds", []),
+        "subnetIds": inputs["subnetIds"],
         "tags": inputs.get("tags", {}),
         "vpcId": inputs.get("vpcId") or _dig(cluster.outputs, "vpcConfig", "vpcId"),
     }
@@ -217,8 +161,7 @@ def _outputs(
         "eksCluster": cluster_reference,
         "clusterSecurityGroupId": _dig(cluster.outputs, "vpcConfig", "clusterSecurityGroupId"),
         "instanceRoles": [],
-        "kubeconfig": kubeconfig,
-        "kubeconfigJson": json.dumps(kubeconfig, sort_keys=True),
+        **kubeconfigs,
         "oidcProviderArn": "",
         "oidcProviderUrl": issuer,
         "oidcIssuer": issuer if issuer == UNKNOWN else issuer.removeprefix("https://"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -16,17 +17,20 @@ from twin.plugins.errors import NotSupported, PluginError, reporting
 from twin.plugins.kubeconfig import twin_kubeconfig
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
-from twin.plugins.values import to_struct
+from twin.plugins.values import UNKNOWN, to_struct
 
 CLUSTER = "eks:index:Cluster"
 GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
+
+FIRST_PREVIEW = {"TWIN_FIRST_PREVIEW": "true"}
+"""The environment of an engine for which the kubeconfig of a cluster that does not exist yet is unknown, as on AWS."""
 
 SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
 """Distributions of the packages that a cluster's children belong to."""
 
 
 class EksProvider(Provider):
-    """Stands in for pulumi-eks. It hands out the kubeconfig of the twin's one control plane, in previews too."""
+    """Stands in for pulumi-eks. Every cluster has the kubeconfig of the twin's control plane, in most previews too."""
 
     package = "eks"
     distribution = "pulumi_eks"
@@ -69,9 +73,9 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
         *,
         parent: str | None = None,
         depends_on: Sequence[str] = (),
-        protect: bool | None = None,
+        ignore_changes: Sequence[str] = (),
     ) -> Registered:
-        options = ChildOptions(parent=parent, depends_on=tuple(depends_on), protect=protect)
+        options = ChildOptions(parent=parent, depends_on=tuple(depends_on), ignore_changes=tuple(ignore_changes))
         return component.register(type, name, props, options)
 
     try:
@@ -79,12 +83,21 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
             component.name,
             component.inputs,
             register,
-            kubeconfig=lambda _cluster: twin_kubeconfig(),
+            kubeconfig=_kubeconfig,
             resolve=component.resolve,
         )
     except ExpansionError as error:
         raise PluginError(str(error)) from error
     return component.finish(outputs)
+
+
+def _kubeconfig(cluster: Mapping[str, Any]) -> Any:
+    """Return the kubeconfig of a cluster with these outputs.
+
+    The official component makes it of the cluster's outputs (genKubeconfig in nodejs/eks/cluster/cluster.ts of pulumi-eks).
+    """
+    exists = UNKNOWN not in (cluster["endpoint"], cluster["certificateAuthority"])
+    return twin_kubeconfig() if exists or not FIRST_PREVIEW.items() <= os.environ.items() else UNKNOWN
 
 
 def main() -> None:

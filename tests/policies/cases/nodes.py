@@ -66,7 +66,10 @@ CASES = (
     Case(
         policy="ng-private-subnets",
         type="",
-        passes=(made(NODE_GROUP, "group", {"subnetIds": ["subnet-9"]}), made("aws:ec2/subnet:Subnet", "private", {})),
+        passes=(
+            made(NODE_GROUP, "group", {"subnetIds": ["subnet-9"]}),
+            made("aws:ec2/subnet:Subnet", "private", {"id": "subnet-1"}),
+        ),
         fails=(),
         unknown=("group", "subnetIds"),
     ),

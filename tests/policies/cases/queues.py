@@ -126,8 +126,8 @@ CASES = (
         policy="sqs-dead-letters",
         type="",
         passes=(
-            made(QUEUE, "requests", {"redrivePolicy": "{}"}, redrivePolicy="dead"),
-            made(QUEUE, "dead", {}),
+            made(QUEUE, "requests", {"name": "requests", "redrivePolicy": "{}"}, redrivePolicy="dead"),
+            made(QUEUE, "dead", {"name": "dead"}),
             made(REDRIVE_ALLOW, "allow", queueUrl="dead"),
             made(QUEUE, "news", {"messageRetentionSeconds": 300}),
         ),

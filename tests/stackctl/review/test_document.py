@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spec.charts import CHARTS
 from stackctl.review import document, markdown, refusals, sections
-from stackctl.review.plan import ABSENT, WAITING_POLICY, Change, Plan, Step, Violation
+from stackctl.review.plan import ABSENT, WAITING_POLICY, Action, Change, Plan, Step, Violation
 from stackctl.review.report import Report
 from tests.golden import Golden
 from tests.stackctl.review import scenarios
@@ -158,6 +158,15 @@ def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> N
     assert "#### Deleted\n\n- `the-vpc` (`aws:ec2/vpc:Vpc`)" in told["stack-0098"]
     assert all("#### Policies" in told[f"stack-{number:04}"] for number in range(98))
     assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Under load, Quotas.\n")
+
+
+@pytest.mark.parametrize(("action", "said"), [("create", 1), ("update", 0)])
+def test_without_a_cluster_the_comment_says_that_a_first_preview_on_aws_shows_fewer_resources(
+    action: Action, said: int
+) -> None:
+    cluster, deployment = Step(action, "aws:eks/cluster:Cluster", "c"), Step("create", "kubernetes:apps/v1:Deployment", "d")
+    text = document.render([Report("prod", Plan((cluster, deployment)))], title="t", name="n")
+    assert text.count("before the cluster exists, none of our charts' objects (docs/policies.md)") == said
 
 
 def test_a_chart_that_was_not_loaded_is_told_with_what_to_do() -> None:

@@ -114,14 +114,22 @@ def test_a_preview_knows_what_does_not_depend_on_aws(up: Callable[..., Recording
 
 def test_a_component_that_the_stand_in_does_not_have(up: Callable[..., Recording]) -> None:
     def program() -> None:
-        eks.Cluster("cluster", auto_mode=eks.AutoModeOptionsArgs(enabled=True), skip_default_security_groups=True)
+        eks.Cluster(
+            "cluster",
+            auto_mode=eks.AutoModeOptionsArgs(enabled=True),
+            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version="v1"),
+            skip_default_security_groups=True,
+            subnet_ids=["subnet-1"],
+            use_default_vpc_cni=True,
+        )
         eks.VpcCniAddon("addon", cluster_name="c")
 
     with pytest.raises(StackFailed) as caught:
         up(program)
     assert dict(caught.value.failures) == {
         "eks:index:Cluster cluster": "autoMode: the twin's eks.Cluster does not have it: extend twin/eks/arguments.py; "
-        "skipDefaultNodeGroup: the twin's eks.Cluster has only true: extend twin/eks/arguments.py",
+        "skipDefaultNodeGroup: the twin's eks.Cluster has only true: extend twin/eks/arguments.py; "
+        "serviceRole: the twin's eks.Cluster needs it: extend twin/eks/arguments.py",
         "eks:index:VpcCniAddon addon": "the test engine has no component eks:index:VpcCniAddon: "
         "extend tests/system/component/engine/monitor.py",
     }

@@ -1,19 +1,47 @@
-"""The children of `eks.Cluster`, apart from what this program's own stacks show."""
+"""The children of `eks.Cluster`, compared with the official component's, and its outputs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.system.component.engine.stack_run import StackRun
+from tests.system.component.official_children import CHILDREN, COMPONENT, OfficialChild
 from twin.aws.base.handler import UNKNOWN
 from twin.eks.expansion import ExpansionError, expand_cluster, reference
 
 ADMIN = "arn:aws:iam::123456789012:role/admin"
-BASE = {"name": "c", "subnetIds": ["a", "b"], "skipDefaultNodeGroup": True, "skipDefaultSecurityGroups": True}
+VIEW = {"policyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy", "accessScope": {"type": "cluster"}}
+INPUTS = {
+    "accessEntries": {"admin": {"principalArn": ADMIN, "accessPolicies": {"view": VIEW}}},
+    "authenticationMode": "API",
+    "bootstrapSelfManagedAddons": False,
+    "corednsAddonOptions": {"enabled": False},
+    "createOidcProvider": False,
+    "deletionProtection": True,
+    "enabledClusterLogTypes": ["api"],
+    "encryptionConfigKeyArn": "arn:aws:kms:us-west-2:123456789012:key/1",
+    "endpointPrivateAccess": True,
+    "endpointPublicAccess": True,
+    "kubeProxyAddonOptions": {"version": "v1"},
+    "name": "c",
+    "providerCredentialOpts": {},
+    "publicAccessCidrs": ["203.0.113.0/24"],
+    "serviceRole": reference("urn:role", "role"),
+    "skipDefaultNodeGroup": True,
+    "skipDefaultSecurityGroups": True,
+    "subnetIds": ["a", "b"],
+    "tags": {"project": "p"},
+    "upgradePolicy": {"supportType": "STANDARD"},
+    "useDefaultVpcCni": True,
+    "version": "1.35",
+    "vpcId": "vpc-1",
+}
+"""All arguments that the program gives."""
 CLUSTER_OUTPUTS = {
     "name": "c",
     "endpoint": "https://c",
@@ -27,7 +55,9 @@ class Child:
     type: str
     name: str
     props: Mapping[str, Any]
+    parent: str | None
     depends_on: tuple[str, ...]
+    ignore_changes: tuple[str, ...]
     outputs: dict[str, Any]
 
     @property
@@ -38,6 +68,22 @@ class Child:
     def id(self) -> str:
         return f"id-{self.name}"
 
+    def as_official(self) -> OfficialChild:
+        """The child in the terms of the recorded list, its source aside."""
+
+        def short(urn: str) -> str:
+            return urn.removeprefix("urn:k")
+
+        return OfficialChild(
+            self.type,
+            self.name.removeprefix("k"),
+            "",
+            frozenset(self.props),
+            COMPONENT if self.parent is None else short(self.parent),
+            frozenset(map(short, self.depends_on)),
+            self.ignore_changes,
+        )
+
 
 class Expanded:
     """The children and outputs of one expansion."""
@@ -47,51 +93,58 @@ class Expanded:
         self._cluster = dict(outputs_of_cluster)
         self.outputs = expand_cluster(
             "k",
-            {**BASE, **inputs},
+            {**INPUTS, **inputs},
             self._register,
-            kubeconfig=lambda cluster: {"current-context": cluster},
+            kubeconfig=lambda cluster: UNKNOWN if cluster["endpoint"] == UNKNOWN else {"current-context": cluster["name"]},
             resolve=lambda urn: {"arn": f"arn-of-{urn}"},
         )
 
-    def _register(self, type: str, name: str, props: Mapping[str, Any], **options: Any) -> Child:
+    def _register(
+        self,
+        type: str,
+        name: str,
+        props: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        depends_on: tuple[str, ...] = (),
+        ignore_changes: tuple[str, ...] = (),
+    ) -> Child:
         own = self._cluster if type == "aws:eks/cluster:Cluster" else {"name": f"{name}-name", "arn": f"arn-of-{name}"}
-        child = Child(type, name, props, tuple(options.get("depends_on", ())), {**props, **own})
+        child = Child(type, name, props, parent, depends_on, ignore_changes, {**props, **own})
         self.children[name] = child
         return child
 
 
-def test_without_a_role_it_makes_one_and_attaches_the_policy_before_the_cluster() -> None:
-    children = Expanded().children
-    assert list(children)[:3] == ["k-eksRole-role", "k-eksRole-AmazonEKSClusterPolicy", "k-eksCluster"]
-    assert children["k-eksCluster"].props["roleArn"] == "arn-of-k-eksRole-role"
-    assert children["k-eksCluster"].depends_on == ("urn:k-eksRole-AmazonEKSClusterPolicy",)
+def test_the_children_are_those_of_the_official_component() -> None:
+    children = [child.as_official() for child in Expanded().children.values()]
+    expected = [OfficialChild(one.type, one.name, "", *_rest(one)) for one in CHILDREN]
+    assert sorted(children, key=repr) == sorted(expected, key=repr)
 
 
-def test_a_role_that_is_given_is_looked_up_by_its_reference() -> None:
-    children = Expanded(serviceRole=reference("urn:mine", "mine")).children
-    assert "k-eksRole-role" not in children
-    assert children["k-eksCluster"].props["roleArn"] == "arn-of-urn:mine"
+def _rest(child: OfficialChild) -> tuple[frozenset[str], str, frozenset[str], tuple[str, ...]]:
+    return child.inputs, child.parent, child.depends_on, child.ignore_changes
 
 
-def test_the_network_plugin_and_kube_proxy_are_managed_add_ons_unless_they_are_switched_off() -> None:
-    assert {"k-vpc-cni", "k-kube-proxy"} <= Expanded().children.keys()
-    assert "k-vpc-cni" not in Expanded(useDefaultVpcCni=True).children
-    assert "k-kube-proxy" not in Expanded(kubeProxyAddonOptions={"enabled": False}).children
+def test_the_recorded_children_are_for_all_arguments_of_the_program(stack_runs: Callable[[str], StackRun]) -> None:
+    given = {key for stack in ("dev", "prod") for key in stack_runs(stack).up.one("eks:index:Cluster").inputs}
+    assert given <= INPUTS.keys()
 
 
-def test_dns_is_an_add_on_only_when_it_is_asked_for() -> None:
-    assert "k-coredns" not in Expanded().children
-    assert "k-coredns" in Expanded(corednsAddonOptions={"enabled": True}).children
+def test_the_component_of_each_stack_names_no_aws_profile(stack_run: StackRun) -> None:
+    """Without options the official component writes AWS_PROFILE into its provider, which a laptop and CI change in turn."""
+    assert stack_run.up.one("eks:index:Cluster").inputs["providerCredentialOpts"] == {}
 
 
-def test_options_of_the_network_plugin_become_its_configuration() -> None:
-    options = {"addonVersion": "v1", "enablePrefixDelegation": True, "warmPrefixTarget": 2, "enableNetworkPolicy": True}
-    props = Expanded(vpcCniOptions=options).children["k-vpc-cni"].props
-    assert props["addonVersion"] == "v1"
-    assert json.loads(props["configurationValues"]) == {
-        "enableNetworkPolicy": "true",
-        "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "2"},
-    }
+def test_tags_of_the_component_win_and_reach_no_access_entry() -> None:
+    children = Expanded(tags={"project": "p", "Name": "mine"}).children
+    assert children["k-eksCluster"].props["tags"] == {"project": "p", "Name": "mine"}
+    assert Expanded().children["k-eksCluster"].props["tags"] == {"project": "p", "Name": "k-eksCluster"}
+    entry = {"principalArn": ADMIN, "tags": {"owner": "o"}}
+    assert Expanded(accessEntries={"admin": entry}).children["k-admin"].props["tags"] == {"owner": "o"}
+
+
+def test_the_service_role_is_looked_up_by_its_reference() -> None:
+    assert Expanded().children["k-eksCluster"].props["roleArn"] == "arn-of-urn:role"
 
 
 def test_outputs_of_a_cluster_that_exists() -> None:
@@ -104,12 +157,14 @@ def test_outputs_of_a_cluster_that_exists() -> None:
     assert json.loads(outputs["kubeconfigJson"]) == {"current-context": "c"}
 
 
-def test_outputs_of_a_preview_are_unknown_except_the_kubeconfig() -> None:
+def test_outputs_of_a_preview_are_unknown() -> None:
     planned = {"name": "c", "endpoint": UNKNOWN, "identities": UNKNOWN, "vpcConfig": {"clusterSecurityGroupId": UNKNOWN}}
-    outputs = Expanded(planned, vpcId="vpc-1").outputs
+    expanded = Expanded(planned)
+    outputs = expanded.outputs
     assert (outputs["oidcProviderUrl"], outputs["oidcIssuer"]) == (UNKNOWN, UNKNOWN)
     assert outputs["clusterSecurityGroupId"] == UNKNOWN
-    assert json.loads(outputs["kubeconfigJson"]) == {"current-context": "c"}
+    assert (outputs["kubeconfig"], outputs["kubeconfigJson"]) == (UNKNOWN, UNKNOWN)
+    assert expanded.children["k-eks-k8s"].props == {"kubeconfig": UNKNOWN}
 
 
 @pytest.mark.parametrize(
@@ -120,12 +175,8 @@ def test_outputs_of_a_preview_are_unknown_except_the_kubeconfig() -> None:
             "publicAccessCidrs: cannot be set when endpointPublicAccess is false",
         ),
         (
-            {"accessEntries": {"a": {"principalArn": ADMIN}}, "authenticationMode": "CONFIG_MAP"},
+            {"authenticationMode": "CONFIG_MAP"},
             "accessEntries: need authenticationMode API or API_AND_CONFIG_MAP",
-        ),
-        (
-            {"privateSubnetIds": ["a"]},
-            "subnetIds: not together with privateSubnetIds or publicSubnetIds",
         ),
         (
             {"fargate": True},
@@ -138,8 +189,20 @@ def test_outputs_of_a_preview_are_unknown_except_the_kubeconfig() -> None:
             "create an aws.iam.OpenIdConnectProvider",
         ),
         (
-            {"vpcCniOptions": {"eniMtu": 9001}},
-            "vpcCniOptions.eniMtu: extend twin/eks/arguments.py",
+            {"useDefaultVpcCni": False},
+            "useDefaultVpcCni: the twin's eks.Cluster has only true: extend twin/eks/arguments.py",
+        ),
+        (
+            {"serviceRole": None},
+            "serviceRole: the twin's eks.Cluster needs it: extend twin/eks/arguments.py",
+        ),
+        (
+            {"corednsAddonOptions": {"enabled": True}},
+            "corednsAddonOptions: the twin's eks.Cluster has only enabled: false: extend twin/eks/arguments.py",
+        ),
+        (
+            {"providerCredentialOpts": {"profileName": "mine"}},
+            "providerCredentialOpts: the twin's eks.Cluster has only an empty one: extend twin/eks/arguments.py",
         ),
     ],
 )

@@ -7,20 +7,33 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from tests.paths import ROOT
 from tests.policies.case import changed
 from tests.system.component.engine.analyzer import Pack, running
+from tests.system.component.engine.monitor import FirstPreview
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import TODAY, StackRun
+from tests.system.component.engine.stack_run import STACKS, TODAY, StackRun, previewed
 from tests.system.component.policy_defects import DEFECTS, seed
 from triton_policies.pods import DEPLOYMENT
+from triton_policies.resources import stack_of
 
 _DAY = {"asOf": TODAY.isoformat()}
 _PACK = ROOT / "policies"
 _REGION = {"aws:region": "us-west-2", "aws:allowedAccountIds": '["123456789012"]'}
 
 _OF_DOCUMENTS = ("iam-no-wildcard", "iam-trust-bounded", "other-accounts-named")
+
+
+_OF_CHARTS = {
+    *("pod-images", "pod-network-policy", "pod-no-api-token", "pod-no-plain-secrets", "pod-privileges", "pod-resources"),
+    *("scaling-one-owner", "service-not-public"),
+    *("triton-disruption", "triton-drain", "triton-probes", "triton-release"),
+}
+"""Policies whose defect is in an object of our charts."""
+_OF_OBJECTS = {"gateway-clients-known", "gateway-tls", "ng-max-size-cap", "triton-scraped"}
+"""Policies about a whole stack whose defect is in another object."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +65,46 @@ def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun,
     told = set(re.findall(r"([a-z0-9-]+) \(", waiting.message.partition("refuses: ")[2]))
     assert told - {*_OF_DOCUMENTS, "s3-tls-only", "sqs-tls-only"} == set()
     assert "s3-tls-only (models-policy.policy" in waiting.message
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def without_a_cluster(request: pytest.FixtureRequest) -> Recording:
+    """A first preview of each stack as on AWS: the kubeconfig is not known before the cluster exists."""
+    config = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{request.param}.yaml").read_text())["config"]
+    return previewed(ROOT, request.param, config, FirstPreview)
+
+
+def test_a_first_preview_has_no_properties_of_objects_and_none_of_our_charts(
+    without_a_cluster: Recording, stack_runs: Callable[[str], StackRun]
+) -> None:
+    stack = stack_of(without_a_cluster.registrations[0].urn)
+    objects = [item for item in without_a_cluster.registrations if item.type.startswith("kubernetes:") and item.custom]
+    assert [item.name for item in objects if item.outputs or not item.inputs] == []
+    absent = {item.urn: item for item in stack_runs(stack).preview.registrations}
+    for item in without_a_cluster.registrations:
+        del absent[item.urn]
+    charts = {item.parent.rpartition("$")[2].partition("::")[0] for item in absent.values()}
+    assert charts == {"kubernetes:helm.sh/v4:Chart"}
+
+
+def test_a_first_preview_without_a_cluster_violates_no_policy(without_a_cluster: Recording, pack: Pack) -> None:
+    [waiting] = pack.judge(without_a_cluster)
+    assert (waiting.policy, waiting.level) == ("judged-at-up", "advisory")
+
+
+def test_policies_catch_their_defects_before_the_cluster_exists(pack: Pack) -> None:
+    """Rules about one resource get an object's inputs. Rules about the whole stack get no property of it."""
+    config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    first = previewed(ROOT, "prod", config, FirstPreview)
+    defects = {
+        policy: defect
+        for policy, defect in DEFECTS.items()
+        if defect.adds or any(defect.changes(item.type, item.name, item.custom) for item in first.registrations)
+    }
+    found = {one.policy for one in pack.judge(seed(first, defects))} - {"judged-at-up"}
+    assert DEFECTS.keys() - defects.keys() == _OF_CHARTS
+    assert defects.keys() - found == _OF_OBJECTS
+    assert found <= defects.keys()
 
 
 def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program_are_a_violation(

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.system.component.engine.stack_run import TODAY
 from tests.system.component.policy_defects import DEFECTS
 from tests.system.e2e.conftest import Twin, change, clone
@@ -16,6 +18,25 @@ def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twi
     # A first preview cannot judge documents that name what is still to be made, and says so once.
     assert [(one["policy"], one["level"]) for one in results] == [("judged-at-up", "advisory")]
     assert "iam-no-wildcard (" in results[0]["message"]
+
+
+@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
+def test_a_first_preview_without_a_cluster_is_refused_by_no_policy(twin: Twin, stack: str) -> None:
+    """As on AWS: the engine calls no Kubernetes provider, renders no chart, and has no properties of other objects."""
+    whole, first = (json.loads(twin.run("preview", stack, "--json", *flags).stdout) for flags in ((), ("--first",)))
+    assert {one["level"] for one in first["policies"]} == {"advisory"}
+    urns = {step["urn"] for step in first["steps"]}
+    absent = {step["urn"] for step in whole["steps"]} - urns
+    assert absent
+    assert [urn for urn in absent if "$kubernetes:helm.sh/v4:Chart$" not in urn] == []
+    assert [urn for urn in urns if "$kubernetes:helm.sh/v4:Chart$" in urn] == []
+
+
+def test_a_first_preview_of_local_needs_a_twin_that_has_not_created_it(twin: Twin, own_twin: Twin) -> None:
+    assert own_twin.run("preview", "local", "--first", "--json").returncode == 0
+    done = twin.run("preview", "local", "--first")
+    assert done.returncode == 1
+    assert "--first: this twin has the cluster of local; leave out --first, or set another TWIN_HOME" in done.stdout
 
 
 def test_a_comparison_with_a_stack_that_is_up_judges_what_the_program_asks_for(twin: Twin, tmp_path: Path) -> None:

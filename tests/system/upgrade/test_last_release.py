@@ -18,6 +18,7 @@ GUARDED = {
     "aws:ec2/natGateway:NatGateway",
     "aws:ec2/subnet:Subnet",
     "aws:ec2/vpc:Vpc",
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
     "aws:eks/cluster:Cluster",
     "aws:eks/nodeGroup:NodeGroup",
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider",

@@ -10,6 +10,7 @@ import pytest
 from twin.commands import preview
 from twin.engine.engine import Engine, EngineError
 from twin.host.home import TwinHome
+from twin.plugins.eks import FIRST_PREVIEW
 
 DIGEST = {
     "changeSummary": {"update": 1, "delete": 1, "same": 110, "replace": 1},
@@ -47,6 +48,24 @@ def read(tmp_path: Path) -> preview.Preview:
 
 def steps(tmp_path: Path) -> list[preview.Step]:
     return read(tmp_path).steps
+
+
+class EngineWithState(Engine):
+    """An engine whose stack has the cluster; the real one is run in tests/system/e2e."""
+
+    def read(self, stack: str, arguments: Sequence[str], variables: object = None) -> str:
+        assert list(arguments) == ["stack", "export"]
+        return json.dumps({"deployment": {"resources": [{"urn": "urn:c", "type": "aws:eks/cluster:Cluster"}]}})
+
+
+def test_a_first_preview_is_of_a_stack_without_a_cluster(tmp_path: Path) -> None:
+    home, pulumi = TwinHome(tmp_path), Path("pulumi")
+    engine = preview.without_a_cluster(RecordedEngine(home, pulumi, {"AWS_REGION": "us-west-2"}), "prod")
+    assert engine.environment == {"AWS_REGION": "us-west-2", **FIRST_PREVIEW}
+    with pytest.raises(
+        EngineError, match=r"^--first: this twin has the cluster of local; leave out --first, or set another"
+    ):
+        preview.without_a_cluster(EngineWithState(home, pulumi, {}), "local")
 
 
 def test_steps_come_in_the_order_of_their_urns(tmp_path: Path) -> None:

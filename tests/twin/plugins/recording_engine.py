@@ -65,6 +65,14 @@ class RecordingEngine(engine_pb2_grpc.EngineServicer, resource_pb2_grpc.Resource
             urn=f"urn:pulumi:test::project::{request.type}::{request.name}", id=id, object=outputs
         )
 
+    def Invoke(
+        self, request: resource_pb2.ResourceInvokeRequest, context: grpc.ServicerContext
+    ) -> resource_pb2.ResourceInvokeResponse:
+        assert request.tok == "pulumi:pulumi:getResource"
+        urn = from_struct(request.args)["urn"]
+        response: dict[str, Any] = {"return": to_struct({"urn": urn, "state": {"arn": f"arn-of-{urn}"}})}
+        return resource_pb2.ResourceInvokeResponse(**response)
+
     def RegisterResourceOutputs(
         self, request: resource_pb2.RegisterResourceOutputsRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:

@@ -11,10 +11,11 @@ import pytest
 from pulumi.runtime.proto import provider_pb2
 
 from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider_stub, recording_engine, struct
+from twin.eks.expansion import reference
 from twin.host import claim
 from twin.host.home import TwinHome
 from twin.plugins import values
-from twin.plugins.eks import EksProvider
+from twin.plugins.eks import FIRST_PREVIEW, EksProvider
 from twin.plugins.kubernetes import KubernetesProvider
 from twin.plugins.server import EngineLog
 from twin.plugins.values import UNKNOWN, secret
@@ -248,7 +249,9 @@ def _give_kubeconfig(tmp_path: Path) -> None:
 
 def _preview_clusters(engine: RecordingEngine) -> None:
     engine.preview = True
-    engine.computed["aws:eks/cluster:Cluster"] = {"vpcConfig": UNKNOWN, "identities": UNKNOWN}
+    engine.computed["aws:eks/cluster:Cluster"] = dict.fromkeys(
+        ("certificateAuthority", "endpoint", "vpcConfig", "identities"), UNKNOWN
+    )
 
 
 CLUSTER_INPUTS = {
@@ -256,8 +259,11 @@ CLUSTER_INPUTS = {
     "version": "1.35",
     "subnetIds": ["subnet-1", "subnet-2"],
     "authenticationMode": "API",
+    "kubeProxyAddonOptions": {"version": "v1.35.3-eksbuild.21"},
+    "serviceRole": reference("urn:role", "role"),
     "skipDefaultNodeGroup": True,
     "skipDefaultSecurityGroups": True,
+    "useDefaultVpcCni": True,
 }
 
 
@@ -284,6 +290,38 @@ def test_a_preview_hands_out_the_twins_kubeconfig(eks: Any, engine: RecordingEng
     assert outputs["eksCluster"]["id"] == UNKNOWN
 
 
+def _in_a_first_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FIRST_PREVIEW.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_first_preview_knows_no_kubeconfig_of_a_cluster_that_does_not_exist(
+    eks: Any, engine: RecordingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _give_kubeconfig(tmp_path)
+    _preview_clusters(engine)
+    _in_a_first_preview(monkeypatch)
+    outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS, dryRun=True).state)
+    assert (outputs["kubeconfig"], outputs["kubeconfigJson"]) == (UNKNOWN, UNKNOWN)
+    [provider] = [one for one in engine.registrations if one.type == "pulumi:providers:kubernetes"]
+    assert plain(provider.object) == {"kubeconfig": UNKNOWN}
+
+
+def test_the_kubeconfig_of_a_cluster_that_exists_is_known_in_every_preview(
+    eks: Any, engine: RecordingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _give_kubeconfig(tmp_path)
+    engine.computed["aws:eks/cluster:Cluster"] = {
+        "certificateAuthority": {"data": "Y2E="},
+        "endpoint": "https://c",
+        "identities": [{"oidcs": [{"issuer": "https://oidc/id/1"}]}],
+        "vpcConfig": {"clusterSecurityGroupId": "sg-1", "vpcId": "vpc-1"},
+    }
+    _in_a_first_preview(monkeypatch)
+    outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS, dryRun=True).state)
+    assert json.loads(outputs["kubeconfigJson"]) == KUBECONFIG
+
+
 def test_get_kubeconfig_is_the_twins(eks: Any, tmp_path: Path) -> None:
     _give_kubeconfig(tmp_path)
     response = eks.Call(provider_pb2.CallRequest(tok="eks:index:Cluster/getKubeconfig"))
@@ -291,6 +329,7 @@ def test_get_kubeconfig_is_the_twins(eks: Any, tmp_path: Path) -> None:
 
 
 def test_without_a_control_plane_the_way_out_is_named(eks: Any, engine: RecordingEngine) -> None:
+    _preview_clusters(engine)
     with pytest.raises(grpc.RpcError) as error:
         _construct(eks, engine, CLUSTER, CLUSTER_INPUTS)
     assert error.value.details() == "the twin has no Kubernetes control plane yet: start it with `make up`"

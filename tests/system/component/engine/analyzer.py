@@ -19,7 +19,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from spec.versions import PROJECT
-from tests.system.component.engine.recording import Recording, Registration
+from tests.system.component.engine.recording import Recording, Registration, Values
 from twin.plugins.values import RESOURCE, SIGNATURE, to_struct
 
 START_SECONDS = 60
@@ -94,7 +94,7 @@ class Pack:
                 type=item.type,
                 name=item.name,
                 urn=item.urn,
-                properties=to_struct(_sent(item.outputs or item.checked or ({} if item.remote else item.inputs))),
+                properties=to_struct(_sent(_outputs(item))),
                 options=_options(item),
                 parent=item.parent,
                 propertyDependencies={
@@ -156,6 +156,13 @@ def _sent(value: Any) -> Any:
 
 def _options(item: Registration) -> analyzer_pb2.AnalyzerResourceOptions:
     return analyzer_pb2.AnalyzerResourceOptions(protect=item.protect, ignoreChanges=item.ignore_changes, parent=item.parent)
+
+
+def _outputs(item: Registration) -> Values:
+    """The outputs, or the inputs of a resource that a test has added."""
+    if item.remote or not item.known:
+        return item.outputs
+    return item.outputs or item.checked or item.inputs
 
 
 def _provider(item: Registration, by_urn: Mapping[str, Registration]) -> analyzer_pb2.AnalyzerProviderResource | None:

@@ -19,7 +19,7 @@ from tests.system.component.engine.providers import Applied, Aws, Refused
 from tests.system.component.engine.recording import Recording, Registration, Values
 from tests.system.component.engine.transforms import transformed
 from twin.eks.expansion import ExpansionError, expand_cluster
-from twin.plugins.values import from_struct, has_unknown, to_struct, unwrap
+from twin.plugins.values import UNKNOWN, from_struct, has_unknown, to_struct, unwrap
 
 _STACK = "pulumi:pulumi:Stack"
 _EKS_CLUSTER = "eks:index:Cluster"
@@ -123,6 +123,7 @@ class RecordingMonitor(MockMonitor):
     def _apply(self, registration: Registration) -> Registration:
         if registration.urn in self._by_urn:
             raise Refused("a second resource with this URN; give one of them another name")
+        registration = replace(registration, known=self._configured(registration))
         if registration.custom:
             return self._record(registration, self._custom(registration))
         recorded = self._record(registration, Applied("", {}, {}))
@@ -132,7 +133,14 @@ class RecordingMonitor(MockMonitor):
             self._by_urn[recorded.urn] = recorded
         return recorded
 
+    def _configured(self, registration: Registration) -> bool:
+        """Return whether the configuration of its provider is known: the engine calls no other provider."""
+        provider = self._by_urn.get(registration.provider.rpartition("::")[0])
+        return provider is None or not has_unknown(provider.inputs)
+
     def _custom(self, registration: Registration) -> Applied:
+        if not registration.known:
+            return Applied("", {}, registration.inputs)
         package = registration.type.partition(":")[0]
         if registration.type.startswith("pulumi:providers:"):
             return providers.provider_resource(registration.urn, registration.inputs, preview=self._preview)
@@ -151,7 +159,7 @@ class RecordingMonitor(MockMonitor):
             *,
             parent: str | None = None,
             depends_on: tuple[str, ...] = (),
-            protect: bool | None = None,
+            ignore_changes: tuple[str, ...] = (),
         ) -> Registration:
             urn = self._urn(parent or component.urn, type, name)
             own = Registration(
@@ -162,7 +170,8 @@ class RecordingMonitor(MockMonitor):
                 custom=True,
                 parent=parent or component.urn,
                 provider=component.provider if type.startswith(component.type.partition(":")[0]) else "",
-                protect=component.protect if protect is None else protect,
+                protect=component.protect,
+                ignore_changes=ignore_changes,
                 depends_on=tuple(sorted(depends_on)),
                 aliases=previous_urns(urn, (), parent or component.urn, self._aliases_of(parent or component.urn)),
             )
@@ -173,13 +182,18 @@ class RecordingMonitor(MockMonitor):
                 component.name,
                 component.inputs,
                 child,
-                kubeconfig=lambda _name: _KUBECONFIG,
+                kubeconfig=self._kubeconfig,
                 resolve=lambda urn: self._by_urn[urn].outputs,
             )
         if component.type == chart.TOKEN:
+            if not component.known:
+                return {}
             chart.expand(self._root, component.name, component.inputs, child)
             return {}
         raise Refused(f"the test engine has no component {component.type}: extend tests/system/component/engine/monitor.py")
+
+    def _kubeconfig(self, _cluster: Mapping[str, Any]) -> Any:
+        return _KUBECONFIG
 
     def _aliases_of(self, urn: str) -> tuple[str, ...]:
         return self._by_urn[urn].aliases if urn in self._by_urn else ()
@@ -212,3 +226,10 @@ class RecordingMonitor(MockMonitor):
         parent_type = parent.split("::")[2] if parent else _STACK
         qualified = type if parent_type in ("", _STACK) else f"{parent_type}${type}"
         return f"{self._prefix}{qualified}::{name}"
+
+
+class FirstPreview(RecordingMonitor):
+    """A preview that knows no kubeconfig, as on AWS before the cluster exists."""
+
+    def _kubeconfig(self, _cluster: Mapping[str, Any]) -> Any:
+        return UNKNOWN

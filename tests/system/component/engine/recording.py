@@ -37,6 +37,8 @@ class Registration:
     """AWS resources: the inputs after the provider's check (default tags, physical name)."""
     id: str = ""
     outputs: Values = field(default_factory=dict)
+    known: bool = True
+    """False if its provider has no configuration yet: the engine calls no such provider, and has no outputs of it."""
 
 
 @dataclass

@@ -17,6 +17,7 @@ from spec.versions import PROJECT
 from tests.paths import ROOT
 from tests.system.component.engine.account import Account, fresh_account, living, observe, seed_roles, seed_topics
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
+from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from twin.aws import table
@@ -54,7 +55,15 @@ def required_config(root: Path, stack: str) -> dict[str, Any]:
     return config
 
 
-def deployed(settings: Settings, config: dict[str, Any], clients: Clients, *, preview: bool, root: Path = ROOT) -> Recording:
+def deployed(
+    settings: Settings,
+    config: dict[str, Any],
+    clients: Clients,
+    *,
+    preview: bool,
+    root: Path = ROOT,
+    monitor_class: type[RecordingMonitor] = RecordingMonitor,
+) -> Recording:
     """Return what the program registers for the stack with these settings, which `config` says. Raises StackFailed."""
     with contextlib.chdir(root):
         return run(
@@ -65,16 +74,19 @@ def deployed(settings: Settings, config: dict[str, Any], clients: Clients, *, pr
             root=root,
             clients=clients,
             preview=preview,
+            monitor_class=monitor_class,
         )
 
 
-def previewed(root: Path, stack: str, config: dict[str, Any]) -> Recording:
+def previewed(
+    root: Path, stack: str, config: dict[str, Any], monitor_class: type[RecordingMonitor] = RecordingMonitor
+) -> Recording:
     """Return what a preview registers, in a moto account of its own. It makes nothing there."""
     settings = load(config, stack, today=TODAY)
     with fresh_account():
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster.admin_role_arns)
-        return deployed(settings, config, clients, preview=True, root=root)
+        return deployed(settings, config, clients, preview=True, root=root, monitor_class=monitor_class)
 
 
 def bring_up(root: Path, stack: str) -> StackRun:
