@@ -68,13 +68,13 @@ def expand_cluster(
     inputs: Mapping[str, Any],
     register: Register,
     *,
-    kubeconfig: Callable[[str], Mapping[str, Any]],
+    kubeconfig: Callable[[Mapping[str, Any]], Any],
     resolve: Callable[[str], Mapping[str, Any]],
 ) -> Values:
     """Register the children of the component ``name`` and return its outputs.
 
     ``inputs`` are plain (no secret marks); a value may be UNKNOWN, a resource argument is a reference dictionary.
-    ``kubeconfig`` maps the cluster's name to its kubeconfig; ``resolve`` maps a URN to the outputs of a registered
+    ``kubeconfig`` maps the cluster's outputs to its kubeconfig; ``resolve`` maps a URN to the outputs of a registered
     resource (the engine's ``pulumi:pulumi:getResource``).
 
     Raises ExpansionError before anything is registered.
@@ -90,7 +90,7 @@ def expand_cluster(
     _access_entries(name, inputs, register, cluster)
     add_ons = _add_ons(name, inputs, register, cluster)
     oidc = _oidc_provider(name, inputs, register, cluster)
-    document = dict(kubeconfig(str(cluster.outputs["name"])))
+    document = kubeconfig(cluster.outputs)
     provider = register(
         "pulumi:providers:kubernetes",
         f"{name}-eks-k8s",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -13,20 +12,18 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from twin.plugins.components import ChildOptions, Component, Registered, construct
 from twin.plugins.errors import NotSupported, PluginError, reporting
-from twin.plugins.kubeconfig import twin_kubeconfig
+from twin.plugins.kubeconfig import of_eks
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
-from twin.plugins.values import to_struct
 
 CLUSTER = "eks:index:Cluster"
-GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
 
 SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
 """Distributions of the packages that a cluster's children belong to."""
 
 
 class EksProvider(Provider):
-    """Stands in for pulumi-eks. It hands out the kubeconfig of the twin's one control plane, in previews too."""
+    """Stands in for pulumi-eks. It hands out a kubeconfig of the twin's one control plane, in previews too."""
 
     package = "eks"
     distribution = "pulumi_eks"
@@ -44,17 +41,6 @@ class EksProvider(Provider):
             return construct(request, versions, _build)
 
         return reporting(self.package, f"Construct of {request.type} {request.name}", context, work)
-
-    def Call(self, request: provider_pb2.CallRequest, context: grpc.ServicerContext) -> provider_pb2.CallResponse:
-        def work() -> provider_pb2.CallResponse:
-            if request.tok != GET_KUBECONFIG:
-                raise NotSupported(f"the twin's eks provider has no method {request.tok}: extend {self.source()}")
-            # Profiles and roles choose credentials for AWS; the twin's kubeconfig has its own.
-            response = provider_pb2.CallResponse()
-            getattr(response, "return").CopyFrom(to_struct({"result": json.dumps(twin_kubeconfig())}))
-            return response
-
-        return reporting(self.package, request.tok, context, work)
 
 
 def _build(component: Component) -> provider_pb2.ConstructResponse:
@@ -79,7 +65,7 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
             component.name,
             component.inputs,
             register,
-            kubeconfig=lambda _cluster: twin_kubeconfig(),
+            kubeconfig=of_eks,
             resolve=component.resolve,
         )
     except ExpansionError as error:
