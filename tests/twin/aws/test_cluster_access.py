@@ -165,6 +165,20 @@ def test_whoever_made_the_cluster_administers_it(site: Site) -> None:
     assert site.may_on_path(user, "get", "/metrics")
 
 
+def test_a_role_that_makes_a_cluster_administers_that_one_alone(site: Site) -> None:
+    role = site.role("maker", path="/ci/")
+    keys = site.session(role)
+    clients = Clients("us-west-2", site.url)
+    clients._session = boto3.Session(keys.id, keys.secret, keys.token, "us-west-2")
+    World(clients, dict(site.world.made)).make(CLUSTER, "second", **cluster_inputs(site.world, name="second"))
+    user = site.user(token_of(url_of(site, keys, cluster="second")))
+    assert site.may(user, "delete", "secrets", "kube-system")
+    assert site.refusal(token_of(url_of(site, keys))) == f"{role} has no access entry of c"
+    site.entry(role)
+    assert not site.may(site.user(token_of(url_of(site, keys))), "delete", "secrets", "kube-system")
+    assert site.refusal(token_of(url_of(site, Keys(), cluster="second"))) == f"{CREATOR} has no access entry of second"
+
+
 def test_the_creators_second_entry_is_refused(site: Site) -> None:
     with pytest.raises(Exception, match="already exists"):
         site.entry(CREATOR)
