@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 from tests.twin.aws.world import ACCESS_ENTRY, ACCESS_POLICY, CLUSTER, ROLE, World, cluster_inputs, network, roles
 from twin.aws import moto_server
 from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
 from twin.host import processes
 from twin.host.home import TwinHome
 
@@ -180,7 +181,7 @@ def test_a_role_that_makes_a_cluster_administers_that_one_alone(site: Site) -> N
 
 
 def test_the_creators_second_entry_is_refused(site: Site) -> None:
-    with pytest.raises(Exception, match="already exists"):
+    with pytest.raises(HandlerError, match="already exists"):
         site.entry(CREATOR)
 
 
