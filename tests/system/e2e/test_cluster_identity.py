@@ -16,6 +16,7 @@ import pytest
 from kubernetes import client as kubernetes
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import portforward, stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
 
 from infra.aws.cluster import access_entries
 from spec.names import TRITON_HTTP_PORT, TRITON_NAMESPACE
@@ -216,19 +217,32 @@ def test_a_role_gets_what_it_may_and_nothing_else(callers: dict[str, Caller], po
         expected |= {"port forward": 403, "config map": 403}
     assert {what: _status(request)[0] for what, request in requests.items()} == expected
 
-    status, said = _status(lambda: stream(core.connect_get_namespaced_pod_exec, pod, TRITON_NAMESPACE, command="id"))
-    if name == "preview":
-        assert status == 403
-    else:
-        # The request was let through to the node, which has nothing to run a command in.
-        assert "the twin's nodes answer for logs and ports of pods only" in said
+
+@pytest.mark.parametrize("name", ["administrator", "deployment"])
+def test_who_administers_may_run_a_command_in_a_pod(callers: dict[str, Caller], pod: str, name: str) -> None:
+    """The request arrives at the node, which has nothing to run a command in."""
+    request = callers[name].core.connect_get_namespaced_pod_exec
+    connection = stream(request, pod, TRITON_NAMESPACE, command=["id"], _preload_content=False)
+    connection.run_forever(timeout=60)
+    assert "the twin's nodes answer for logs and ports of pods only" in connection.read_channel(ERROR_CHANNEL)
 
 
-def test_whoever_looks_reaches_the_nodes_own_api(callers: dict[str, Caller], pod: str, twin: Twin) -> None:
-    """AmazonEKSAdminViewPolicy has `get` on all resources, `nodes/proxy` among them: docs/github.md."""
-    node = callers["preview"].core.read_namespaced_pod(pod, TRITON_NAMESPACE).spec.node_name
-    log = callers["preview"].core.connect_get_node_proxy_with_path(node, f"containerLogs/{TRITON_NAMESPACE}/{pod}/triton")
-    assert "Started HTTPService" in log
+def test_whoever_looks_may_not_run_a_command_in_a_pod(callers: dict[str, Caller], pod: str) -> None:
+    core = callers["preview"].core
+    status, _ = _status(lambda: stream(core.connect_get_namespaced_pod_exec, pod, TRITON_NAMESPACE, command=["id"]))
+    assert status == 403
+
+
+def test_whoever_looks_may_use_the_kubelets_api(callers: dict[str, Caller], pod: str) -> None:
+    """AmazonEKSAdminViewPolicy has `get` on all resources, `nodes/proxy` among them: docs/github.md.
+
+    The API server allows it, and then does not forward it: the twin's kubelets are on loopback.
+    """
+    core = callers["preview"].core
+    node = core.read_namespaced_pod(pod, TRITON_NAMESPACE).spec.node_name
+    status, said = _status(lambda: core.connect_get_node_proxy_with_path(node, f"exec/{TRITON_NAMESPACE}/{pod}/triton"))
+    assert status == 400
+    assert "address not allowed" in said
 
 
 def test_a_runner_takes_the_role_of_its_job(twin: Twin, callers: dict[str, Caller]) -> None:
