@@ -20,6 +20,7 @@ from kubernetes.stream.ws_client import ERROR_CHANNEL
 
 from infra.aws.cluster import access_entries
 from spec.names import TRITON_HTTP_PORT, TRITON_NAMESPACE
+from tests.eks_tokens import Keys, assume, token_of, url_of
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.system.e2e.account import REGION, client
@@ -38,7 +39,7 @@ ADMINISTRATOR, DEPLOYMENT, PREVIEW, RUNNER = (
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody with a token of the AWS CLI."""
+    """A client of the API server with a token of the AWS CLI."""
 
     api: kubernetes.ApiClient
 
@@ -56,19 +57,14 @@ class Caller:
         return bool(review.status.allowed)
 
 
-def token(twin: Twin, role: str | None = None) -> str:
-    """Return the token that the AWS CLI makes for the shell's own credentials, or for the role."""
-    assumed = f" --role-arn {role}" if role else ""
-    done = twin.shell(f"aws eks get-token --cluster-name {CLUSTER}{assumed}")
-    assert done.returncode == 0, done.stderr
-    return str(json.loads(done.stdout)["status"]["token"])
-
-
-def caller(twin: Twin, bearer: str) -> Caller:
-    cluster = client(twin.servers().aws_url, "eks").describe_cluster(name=CLUSTER)["cluster"]
+def caller(twin: Twin, role: str | None = None) -> Caller:
+    """Return whoever has made the cluster, or a session of the role."""
+    url = twin.servers().aws_url
+    keys = Keys() if role is None else assume(url, role, "a-test")
+    cluster = client(url, "eks").describe_cluster(name=CLUSTER)["cluster"]
     configuration = kubernetes.Configuration()
     configuration.host, configuration.ssl_ca_cert = cluster["endpoint"], str(twin.home.pki / "ca.crt")
-    configuration.api_key = {"authorization": f"Bearer {bearer}"}
+    configuration.api_key = {"authorization": f"Bearer {token_of(url_of(url, keys, CLUSTER))}"}
     return Caller(kubernetes.ApiClient(configuration))
 
 
@@ -111,7 +107,7 @@ def _create(clients: Clients, type: str, inputs: Mapping[str, Any]) -> Callable[
 def callers(twin: Twin, roles: Clients) -> dict[str, Caller]:
     """Whoever made the cluster, and the roles that have an entry."""
     named = {"creator": None, "administrator": ADMINISTRATOR, "deployment": DEPLOYMENT, "preview": PREVIEW}
-    return {name: caller(twin, token(twin, role)) for name, role in named.items()}
+    return {name: caller(twin, role) for name, role in named.items()}
 
 
 @pytest.fixture(scope="module")
@@ -123,16 +119,21 @@ def pod(twin: Twin) -> str:
 
 
 def test_the_kubeconfig_of_the_aws_cli_works_unchanged(twin: Twin, tmp_path: Path) -> None:
-    """As docs/aws.md has it, for the shell's credentials and for an administrator's role."""
-    for number, role in enumerate(("", f" --role-arn {ADMINISTRATOR}")):
-        file = tmp_path / f"kubeconfig-{number}"
-        written = twin.shell(f"aws eks update-kubeconfig --name {CLUSTER} --region {REGION} --kubeconfig {file}{role}")
-        assert written.returncode == 0, written.stderr
-        pods = twin.shell(f"kubectl --kubeconfig {file} get pods -n {TRITON_NAMESPACE} -o name")
-        assert pods.returncode == 0, pods.stderr
-        assert "pod/triton-" in pods.stdout
-    who = twin.shell(f"kubectl --kubeconfig {file} auth whoami -o jsonpath='{{.status.userInfo.username}}'").stdout
-    assert who == "arn:aws:sts::123456789012:assumed-role/platform-admin/EKSGetTokenAuth"
+    """As docs/aws.md has it, for an administrator's role, and for the shell's own credentials."""
+    commands = []
+    for role in ("", f" --role-arn {ADMINISTRATOR}"):
+        file = tmp_path / f"kubeconfig-{len(commands)}"
+        commands += [
+            f"aws eks update-kubeconfig --name {CLUSTER} --region {REGION} --kubeconfig {file}{role} > {file}.said",
+            f"kubectl --kubeconfig {file} auth whoami -o jsonpath='{{.status.userInfo.username}} '",
+            f"kubectl --kubeconfig {file} get pods -n {TRITON_NAMESPACE} -o jsonpath='{{.items[0].metadata.namespace}} '",
+        ]
+    done = twin.shell(" && ".join(commands))
+    assert done.returncode == 0, done.stderr
+    creator, first, administrator, second = done.stdout.split()
+    assert creator == "arn:aws:iam::123456789012:user/moto"
+    assert administrator == "arn:aws:sts::123456789012:assumed-role/platform-admin/EKSGetTokenAuth"
+    assert first == second == TRITON_NAMESPACE
 
 
 def test_the_program_deployed_as_whoever_made_the_cluster(twin: Twin) -> None:
@@ -247,7 +248,7 @@ def test_whoever_looks_may_use_the_kubelets_api(callers: dict[str, Caller], pod:
 
 def test_a_runner_takes_the_role_of_its_job(twin: Twin, callers: dict[str, Caller]) -> None:
     """Its own role has no access entry: docs/private-api.md."""
-    runner = caller(twin, token(twin, RUNNER))
+    runner = caller(twin, RUNNER)
     assert _status(lambda: runner.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 401
     assert callers["deployment"].may("create", "pods/portforward")
 
@@ -257,7 +258,7 @@ def test_who_loses_the_entry_is_out(twin: Twin, roles: Clients) -> None:
     arn = client(url, "iam").create_role(RoleName="leaver", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
     delete = _create(roles, "aws:eks/accessEntry:AccessEntry", {"clusterName": CLUSTER, "principalArn": arn})
     try:
-        leaver = caller(twin, token(twin, arn))
+        leaver = caller(twin, arn)
         # Nothing is allowed by an entry alone but what every identity may: to ask who it is.
         assert _status(lambda: leaver.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 403
         delete()
@@ -279,7 +280,7 @@ def test_groups_of_an_entry_are_those_of_rbac(twin: Twin, roles: Clients) -> Non
     try:
         made = twin.shell(f"kubectl create {binding} --clusterrole=view --group=readers")
         assert made.returncode == 0, made.stderr
-        reader = caller(twin, token(twin, arn))
+        reader = caller(twin, arn)
         assert reader.may("list", "pods")
         assert not reader.may("list", "secrets")
         assert not reader.may("list", "pods", namespace="kube-system")

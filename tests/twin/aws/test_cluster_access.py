@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
-import botocore.session
 import httpx
 import pytest
-from awscli.customizations.eks.get_token import STSClientFactory, TokenGenerator
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from tests.eks_tokens import Keys, token_of, url_of
 from tests.twin.aws.world import ACCESS_ENTRY, ACCESS_POLICY, CLUSTER, ROLE, World, cluster_inputs, network, roles
 from twin.aws import moto_server
 from twin.aws.base.clients import Clients
@@ -33,15 +32,6 @@ TRUSTING_THE_ACCOUNT = (
     '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", '
     f'"Principal": {{"AWS": "arn:aws:iam::{ACCOUNT}:root"}}}}]}}'
 )
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Credentials of AWS."""
-
-    id: str = "test"
-    secret: str = "test"
-    token: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,25 +116,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         processes.stop_all(home, seconds=5)
 
 
-def url_of(site: Site, keys: Keys, cluster: str = "c", endpoint: str | None = None, region: str = "us-west-2") -> str:
-    """Return the presigned URL that the AWS CLI puts into a token."""
-    session = botocore.session.Session()
-    sts = session.create_client(
-        "sts",
-        region,
-        endpoint_url=endpoint or site.url,
-        aws_access_key_id=keys.id,
-        aws_secret_access_key=keys.secret,
-        aws_session_token=keys.token,
-    )
-    STSClientFactory(session)._register_k8s_aws_id_handlers(sts)
-    return str(TokenGenerator(sts)._get_presigned_url(cluster))
-
-
-def token_of(url: str) -> str:
-    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
-
-
 def changed(url: str, **parameters: str) -> str:
     """Return the URL with parameters in the place of its own, or added."""
     parts = urllib.parse.urlsplit(url)
@@ -159,7 +130,7 @@ def test_a_cluster_leads_to_the_twins_api_server(site: Site) -> None:
 
 
 def test_whoever_made_the_cluster_administers_it(site: Site) -> None:
-    user = site.user(token_of(url_of(site, Keys())))
+    user = site.user(token_of(url_of(site.url, Keys())))
     assert (user["username"], user["groups"]) == (CREATOR, [])
     assert site.may(user, "deletecollection", "secrets", "kube-system")
     assert site.may(user, "escalate", "clusterroles", group="rbac.authorization.k8s.io")
@@ -172,12 +143,12 @@ def test_a_role_that_makes_a_cluster_administers_that_one_alone(site: Site) -> N
     clients = Clients("us-west-2", site.url)
     clients._session = boto3.Session(keys.id, keys.secret, keys.token, "us-west-2")
     World(clients, dict(site.world.made)).make(CLUSTER, "second", **cluster_inputs(site.world, name="second"))
-    user = site.user(token_of(url_of(site, keys, cluster="second")))
+    user = site.user(token_of(url_of(site.url, keys, cluster="second")))
     assert site.may(user, "delete", "secrets", "kube-system")
-    assert site.refusal(token_of(url_of(site, keys))) == f"{role} has no access entry of c"
+    assert site.refusal(token_of(url_of(site.url, keys))) == f"{role} has no access entry of c"
     site.entry(role)
-    assert not site.may(site.user(token_of(url_of(site, keys))), "delete", "secrets", "kube-system")
-    assert site.refusal(token_of(url_of(site, Keys(), cluster="second"))) == f"{CREATOR} has no access entry of second"
+    assert not site.may(site.user(token_of(url_of(site.url, keys))), "delete", "secrets", "kube-system")
+    assert site.refusal(token_of(url_of(site.url, Keys(), cluster="second"))) == f"{CREATOR} has no access entry of second"
 
 
 def test_the_creators_second_entry_is_refused(site: Site) -> None:
@@ -189,7 +160,7 @@ def test_a_session_is_its_role_whatever_the_roles_path(site: Site) -> None:
     role = site.role("deploy", path="/teams/serving/")
     assert role == f"arn:aws:iam::{ACCOUNT}:role/teams/serving/deploy"
     site.entry(role, kubernetesGroups=["deployers", "readers"])
-    user = site.user(token_of(url_of(site, site.session(role, "jo@example.com"))))
+    user = site.user(token_of(url_of(site.url, site.session(role, "jo@example.com"))))
     id = site.world.clients("iam").get_role(RoleName="deploy")["Role"]["RoleId"]
     assert user["username"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/deploy/jo-example.com"
     assert user["groups"] == ["deployers", "readers"]
@@ -203,7 +174,7 @@ def test_a_session_is_its_role_whatever_the_roles_path(site: Site) -> None:
 def test_an_entry_names_its_user(site: Site) -> None:
     role = site.role("named")
     site.entry(role, userName="ci:{{SessionName}}")
-    assert site.user(token_of(url_of(site, site.session(role, "run-7"))))["username"] == "ci:run-7"
+    assert site.user(token_of(url_of(site.url, site.session(role, "run-7"))))["username"] == "ci:run-7"
 
 
 def test_an_iam_user_has_an_entry_of_its_own(site: Site) -> None:
@@ -211,9 +182,9 @@ def test_an_iam_user_has_an_entry_of_its_own(site: Site) -> None:
     arn = iam.create_user(UserName="jo")["User"]["Arn"]
     key = iam.create_access_key(UserName="jo")["AccessKey"]
     keys = Keys(key["AccessKeyId"], key["SecretAccessKey"])
-    assert site.refusal(token_of(url_of(site, keys))) == f"{arn} has no access entry of c"
+    assert site.refusal(token_of(url_of(site.url, keys))) == f"{arn} has no access entry of c"
     site.entry(arn)
-    assert site.user(token_of(url_of(site, keys)))["username"] == arn
+    assert site.user(token_of(url_of(site.url, keys)))["username"] == arn
 
 
 @pytest.fixture(scope="module")
@@ -239,19 +210,19 @@ def _signed_at(url: str, keys: Keys, moment: datetime.datetime) -> str:
 
 def test_a_token_of_now_signed_as_the_expired_ones_is_accepted(site: Site, viewer: Keys) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    assert site.user(token_of(_signed_at(url_of(site, viewer), viewer, now)))
-    later = _signed_at(url_of(site, viewer), viewer, now + datetime.timedelta(minutes=6))
+    assert site.user(token_of(_signed_at(url_of(site.url, viewer), viewer, now)))
+    later = _signed_at(url_of(site.url, viewer), viewer, now + datetime.timedelta(minutes=6))
     assert site.refusal(token_of(later)).startswith("Signature not yet current: ")
 
 
 def test_an_expired_token_is_refused(site: Site, viewer: Keys) -> None:
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=16)
-    said = site.refusal(token_of(_signed_at(url_of(site, viewer), viewer, then)))
+    said = site.refusal(token_of(_signed_at(url_of(site.url, viewer), viewer, then)))
     assert said.startswith("X-Amz-Date parameter is expired (15 minute expiration) ")
 
 
 def test_a_token_for_another_cluster_is_refused(site: Site, viewer: Keys) -> None:
-    said = site.refusal(token_of(url_of(site, viewer, cluster="triton-prod")))
+    said = site.refusal(token_of(url_of(site.url, viewer, cluster="triton-prod")))
     assert said == "SignatureDoesNotMatch: of another secret key, or for another cluster"
 
 
@@ -264,17 +235,17 @@ def test_a_token_for_another_cluster_is_refused(site: Site, viewer: Keys) -> Non
     ],
 )
 def test_a_token_for_another_sts_is_refused(site: Site, viewer: Keys, host: str, said: str) -> None:
-    assert site.refusal(token_of(url_of(site, viewer, endpoint=host))) == said
+    assert site.refusal(token_of(url_of(host, viewer))) == said
 
 
 def test_a_token_of_another_secret_key_is_refused(site: Site, viewer: Keys) -> None:
     forged = Keys(viewer.id, "A" * 40, viewer.token)
-    assert site.refusal(token_of(url_of(site, forged))).startswith("SignatureDoesNotMatch")
-    assert site.refusal(token_of(url_of(site, Keys(secret="another")))).startswith("SignatureDoesNotMatch")
+    assert site.refusal(token_of(url_of(site.url, forged))).startswith("SignatureDoesNotMatch")
+    assert site.refusal(token_of(url_of(site.url, Keys(secret="another")))).startswith("SignatureDoesNotMatch")
 
 
 def test_a_changed_signature_is_refused(site: Site, viewer: Keys) -> None:
-    url = url_of(site, viewer)
+    url = url_of(site.url, viewer)
     assert site.refusal(token_of(changed(url, X_Amz_Signature="0" * 64))).startswith("SignatureDoesNotMatch")
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=1)
     moved = changed(url, X_Amz_Date=later.strftime("%Y%m%dT%H%M%SZ"))
@@ -283,25 +254,25 @@ def test_a_changed_signature_is_refused(site: Site, viewer: Keys) -> None:
 
 def test_a_session_with_another_ones_session_token_is_refused(site: Site, viewer: Keys) -> None:
     other = site.session(site.role("other"))
-    said = site.refusal(token_of(url_of(site, Keys(viewer.id, viewer.secret, other.token))))
+    said = site.refusal(token_of(url_of(site.url, Keys(viewer.id, viewer.secret, other.token))))
     assert said == "InvalidClientTokenId: the session token is not that of the access key"
 
 
 def test_an_unknown_access_key_is_refused(site: Site) -> None:
-    said = site.refusal(token_of(url_of(site, Keys("AKIAIOSFODNN7EXAMPLE", "x"))))
+    said = site.refusal(token_of(url_of(site.url, Keys("AKIAIOSFODNN7EXAMPLE", "x"))))
     assert said == "InvalidClientTokenId: there is no access key 'AKIAIOSFODNN7EXAMPLE'"
 
 
 def test_a_role_without_an_entry_is_refused(site: Site) -> None:
     role = site.role("stranger")
-    assert site.refusal(token_of(url_of(site, site.session(role)))) == f"{role} has no access entry of c"
+    assert site.refusal(token_of(url_of(site.url, site.session(role)))) == f"{role} has no access entry of c"
 
 
 def test_a_deleted_entry_lets_nobody_in(site: Site) -> None:
     role = site.role("leaver")
     site.entry(role)
     site.associate(role, "AmazonEKSClusterAdminPolicy")
-    token = token_of(url_of(site, site.session(role)))
+    token = token_of(url_of(site.url, site.session(role)))
     user = site.user(token)
     assert site.may(user, "get", "secrets", "triton")
     site.world.delete(f"entry-{role}")
@@ -314,7 +285,7 @@ def test_a_deleted_role_lets_nobody_in_and_nobody_can_assume_it(site: Site) -> N
     site.entry(role)
     keys = site.session(role)
     site.world.delete("short-lived")
-    assert site.refusal(token_of(url_of(site, keys))) == f"{role} does not exist"
+    assert site.refusal(token_of(url_of(site.url, keys))) == f"{role} does not exist"
     with pytest.raises(ClientError, match=f"{CREATOR} is not authorized to perform: sts:AssumeRole on resource: {role}"):
         site.session(role)
 
@@ -322,7 +293,7 @@ def test_a_deleted_role_lets_nobody_in_and_nobody_can_assume_it(site: Site) -> N
 def test_an_entry_of_nodes_is_no_persons(site: Site) -> None:
     role = site.role("machines")
     site.entry(role, type="EC2_LINUX")
-    said = site.refusal(token_of(url_of(site, site.session(role))))
+    said = site.refusal(token_of(url_of(site.url, site.session(role))))
     assert said == f"the access entry of {role} is of type EC2_LINUX, for nodes"
 
 
@@ -341,7 +312,7 @@ def test_an_entry_of_nodes_is_no_persons(site: Site) -> None:
     ],
 )
 def test_a_request_that_is_no_identitys_is_refused(site: Site, change: dict[str, str], said: str) -> None:
-    assert site.refusal(token_of(changed(url_of(site, Keys()), **change))) == said
+    assert site.refusal(token_of(changed(url_of(site.url, Keys()), **change))) == said
 
 
 @pytest.mark.parametrize(
@@ -358,7 +329,7 @@ def test_what_is_no_token_of_the_cli_is_refused(site: Site, token: str, said: st
 
 
 def test_a_request_for_another_path_is_refused(site: Site) -> None:
-    url = url_of(site, Keys()).replace("/?", "/admin?")
+    url = url_of(site.url, Keys()).replace("/?", "/admin?")
     assert site.refusal(token_of(url)) == "unexpected path in pre-signed URL"
 
 
@@ -366,7 +337,7 @@ def _with(site: Site, name: str, policy: str, *namespaces: str) -> dict[str, Any
     role = site.role(name)
     site.entry(role)
     site.associate(role, policy, *namespaces)
-    return site.user(token_of(url_of(site, site.session(role))))
+    return site.user(token_of(url_of(site.url, site.session(role))))
 
 
 # https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html, read on 2026-11-28: for each policy,
