@@ -200,8 +200,11 @@ def _forwarded(core: kubernetes.CoreV1Api, pod: str) -> None:
     socket = connection.socket(TRITON_HTTP_PORT)
     socket.settimeout(30)
     socket.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: triton\r\nConnection: close\r\n\r\n")
-    assert socket.recv(64).startswith(b"HTTP/1.1 200 OK")
+    answer = b""
+    while part := socket.recv(4096):
+        answer += part
     socket.close()
+    assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.mark.parametrize("name", ["administrator", "deployment", "preview"])
