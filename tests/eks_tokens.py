@@ -12,7 +12,7 @@ REGION = "us-west-2"
 
 @dataclass(frozen=True)
 class Keys:
-    """Credentials of AWS; without arguments those of the twin's shell."""
+    """Credentials of AWS; by default the keys of the twin's shell."""
 
     id: str = "test"
     secret: str = "test"

@@ -54,7 +54,7 @@ def create_cluster(backend: EKSBackend, *arguments: Any, **named: Any) -> Cluste
 
 
 def assume_role(response: TokenResponse) -> ActionResult:
-    """Give credentials of a role that exists. AWS refuses the others with the same words as a role that trusts nobody."""
+    """Return credentials of a role that exists. AWS answers AccessDenied for the others."""
     role = response._get_param("RoleArn")
     try:
         iam_backends[response.current_account][response.partition].get_role_by_arn(role)

@@ -34,7 +34,7 @@ ADMINISTRATOR, DEPLOYMENT, PREVIEW, RUNNER = (
     f"arn:aws:iam::123456789012:role/{name}"
     for name in ("platform-admin", "triton-eks-deploy", "triton-eks-preview", "triton-local-runner")
 )
-"""The first is in the stack file of `local`. The last is that of infra/aws/runner.py, whose jobs take the deployment's."""
+"""The stack file of `local` names the first. The last is a runner's own (infra/aws/runner.py); its jobs use the second."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Caller:
 
 
 def caller(twin: Twin, role: str | None = None) -> Caller:
-    """Return whoever has made the cluster, or a session of the role."""
+    """Return the cluster's creator, or a session of the role."""
     url = twin.servers().aws_url
     keys = Keys() if role is None else assume(url, role, "a-test")
     cluster = client(url, "eks").describe_cluster(name=CLUSTER)["cluster"]
@@ -184,7 +184,7 @@ def test_a_role_may_do_what_its_policy_says(callers: dict[str, Caller], name: st
 
 
 def _status(request: Callable[[], object]) -> tuple[int, str]:
-    """Return the status with which the API server answers, and what it says."""
+    """Return the status and the text of the API server's answer."""
     try:
         request()
     except ApiException as error:
@@ -224,7 +224,7 @@ def test_a_role_gets_what_it_may_and_nothing_else(callers: dict[str, Caller], po
 
 @pytest.mark.parametrize("name", ["administrator", "deployment"])
 def test_who_administers_may_run_a_command_in_a_pod(callers: dict[str, Caller], pod: str, name: str) -> None:
-    """The request arrives at the node, which has nothing to run a command in."""
+    """The request arrives at the node, and the twin's nodes run no commands."""
     request = callers[name].core.connect_get_namespaced_pod_exec
     connection = stream(request, pod, TRITON_NAMESPACE, command=["id"], _preload_content=False)
     connection.run_forever(timeout=60)
@@ -262,7 +262,7 @@ def test_who_loses_the_entry_is_out(twin: Twin, roles: Clients) -> None:
     delete = _create(roles, "aws:eks/accessEntry:AccessEntry", {"clusterName": CLUSTER, "principalArn": arn})
     try:
         leaver = caller(twin, arn)
-        # Nothing is allowed by an entry alone but what every identity may: to ask who it is.
+        # An entry without policies and groups allows what every authenticated user may do.
         assert _status(lambda: leaver.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 403
         delete()
         wait_until(

@@ -16,10 +16,13 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from moto import mock_aws
 
 from tests.eks_tokens import Keys, token_of, url_of
 from tests.twin.aws.world import ACCESS_ENTRY, ACCESS_POLICY, CLUSTER, ROLE, World, cluster_inputs, network, roles
 from twin.aws import moto_server
+from twin.aws.access.tokens import TokenRefused
+from twin.aws.access.webhooks import Account
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError
 from twin.host import processes
@@ -75,13 +78,13 @@ class Site:
         return str(status["error"])
 
     def may(self, user: dict[str, Any], verb: str, resource: str, namespace: str = "", group: str = "") -> bool:
-        """Return what the authorization webhook says about a request for a resource."""
+        """Return the answer of the authorization webhook to a request for a resource."""
         kind, _, sub = resource.partition("/")
         attributes = {"verb": verb, "resource": kind, "subresource": sub, "namespace": namespace, "group": group}
         return self._may(user, resourceAttributes={name: value for name, value in attributes.items() if value})
 
     def may_on_path(self, user: dict[str, Any], verb: str, path: str) -> bool:
-        """Return what the authorization webhook says about a request for what is no resource."""
+        """Return the answer of the authorization webhook to a request for a path."""
         return self._may(user, nonResourceAttributes={"verb": verb, "path": path})
 
     def _may(self, user: dict[str, Any], **attributes: Any) -> bool:
@@ -117,7 +120,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def changed(url: str, **parameters: str) -> str:
-    """Return the URL with parameters in the place of its own, or added."""
+    """Return the URL with these parameters replaced or added."""
     parts = urllib.parse.urlsplit(url)
     query = {**dict(urllib.parse.parse_qsl(parts.query)), **{name.replace("_", "-"): v for name, v in parameters.items()}}
     return parts._replace(query=urllib.parse.urlencode(query)).geturl()
@@ -185,6 +188,9 @@ def test_an_iam_user_has_an_entry_of_its_own(site: Site) -> None:
     assert site.refusal(token_of(url_of(site.url, keys))) == f"{arn} has no access entry of c"
     site.entry(arn)
     assert site.user(token_of(url_of(site.url, keys)))["username"] == arn
+    iam.update_access_key(UserName="jo", AccessKeyId=keys.id, Status="Inactive")
+    said = site.refusal(token_of(url_of(site.url, keys)))
+    assert said == f"InvalidClientTokenId: the access key {keys.id!r} is Inactive"
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +227,21 @@ def test_an_expired_token_is_refused(site: Site, viewer: Keys) -> None:
     assert said.startswith("X-Amz-Date parameter is expired (15 minute expiration) ")
 
 
+def test_a_token_of_a_session_that_has_ended_is_refused() -> None:
+    with mock_aws():
+        role = boto3.client("iam", "us-west-2").create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+        sts = boto3.client("sts", "us-west-2")
+        made = sts.assume_role(RoleArn=role, RoleSessionName="short", DurationSeconds=900)["Credentials"]
+        keys = Keys(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
+        later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=16)
+        url = "http://127.0.0.1:9"
+        token = token_of(_signed_at(url_of(url, keys), keys, later))
+        with pytest.raises(TokenRefused, match="ExpiredToken: the session has ended"):
+            Account(ACCOUNT, url).authenticate(token, later)
+        with pytest.raises(TokenRefused, match="SignatureDoesNotMatch"):  # valid until then; no cluster exists
+            Account(ACCOUNT, url).authenticate(token, later - datetime.timedelta(minutes=2))
+
+
 def test_a_token_for_another_cluster_is_refused(site: Site, viewer: Keys) -> None:
     said = site.refusal(token_of(url_of(site.url, viewer, cluster="triton-prod")))
     assert said == "SignatureDoesNotMatch: of another secret key, or for another cluster"
@@ -255,7 +276,7 @@ def test_a_changed_signature_is_refused(site: Site, viewer: Keys) -> None:
 def test_a_session_with_another_ones_session_token_is_refused(site: Site, viewer: Keys) -> None:
     other = site.session(site.role("other"))
     said = site.refusal(token_of(url_of(site.url, Keys(viewer.id, viewer.secret, other.token))))
-    assert said == "InvalidClientTokenId: the session token is not that of the access key"
+    assert said == "InvalidClientTokenId: the session token belongs to another access key"
 
 
 def test_an_unknown_access_key_is_refused(site: Site) -> None:

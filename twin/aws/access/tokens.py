@@ -43,7 +43,7 @@ _PARAMETERS = frozenset(
 
 
 class TokenRefused(Exception):
-    """The token does not prove an identity; the text is for the log, the caller learns nothing but `Unauthorized`."""
+    """The token does not prove an identity. The text is for the log; the API server answers `Unauthorized`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class PresignedRequest:
         url = urllib.parse.urlsplit(self.url)
         unsigned = "&".join(pair for pair in url.query.split("&") if not pair.lower().startswith("x-amz-signature="))
         known = {"host": url.netloc, CLUSTER_HEADER: cluster}
-        # STS has no other header of the request: one that is signed beside these cannot match.
+        # STS receives no other header, so a signature over more headers cannot match.
         headers = {name: known.get(name, "") for name in self.query["x-amz-signedheaders"].lower().split(";")}
         request = AWSRequest("GET", url._replace(query=unsigned).geturl(), headers)
         request.context["timestamp"] = self.query["x-amz-date"]

@@ -1,7 +1,7 @@
 """Answer the API server's two questions about IAM principals, inside of moto: whose token is this, and may they.
 
-`AUTHENTICATION` takes a TokenReview and stands for aws-iam-authenticator, `AUTHORIZATION` takes a SubjectAccessReview and
-stands for EKS's authorizer. Access entries and their policies are the twin's records (twin/aws/eks/access.py).
+`AUTHENTICATION` takes a TokenReview and replaces aws-iam-authenticator, `AUTHORIZATION` takes a SubjectAccessReview and
+replaces EKS's authorizer. Access entries and their policies are the twin's records (twin/aws/eks/access.py).
 
 The twin has one control plane, which is every cluster of its account. The name that a token is signed for decides which of
 them: the user carries it, with the principal, in `ENTRY`.
@@ -93,7 +93,7 @@ class Account:
         session = sts_backends[self.id][partition].get_assumed_role_from_access_key(key)
         if session is not None:
             if request.query.get("x-amz-security-token") != session.session_token:
-                raise TokenRefused("InvalidClientTokenId: the session token is not that of the access key")
+                raise TokenRefused("InvalidClientTokenId: the session token belongs to another access key")
             if now.replace(tzinfo=None) > session.expiration:
                 raise TokenRefused("ExpiredToken: the session has ended")
             try:
@@ -103,7 +103,10 @@ class Account:
             return Caller(session.secret_access_key, session.arn, role.arn, role.id, session.session_name)
         user = iam.get_user_from_access_key_id(key)
         if user is not None:
-            return Caller(user.get_access_key_by_id(key).secret_access_key, user.arn, user.arn, user.id)
+            access_key = user.get_access_key_by_id(key)
+            if access_key.status != "Active":
+                raise TokenRefused(f"InvalidClientTokenId: the access key {key!r} is {access_key.status}")
+            return Caller(access_key.secret_access_key, user.arn, user.arn, user.id)
         if key == ACCESS_KEY:
             id, arn, _ = sts_backends[self.id][partition].get_caller_identity(key, signing_region)
             return Caller(SECRET_KEY, arn, arn, id)
@@ -140,8 +143,8 @@ def before(application: Application, account: str) -> Application:
         if path not in (AUTHENTICATION, AUTHORIZATION):
             return application(environ, start_response)
         review = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-        asked = Account(account, f"http://{environ['HTTP_HOST']}")
-        status = _token_status(asked, review["spec"]) if path == AUTHENTICATION else _access_status(asked, review["spec"])
+        of = Account(account, f"http://{environ['HTTP_HOST']}")
+        status = _token_status(of, review["spec"]) if path == AUTHENTICATION else _access_status(of, review["spec"])
         start_response("200 OK", [("Content-Type", "application/json")])
         return [json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "status": status}).encode()]
 
@@ -159,7 +162,7 @@ def _token_status(account: Account, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _access_status(account: Account, spec: Mapping[str, Any]) -> dict[str, Any]:
     policy = account.authorize(spec)
-    # Not `denied`: who lets nobody in by this way may still do so by RBAC.
+    # Not `denied`: RBAC may still allow the request.
     return {"allowed": False} if policy is None else {"allowed": True, "reason": f"EKS access policy {policy}"}
 
 
