@@ -34,10 +34,10 @@ _get_caller_identity = STSBackend.get_caller_identity
 def install() -> None:
     """Have this process's moto do so."""
     account = os.environ.get("MOTO_ACCOUNT_ID", DEFAULT_ACCOUNT_ID)
-    EKSBackend.create_cluster = create_cluster  # type: ignore[method-assign]
-    TokenResponse.assume_role = assume_role  # type: ignore[method-assign]
-    STSBackend.get_caller_identity = get_caller_identity  # type: ignore[method-assign]
-    DomainDispatcherApplication.__call__ = lambda moto, environ, start_response: webhooks.before(  # type: ignore[method-assign]
+    EKSBackend.create_cluster = create_cluster  # type: ignore[method-assign,assignment]
+    TokenResponse.assume_role = assume_role  # type: ignore[method-assign,assignment]
+    STSBackend.get_caller_identity = get_caller_identity  # type: ignore[method-assign,assignment]
+    DomainDispatcherApplication.__call__ = lambda moto, environ, start_response: webhooks.before(  # type: ignore[method-assign,assignment]
         lambda *request: _dispatch(moto, *request), account
     )(environ, start_response)
 

@@ -29,12 +29,12 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     cluster = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {})
     user = _named(kubeconfig, "users", context.get("user")).get("user", {})
     server = require_loopback(str(cluster.get("server", "")), "the kubeconfig's server")
-    context = _tls(cluster, user) if server.startswith("https:") else None
+    tls = _tls(cluster, user) if server.startswith("https:") else None
     if "exec" in user:
         from twin.plugins.exec_credentials import ExecCredentials
 
-        return KubeClient(server, context, auth=ExecCredentials(user["exec"]))
-    return KubeClient(server, context, user.get("token"))
+        return KubeClient(server, tls, auth=ExecCredentials(user["exec"]))
+    return KubeClient(server, tls, user.get("token"))
 
 
 def twin_kubeconfig() -> dict[str, Any]:
