@@ -52,7 +52,7 @@ class Cluster(Section):
     )
     view_role_arns: tuple[RoleArn, ...] = Field(
         default=(),
-        description="the IAM roles that may look at everything in the cluster, Secrets included, and change nothing, like "
+        description="the IAM roles that may look at everything in the cluster, Secrets and the kubelets' API included, like "
         "the one that previews; without it: nobody but the administrators",
     )
     deletion_protection: bool = Field(description="true or false")

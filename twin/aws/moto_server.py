@@ -42,6 +42,7 @@ def ensure(home: TwinHome, progress: Callable[[str], None], account: str | None 
         "HOME": str(home.path),
         "TMPDIR": str(home.cache),
         "PYTHONPATH": str(REPOSITORY),
+        "TWIN_HOME": str(home.path),
         # `arn:aws:iam::aws:policy/…` exists only when asked for; the roles of EKS attach them.
         "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
         **({"MOTO_ACCOUNT_ID": account} if account is not None else {}),

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from twin.cluster import certificates, kwok_stages
+from twin.aws import moto_server
+from twin.cluster import certificates, eks_webhooks, kwok_stages
 from twin.cluster.certificates import Client, Pki
 from twin.host import ports, processes
 from twin.host.home import TwinHome
@@ -90,6 +91,7 @@ def _ensure_api_server(home: TwinHome, binary: Path, pki: Pki, etcd_url: str, pr
     port = _port(home, "kube-apiserver")
     front_proxy = pki.client(certificates.FRONT_PROXY)
     kubelet = pki.client(certificates.KUBELET_CLIENT)
+    authentication, authorization = eks_webhooks.write(home, _port(home, moto_server.NAME))
     argv = [
         str(binary),
         f"--etcd-servers={etcd_url}",
@@ -98,7 +100,10 @@ def _ensure_api_server(home: TwinHome, binary: Path, pki: Pki, etcd_url: str, pr
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
         f"--service-cluster-ip-range={SERVICE_CIDR}",
-        "--authorization-mode=Node,RBAC",
+        f"--authorization-config={authorization}",
+        f"--authentication-token-webhook-config-file={authentication}",
+        "--authentication-token-webhook-version=v1",
+        f"--authentication-token-webhook-cache-ttl={eks_webhooks.CACHE_SECONDS}s",
         f"--client-ca-file={pki.ca}",
         f"--tls-cert-file={pki.serving.certificate}",
         f"--tls-private-key-file={pki.serving.key}",
@@ -119,7 +124,8 @@ def _ensure_api_server(home: TwinHome, binary: Path, pki: Pki, etcd_url: str, pr
         f"--kubelet-client-key={kubelet.key}",
     ]
     server = f"https://127.0.0.1:{port}"
-    service = _service(home, "kube-apiserver", argv, STOP_ORDER_API_SERVER, files=[pki.ca, pki.serving.certificate])
+    files = [pki.ca, pki.serving.certificate, authentication, authorization]
+    service = _service(home, "kube-apiserver", argv, STOP_ORDER_API_SERVER, files=files)
     context = pki.client_context(certificates.ADMIN)
     with httpx.Client(verify=context, timeout=5.0, trust_env=False) as client:
         _ensure(home, service, f"{server}/readyz", "the API server to be ready", progress, client)

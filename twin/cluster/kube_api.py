@@ -121,11 +121,19 @@ class ApiResource:
 class KubeClient(_Requests[Object, Object | None]):
     """A connection to one API server whose methods block; threads may share it."""
 
-    def __init__(self, server: str, context: ssl.SSLContext | None = None, token: str | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        context: ssl.SSLContext | None = None,
+        token: str | None = None,
+        *,
+        auth: httpx.Auth | None = None,
+    ) -> None:
+        """`auth` authenticates each request, in the place of a certificate of `context` or of the `token`."""
         super().__init__(server)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(
-            base_url=server, verify=context or True, headers=headers, timeout=_TIMEOUT, trust_env=False
+            base_url=server, verify=context or True, headers=headers, auth=auth, timeout=_TIMEOUT, trust_env=False
         )
         self._kinds: dict[tuple[str, str], ApiResource] | None = None
         self._kinds_lock = threading.Lock()

@@ -7,7 +7,7 @@ docs/facts/eks.md#the-component); other options are refused (twin/eks/arguments.
 Children have the official component's URNs, inputs, dependencies and options, by the list in
 tests/system/component/official_children.py. These differences remain:
 
-* The kubeconfig is the twin's own, whose user has a certificate. The official one runs `aws eks get-token`.
+* The kubeconfig of a cluster that does not exist yet is the twin's own, but in a first preview. It is unknown on AWS.
 * Children use the program's SDK versions. The official component has an `aws` and a `kubernetes` provider of its own.
 * `createOidcProvider` is refused: the component then connects to the issuer in previews too.
 * Nothing runs `aws --version` or waits for the API server's `/healthz`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,12 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from twin.plugins.components import ChildOptions, Component, Registered, construct
 from twin.plugins.errors import NotSupported, PluginError, reporting
-from twin.plugins.kubeconfig import twin_kubeconfig
+from twin.plugins.kubeconfig import of_eks
 from twin.plugins.provider import Provider
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
-from twin.plugins.values import UNKNOWN, to_struct
+from twin.plugins.values import UNKNOWN
 
 CLUSTER = "eks:index:Cluster"
-GET_KUBECONFIG = "eks:index:Cluster/getKubeconfig"
 
 FIRST_PREVIEW = {"TWIN_FIRST_PREVIEW": "true"}
 """The environment of an engine for which the kubeconfig of a cluster that does not exist yet is unknown, as on AWS."""
@@ -30,7 +28,7 @@ SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
 
 
 class EksProvider(Provider):
-    """Stands in for pulumi-eks. Every cluster has the kubeconfig of the twin's control plane, in most previews too."""
+    """Stands in for pulumi-eks. It hands out a kubeconfig of the twin's one control plane, in most previews too."""
 
     package = "eks"
     distribution = "pulumi_eks"
@@ -48,17 +46,6 @@ class EksProvider(Provider):
             return construct(request, versions, _build)
 
         return reporting(self.package, f"Construct of {request.type} {request.name}", context, work)
-
-    def Call(self, request: provider_pb2.CallRequest, context: grpc.ServicerContext) -> provider_pb2.CallResponse:
-        def work() -> provider_pb2.CallResponse:
-            if request.tok != GET_KUBECONFIG:
-                raise NotSupported(f"the twin's eks provider has no method {request.tok}: extend {self.source()}")
-            # Profiles and roles choose credentials for AWS; the twin's kubeconfig has its own.
-            response = provider_pb2.CallResponse()
-            getattr(response, "return").CopyFrom(to_struct({"result": json.dumps(twin_kubeconfig())}))
-            return response
-
-        return reporting(self.package, request.tok, context, work)
 
 
 def _build(component: Component) -> provider_pb2.ConstructResponse:
@@ -92,12 +79,9 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
 
 
 def _kubeconfig(cluster: Mapping[str, Any]) -> Any:
-    """Return the kubeconfig of a cluster with these outputs.
-
-    The official component makes it of the cluster's outputs (genKubeconfig in nodejs/eks/cluster/cluster.ts of pulumi-eks).
-    """
+    """Return the kubeconfig of a cluster with these outputs; UNKNOWN in a first preview without one."""
     exists = UNKNOWN not in (cluster["endpoint"], cluster["certificateAuthority"])
-    return twin_kubeconfig() if exists or not FIRST_PREVIEW.items() <= os.environ.items() else UNKNOWN
+    return of_eks(cluster) if exists or not FIRST_PREVIEW.items() <= os.environ.items() else UNKNOWN
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     """Return a client of the cluster of the current context, as its user.
 
-    Raises PluginError for a kubeconfig that is incomplete, not local, or wants to run a program for credentials.
+    Raises PluginError for a kubeconfig that is incomplete or not local.
     """
     # Its HTTP takes long to import, and the eks provider only reads the file.
     from twin.cluster.kube_api import KubeClient
@@ -29,11 +29,12 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     cluster = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {})
     user = _named(kubeconfig, "users", context.get("user")).get("user", {})
     server = require_loopback(str(cluster.get("server", "")), "the kubeconfig's server")
-    if "exec" in user or "auth-provider" in user:
-        raise PluginError(
-            "the kubeconfig gets its credentials from a program, as EKS's does; the twin's clusters have certificates"
-        )
-    return KubeClient(server, _tls(cluster, user) if server.startswith("https:") else None, user.get("token"))
+    tls = _tls(cluster, user) if server.startswith("https:") else None
+    if "exec" in user:
+        from twin.plugins.exec_credentials import ExecCredentials
+
+        return KubeClient(server, tls, auth=ExecCredentials(user["exec"]))
+    return KubeClient(server, tls, user.get("token"))
 
 
 def twin_kubeconfig() -> dict[str, Any]:
@@ -46,12 +47,46 @@ def twin_kubeconfig() -> dict[str, Any]:
     return parse_kubeconfig(path)
 
 
-def instead_of_eks(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the twin's own kubeconfig for one whose user gets its tokens from EKS, of which this machine has none."""
-    user = _named(kubeconfig, "users", _current(kubeconfig).get("user")).get("user", {})
-    asked = user.get("exec", {})
-    is_eks = asked.get("command") == "aws" and "get-token" in (asked.get("args") or ())
-    return twin_kubeconfig() if is_eks else kubeconfig
+def of_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kubeconfig of a cluster with these outputs, as pulumi-eks writes it: a token of `aws eks get-token`.
+
+    For a cluster that does not exist yet, or is another account's, it is the twin's own, whose user has a certificate:
+    nobody can have a token for it. The form: `generateKubeconfig` in
+    https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts.
+    """
+    if not _is_own(cluster.get("endpoint")):
+        return twin_kubeconfig()
+    region = cluster["arn"].split(":")[3]
+    credentials = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": ["--region", region, "eks", "get-token", "--cluster-name", cluster["name"], "--output", "json"],
+        "env": [{"name": "KUBERNETES_EXEC_INFO", "value": '{"apiVersion": "client.authentication.k8s.io/v1beta1"}'}],
+    }
+    server = {"server": cluster["endpoint"], "certificate-authority-data": cluster["certificateAuthority"]["data"]}
+    return {
+        "apiVersion": "v1",
+        "clusters": [{"cluster": server, "name": "kubernetes"}],
+        "contexts": [{"context": {"cluster": "kubernetes", "user": "aws"}, "name": "aws"}],
+        "current-context": "aws",
+        "kind": "Config",
+        "users": [{"name": "aws", "user": {"exec": credentials}}],
+    }
+
+
+def instead_of_another(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the twin's own kubeconfig for one of a cluster of EKS elsewhere, as the state of a real stack has it."""
+    context = _current(kubeconfig)
+    command = _named(kubeconfig, "users", context.get("user")).get("user", {}).get("exec", {})
+    is_eks = command.get("command") == "aws" and "get-token" in (command.get("args") or ())
+    server = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {}).get("server")
+    return twin_kubeconfig() if is_eks and not _is_own(server) else kubeconfig
+
+
+def _is_own(server: Any) -> bool:
+    from twin.host.home import TwinHome
+
+    return server is not None and server == TwinHome.from_environment().load_endpoints().api_server_url
 
 
 def namespace(kubeconfig: Mapping[str, Any]) -> str:

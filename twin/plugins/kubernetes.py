@@ -57,7 +57,7 @@ class KubernetesProvider(Provider):
         if not given:
             raise PluginError("the kubernetes provider has no kubeconfig: give the resource an explicit provider")
         content = given if isinstance(given, Mapping) else kubeconfig.parse_kubeconfig(str(given))
-        content = kubeconfig.instead_of_eks(content)
+        content = kubeconfig.instead_of_another(content)
         client = self._client = kubeconfig.connect(content)
         self._namespace = config.get("namespace") or kubeconfig.namespace(content)
         mutable = {

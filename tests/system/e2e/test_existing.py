@@ -15,6 +15,7 @@ from tests.system.e2e.conftest import Twin
 from tests.system.e2e.test_up import ANSWER
 from twin.aws import moto_server
 from twin.aws.base.clients import Clients
+from twin.cluster import control_plane
 from twin.host import claim
 
 STACK = "local"
@@ -39,6 +40,7 @@ def somebody_elses(twin: Twin, *, cluster: bool) -> tuple[Clients, Vpc]:
     clients = Clients(account.REGION, twin.home.load_endpoints().aws_url)
     vpc = existing_account.make_vpc(clients)
     if cluster:
+        control_plane.announce(twin.home)  # so that the cluster's endpoint is that of the twin's API server
         existing_account.make_cluster(clients, vpc)
     return clients, vpc
 

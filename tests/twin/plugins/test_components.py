@@ -240,11 +240,14 @@ def eks(engine: RecordingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield stub
 
 
+API_SERVER = "https://127.0.0.1:20443"
+
+
 def _give_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(KUBECONFIG))
     claim.claim(tmp_path / "home")
-    TwinHome(tmp_path / "home").save_endpoints(kubeconfig=str(file))
+    TwinHome(tmp_path / "home").save_endpoints(kubeconfig=str(file), api_server_url=API_SERVER)
 
 
 def _preview_clusters(engine: RecordingEngine) -> None:
@@ -322,10 +325,67 @@ def test_the_kubeconfig_of_a_cluster_that_exists_is_known_in_every_preview(
     assert json.loads(outputs["kubeconfigJson"]) == KUBECONFIG
 
 
-def test_get_kubeconfig_is_the_twins(eks: Any, tmp_path: Path) -> None:
+def _cluster_at(engine: RecordingEngine, endpoint: str) -> None:
+    engine.computed["aws:eks/cluster:Cluster"] = {
+        "arn": "arn:aws:eks:eu-west-1:123456789012:cluster/triton-dev",
+        "endpoint": endpoint,
+        "certificateAuthority": {"data": "Q0E="},
+        "vpcConfig": {"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-1"},
+        "identities": [{"oidcs": [{"issuer": "https://oidc.example"}]}],
+    }
+
+
+def test_a_cluster_that_exists_has_the_kubeconfig_that_pulumi_eks_writes(
+    eks: Any, engine: RecordingEngine, tmp_path: Path
+) -> None:
+    """Byte for byte what `generateKubeconfig` of pulumi-eks 4.3.0 makes of such a cluster."""
     _give_kubeconfig(tmp_path)
-    response = eks.Call(provider_pb2.CallRequest(tok="eks:index:Cluster/getKubeconfig"))
-    assert json.loads(plain(getattr(response, "return"))["result"]) == KUBECONFIG
+    _cluster_at(engine, API_SERVER)
+    outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS).state)
+    assert json.loads(outputs["kubeconfigJson"]) == {
+        "apiVersion": "v1",
+        "clusters": [
+            {"cluster": {"server": API_SERVER, "certificate-authority-data": "Q0E="}, "name": "kubernetes"},
+        ],
+        "contexts": [{"context": {"cluster": "kubernetes", "user": "aws"}, "name": "aws"}],
+        "current-context": "aws",
+        "kind": "Config",
+        "users": [
+            {
+                "name": "aws",
+                "user": {
+                    "exec": {
+                        "apiVersion": "client.authentication.k8s.io/v1beta1",
+                        "command": "aws",
+                        "args": [
+                            "--region",
+                            "eu-west-1",
+                            "eks",
+                            "get-token",
+                            "--cluster-name",
+                            "triton-dev",
+                            "--output",
+                            "json",
+                        ],
+                        "env": [
+                            {
+                                "name": "KUBERNETES_EXEC_INFO",
+                                "value": '{"apiVersion": "client.authentication.k8s.io/v1beta1"}',
+                            }
+                        ],
+                    }
+                },
+            }
+        ],
+    }
+
+
+def test_a_cluster_elsewhere_has_the_twins_kubeconfig(eks: Any, engine: RecordingEngine, tmp_path: Path) -> None:
+    """As the state of a real stack has it, which a rehearsal previews."""
+    _give_kubeconfig(tmp_path)
+    _cluster_at(engine, "https://ABCDEF.gr7.eu-west-1.eks.amazonaws.com")
+    outputs = plain(_construct(eks, engine, CLUSTER, CLUSTER_INPUTS).state)
+    assert json.loads(outputs["kubeconfigJson"]) == KUBECONFIG
 
 
 def test_without_a_control_plane_the_way_out_is_named(eks: Any, engine: RecordingEngine) -> None:

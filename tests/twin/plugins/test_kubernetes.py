@@ -7,6 +7,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +18,8 @@ from tests.twin.plugins.recording_engine import RecordingEngine, plain, provider
 from twin.charts.registry import CHARTS
 from twin.cluster.kube_api import ApiResource
 from twin.cluster.kube_errors import ApiError
+from twin.host import claim
+from twin.host.home import TwinHome
 from twin.plugins import kube_objects
 from twin.plugins import kubeconfig as kubeconfigs
 from twin.plugins.errors import PluginError
@@ -203,11 +206,6 @@ def test_a_cluster_that_is_not_on_this_machine_is_refused(engine: RecordingEngin
     assert f"the kubeconfig's server is {server!r}" in _configure(engine, json.dumps(kubeconfig(server)))
 
 
-def test_credentials_from_a_program_are_refused(engine: RecordingEngine) -> None:
-    config = kubeconfig("https://127.0.0.1:6443", exec={"command": "aws"})
-    assert "gets its credentials from a program" in _configure(engine, json.dumps(config))
-
-
 def test_a_provider_without_a_kubeconfig_asks_for_an_explicit_one(engine: RecordingEngine) -> None:
     assert "give the resource an explicit provider" in _configure(engine, None)
 
@@ -319,11 +317,16 @@ def test_fields_that_somebody_else_has_set_are_told_with_a_way_to_give_them_back
     assert str(kube_objects._refused(error, inputs)) == f"the API server refused Deployment triton: {error}{remedy}"
 
 
-def test_a_kubeconfig_whose_tokens_are_eks_is_the_twins_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cluster of the twin's account is its one control plane, and nothing is sent to any other."""
+def test_a_kubeconfig_of_eks_elsewhere_becomes_the_twins_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The state of a real stack has one, and nothing is sent to its cluster."""
     own = kubeconfig("https://127.0.0.1:1")
     monkeypatch.setattr(kubeconfigs, "twin_kubeconfig", lambda: own)
+    monkeypatch.setenv("TWIN_HOME", str(tmp_path / "home"))
+    claim.claim(tmp_path / "home")
+    TwinHome(tmp_path / "home").save_endpoints(api_server_url="https://127.0.0.1:1")
     get_token = {"command": "aws", "args": ["--region", "us-west-2", "eks", "get-token", "--cluster-name", "shared"]}
-    assert kubeconfigs.instead_of_eks(kubeconfig("https://example.eks.amazonaws.com", exec=get_token)) is own
+    assert kubeconfigs.instead_of_another(kubeconfig("https://example.eks.amazonaws.com", exec=get_token)) is own
+    here = kubeconfig("https://127.0.0.1:1", exec=get_token)
+    assert kubeconfigs.instead_of_another(here) is here
     other = kubeconfig("https://example.eks.amazonaws.com", exec={"command": "aws"})
-    assert kubeconfigs.instead_of_eks(other) is other
+    assert kubeconfigs.instead_of_another(other) is other

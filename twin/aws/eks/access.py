@@ -11,20 +11,35 @@ from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import Values, known
 from twin.aws.eks import lookup
+from twin.aws.eks.access_policies import POLICIES
 from twin.aws.eks.recorded import RecordedHandler, now
 from twin.aws.iam import trust
 
+API_MODES = ("API", "API_AND_CONFIG_MAP")
+"""The authentication modes with access entries."""
 _ENTRY_TYPES = ("STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/.+")
 _POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/(?P<name>\w+)")
-_POLICIES = (
-    "AmazonEKSAdminPolicy",
-    "AmazonEKSAdminViewPolicy",
-    "AmazonEKSClusterAdminPolicy",
-    "AmazonEKSEditPolicy",
-    "AmazonEKSViewPolicy",
-)
-_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NAMESPACES = re.compile(r"[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?")
+"""One namespace, or several by wildcards: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html."""
+
+
+def let_creator_in(clients: Clients, cluster: str) -> None:
+    """Record the access entry that EKS makes for whoever creates a cluster: docs/facts/eks.md#creator-is-administrator."""
+    principal = _principal(clients, clients("sts").get_caller_identity()["Arn"])
+    policy = f"arn:{clients.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    entry = {"clusterName": cluster, "principalArn": principal}
+    AccessEntry().create(clients, {**entry, "type": "STANDARD"})
+    AccessPolicyAssociation().create(clients, {**entry, "policyArn": policy, "accessScope": {"type": "cluster"}})
+
+
+def _principal(clients: Clients, caller: str) -> str:
+    """Return the principal of an access entry for a caller: of a role's session the role, with its path."""
+    _, is_session, session = caller.partition(":assumed-role/")
+    if not is_session:
+        return caller
+    arn: str = clients("iam").get_role(RoleName=session.partition("/")[0])["Role"]["Arn"]
+    return arn
 
 
 class AccessEntry(RecordedHandler):
@@ -53,7 +68,7 @@ class AccessEntry(RecordedHandler):
 
     def check_references(self, clients: Clients, inputs: Values) -> None:
         mode = lookup.record(clients, inputs["clusterName"]).get("accessConfig", {}).get("authenticationMode")
-        if mode not in ("API", "API_AND_CONFIG_MAP"):
+        if mode not in API_MODES:
             raise HandlerError(f"{self.where(inputs)}: the cluster's authentication mode is {mode or 'CONFIG_MAP'}, not API")
         principal = inputs["principalArn"]
         if f":{clients.account_id}:role/" in principal:
@@ -94,15 +109,15 @@ class AccessPolicyAssociation(RecordedHandler):
     def rules(self, inputs: Values) -> Iterable[Problem]:
         policy = known(inputs, "policyArn")
         match = _POLICY.fullmatch(policy) if policy else None
-        if policy is not None and (match is None or match["name"] not in _POLICIES):
-            known_policies = ", ".join(f"arn:aws:eks::aws:cluster-access-policy/{name}" for name in _POLICIES)
+        if policy is not None and (match is None or match["name"] not in POLICIES):
+            known_policies = ", ".join(f"arn:aws:eks::aws:cluster-access-policy/{name}" for name in POLICIES)
             yield Problem("policyArn", f"{policy!r} is not one of {known_policies}")
         scope = known(inputs, "accessScope") or {}
         if scope.get("type") == "namespace":
             if not scope.get("namespaces"):
                 yield Problem("accessScope.namespaces", "required for the scope namespace")
             for name in scope.get("namespaces") or ():
-                if isinstance(name, str) and not _NAMESPACE.fullmatch(name.rstrip("*")):
+                if isinstance(name, str) and not _NAMESPACES.fullmatch(name):
                     yield Problem("accessScope.namespaces", f"{name!r} is not a namespace")
         elif scope.get("type") == "cluster":
             if scope.get("namespaces"):

@@ -12,7 +12,7 @@ from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import UNKNOWN, Difference, Handler, Values, known
 from twin.aws.ec2 import api
-from twin.aws.eks import cluster_security_group, lookup
+from twin.aws.eks import access, cluster_security_group, lookup
 from twin.aws.iam import trust
 from twin.aws.kms import keys
 
@@ -110,6 +110,9 @@ class Cluster(Handler):
         )["cluster"]
         group = cluster_security_group.create(clients, name, vpc_id)
         self._record(clients, inputs, {"clusterSecurityGroupId": group, "vpcId": vpc_id})
+        mode = inputs.get("accessConfig") or {}
+        if mode.get("authenticationMode") in access.API_MODES and mode.get("bootstrapClusterCreatorAdminPermissions", True):
+            access.let_creator_in(clients, name)
         return name, self._outputs(clients, inputs, cluster)
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:

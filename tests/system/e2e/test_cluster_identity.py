@@ -1,0 +1,293 @@
+"""Principals of IAM at the API server of a twin that is up: kubeconfigs of the AWS CLI, and the permissions of each role.
+
+The expectations are AWS's tables (https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html) and the
+roles of docs/github.md and docs/private-api.md. Tokens that are refused: tests/twin/aws/test_cluster_access.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client as kubernetes
+from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import portforward, stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
+
+from infra.aws.cluster import access_entries
+from spec.names import TRITON_HTTP_PORT, TRITON_NAMESPACE
+from tests.eks_tokens import Keys, assume, token_of, url_of
+from tests.infra.access import stack
+from tests.spec.stack_config import settings
+from tests.system.e2e.account import REGION, client
+from tests.system.e2e.conftest import Twin
+from twin.aws import table
+from twin.aws.base.clients import Clients
+from twin.host.processes import wait_until
+
+CLUSTER = "triton-local"
+ADMINISTRATOR, DEPLOYMENT, PREVIEW, RUNNER = (
+    f"arn:aws:iam::123456789012:role/{name}"
+    for name in ("platform-admin", "triton-eks-deploy", "triton-eks-preview", "triton-local-runner")
+)
+"""The stack file of `local` names the first. The last is a runner's own (infra/aws/runner.py); its jobs use the second."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A client of the API server with a token of the AWS CLI."""
+
+    api: kubernetes.ApiClient
+
+    @property
+    def core(self) -> kubernetes.CoreV1Api:
+        return kubernetes.CoreV1Api(self.api)
+
+    def may(self, verb: str, resource: str, group: str = "", namespace: str | None = TRITON_NAMESPACE) -> bool:
+        """Return the answer of the API server to a SelfSubjectAccessReview."""
+        kind, _, sub = resource.partition("/")
+        attributes = {"verb": verb, "resource": kind, "subresource": sub, "group": group, "namespace": namespace}
+        review = kubernetes.AuthorizationV1Api(self.api).create_self_subject_access_review(
+            {"spec": {"resourceAttributes": attributes}}
+        )
+        return bool(review.status.allowed)
+
+
+def caller(twin: Twin, role: str | None = None) -> Caller:
+    """Return the cluster's creator, or a session of the role."""
+    url = twin.servers().aws_url
+    keys = Keys() if role is None else assume(url, role, "a-test")
+    cluster = client(url, "eks").describe_cluster(name=CLUSTER)["cluster"]
+    configuration = kubernetes.Configuration()
+    configuration.host, configuration.ssl_ca_cert = cluster["endpoint"], str(twin.home.pki / "ca.crt")
+    configuration.api_key = {"authorization": f"Bearer {token_of(url_of(url, keys, CLUSTER))}"}
+    return Caller(kubernetes.ApiClient(configuration))
+
+
+@pytest.fixture(scope="module")
+def roles(twin: Twin) -> Iterator[Clients]:
+    """The roles of GitHub's workflows and of a runner. The first two get the entries that our program makes for them."""
+    url = twin.servers().aws_url
+    clients = Clients(REGION, url)
+    trust = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    names = [role.rpartition("/")[2] for role in (DEPLOYMENT, PREVIEW, RUNNER)]
+    for name in names:
+        client(url, "iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)
+    cluster = settings({"cluster.adminRoleArns": [DEPLOYMENT], "cluster.viewRoleArns": [PREVIEW]}).cluster
+    made = []
+    for entry in access_entries(stack("local").account, cluster).values():
+        own = {"clusterName": CLUSTER, "principalArn": entry.principal_arn}
+        made.append(_create(clients, "aws:eks/accessEntry:AccessEntry", own))
+        for policy in entry.access_policies.values():  # type: ignore[union-attr]
+            scope = {"type": policy.access_scope.type}
+            association = {**own, "policyArn": policy.policy_arn, "accessScope": scope}
+            made.append(_create(clients, "aws:eks/accessPolicyAssociation:AccessPolicyAssociation", association))
+    try:
+        yield clients
+    finally:
+        for delete in reversed(made):
+            delete()
+        for name in names:
+            client(url, "iam").delete_role(RoleName=name)
+
+
+def _create(clients: Clients, type: str, inputs: Mapping[str, Any]) -> Callable[[], None]:
+    """Create a resource as the AWS provider does; return what deletes it."""
+    handler = table.handler(type)
+    id, outputs = handler.create(clients, handler.check(inputs))
+    return lambda: handler.delete(clients, id, outputs)
+
+
+@pytest.fixture(scope="module")
+def callers(twin: Twin, roles: Clients) -> dict[str, Caller]:
+    """Whoever made the cluster, and the roles that have an entry."""
+    named = {"creator": None, "administrator": ADMINISTRATOR, "deployment": DEPLOYMENT, "preview": PREVIEW}
+    return {name: caller(twin, role) for name, role in named.items()}
+
+
+@pytest.fixture(scope="module")
+def pod(twin: Twin) -> str:
+    """A pod of Triton that runs."""
+    names = twin.shell(f"kubectl get pods -n {TRITON_NAMESPACE} -l app.kubernetes.io/name=triton -o name").stdout.split()
+    assert names
+    return names[0].removeprefix("pod/")
+
+
+def test_the_kubeconfig_of_the_aws_cli_works_unchanged(twin: Twin, tmp_path: Path) -> None:
+    """As docs/aws.md has it, for an administrator's role, and for the shell's own credentials."""
+    commands = []
+    for role in ("", f" --role-arn {ADMINISTRATOR}"):
+        file = tmp_path / f"kubeconfig-{len(commands)}"
+        commands += [
+            f"aws eks update-kubeconfig --name {CLUSTER} --region {REGION} --kubeconfig {file}{role} > {file}.said",
+            f"kubectl --kubeconfig {file} auth whoami -o jsonpath='{{.status.userInfo.username}} '",
+            f"kubectl --kubeconfig {file} get pods -n {TRITON_NAMESPACE} -o jsonpath='{{.items[0].metadata.namespace}} '",
+        ]
+    done = twin.shell(" && ".join(commands))
+    assert done.returncode == 0, done.stderr
+    creator, first, administrator, second = done.stdout.split()
+    assert creator == "arn:aws:iam::123456789012:user/moto"
+    assert administrator == "arn:aws:sts::123456789012:assumed-role/platform-admin/EKSGetTokenAuth"
+    assert first == second == TRITON_NAMESPACE
+
+
+def test_the_program_deployed_as_whoever_made_the_cluster(twin: Twin) -> None:
+    """The state has the command of pulumi-eks and no certificate; the API server says who applied the objects."""
+    state = twin.shell("pulumi stack export --stack local --show-secrets").stdout
+    assert (
+        f"eks get-token --cluster-name {CLUSTER}".split()
+        == [word for word in _kubeconfig(state)["users"][0]["user"]["exec"]["args"] if word not in ("--region", REGION)][:4]
+    )
+    assert "client-key-data" not in state
+
+
+def _kubeconfig(state: str) -> dict[str, Any]:
+    (provider,) = (
+        resource
+        for resource in json.loads(state)["deployment"]["resources"]
+        if resource["urn"].endswith("pulumi:providers:kubernetes::cluster-kubernetes")
+    )
+    document: dict[str, Any] = json.loads(provider["inputs"]["kubeconfig"])
+    return document
+
+
+# Verb, resource, API group, namespace; then whether AmazonEKSClusterAdminPolicy and AmazonEKSAdminViewPolicy have it.
+REVIEWS: list[tuple[str, str, str, str | None, bool, bool]] = [
+    ("list", "pods", "", TRITON_NAMESPACE, True, True),
+    ("get", "pods/log", "", TRITON_NAMESPACE, True, True),
+    ("list", "secrets", "", TRITON_NAMESPACE, True, True),
+    ("list", "scaledobjects", "keda.sh", TRITON_NAMESPACE, True, True),
+    ("list", "customresourcedefinitions", "apiextensions.k8s.io", None, True, True),
+    ("get", "nodes/proxy", "", None, True, True),
+    ("create", "pods/exec", "", TRITON_NAMESPACE, True, False),
+    ("create", "pods/portforward", "", TRITON_NAMESPACE, True, False),
+    ("create", "pods/eviction", "", TRITON_NAMESPACE, True, False),
+    ("create", "serviceaccounts/token", "", TRITON_NAMESPACE, True, False),
+    ("patch", "deployments", "apps", TRITON_NAMESPACE, True, False),
+    ("patch", "configmaps", "", TRITON_NAMESPACE, True, False),
+    ("create", "secrets", "", TRITON_NAMESPACE, True, False),
+    ("delete", "namespaces", "", None, True, False),
+    ("escalate", "clusterroles", "rbac.authorization.k8s.io", None, True, False),
+]
+
+
+@pytest.mark.parametrize("name", ["creator", "administrator", "deployment", "preview"])
+def test_a_role_may_do_what_its_policy_says(callers: dict[str, Caller], name: str) -> None:
+    expected = {(verb, resource): (admin, view)[name == "preview"] for verb, resource, _, _, admin, view in REVIEWS}
+    found = {(verb, resource): callers[name].may(verb, resource, group, at) for verb, resource, group, at, _, _ in REVIEWS}
+    assert found == expected
+
+
+def _status(request: Callable[[], object]) -> tuple[int, str]:
+    """Return the status and the text of the API server's answer."""
+    try:
+        request()
+    except ApiException as error:
+        return error.status or int(str(error.reason).partition("Handshake status ")[2][:3]), str(error.reason) + str(
+            error.body
+        )
+    return 200, ""
+
+
+def _forwarded(core: kubernetes.CoreV1Api, pod: str) -> None:
+    """Ask Triton whether it is ready, through the API server."""
+    connection = portforward(core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT))
+    socket = connection.socket(TRITON_HTTP_PORT)
+    socket.settimeout(30)
+    socket.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: triton\r\nConnection: close\r\n\r\n")
+    answer = b""
+    while part := socket.recv(4096):
+        answer += part
+    socket.close()
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("name", ["administrator", "deployment", "preview"])
+def test_a_role_gets_what_it_may_and_nothing_else(callers: dict[str, Caller], pod: str, name: str) -> None:
+    core = callers[name].core
+    config_map = {"metadata": {"name": "written-by-a-test"}}
+    requests: dict[str, Callable[[], object]] = {
+        "secrets": lambda: core.list_namespaced_secret(TRITON_NAMESPACE),
+        "port forward": lambda: _forwarded(core, pod),
+        "config map": lambda: core.create_namespaced_config_map(TRITON_NAMESPACE, config_map, dry_run="All"),
+    }
+    expected = {"secrets": 200, "port forward": 200, "config map": 200}
+    if name == "preview":
+        expected |= {"port forward": 403, "config map": 403}
+    assert {what: _status(request)[0] for what, request in requests.items()} == expected
+
+
+@pytest.mark.parametrize("name", ["administrator", "deployment"])
+def test_who_administers_may_run_a_command_in_a_pod(callers: dict[str, Caller], pod: str, name: str) -> None:
+    """The request arrives at the node, and the twin's nodes run no commands."""
+    request = callers[name].core.connect_get_namespaced_pod_exec
+    connection = stream(request, pod, TRITON_NAMESPACE, command=["id"], _preload_content=False)
+    connection.run_forever(timeout=60)
+    assert "the twin's nodes answer for logs and ports of pods only" in connection.read_channel(ERROR_CHANNEL)
+
+
+def test_whoever_looks_may_not_run_a_command_in_a_pod(callers: dict[str, Caller], pod: str) -> None:
+    core = callers["preview"].core
+    status, _ = _status(lambda: stream(core.connect_get_namespaced_pod_exec, pod, TRITON_NAMESPACE, command=["id"]))
+    assert status == 403
+
+
+def test_whoever_looks_may_use_the_kubelets_api(callers: dict[str, Caller], pod: str) -> None:
+    """AmazonEKSAdminViewPolicy has `get` on all resources, `nodes/proxy` among them: docs/github.md.
+
+    The API server allows it, and then does not forward it: the twin's kubelets are on loopback.
+    """
+    core = callers["preview"].core
+    node = core.read_namespaced_pod(pod, TRITON_NAMESPACE).spec.node_name
+    status, said = _status(lambda: core.connect_get_node_proxy_with_path(node, f"exec/{TRITON_NAMESPACE}/{pod}/triton"))
+    assert status == 400
+    assert "address not allowed" in said
+
+
+def test_a_runner_takes_the_role_of_its_job(twin: Twin, callers: dict[str, Caller]) -> None:
+    """Its own role has no access entry: docs/private-api.md."""
+    runner = caller(twin, RUNNER)
+    assert _status(lambda: runner.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 401
+    assert callers["deployment"].may("create", "pods/portforward")
+
+
+def test_who_loses_the_entry_is_out(twin: Twin, roles: Clients) -> None:
+    url = twin.servers().aws_url
+    arn = client(url, "iam").create_role(RoleName="leaver", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    delete = _create(roles, "aws:eks/accessEntry:AccessEntry", {"clusterName": CLUSTER, "principalArn": arn})
+    try:
+        leaver = caller(twin, arn)
+        # An entry without policies and groups allows what every authenticated user may do.
+        assert _status(lambda: leaver.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 403
+        delete()
+        wait_until(
+            lambda: _status(lambda: leaver.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 401,
+            "the API server to forget the entry",
+            30,
+        )
+    finally:
+        client(url, "iam").delete_role(RoleName="leaver")
+
+
+def test_groups_of_an_entry_are_those_of_rbac(twin: Twin, roles: Clients) -> None:
+    url = twin.servers().aws_url
+    arn = client(url, "iam").create_role(RoleName="reader", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    entry = {"clusterName": CLUSTER, "principalArn": arn, "kubernetesGroups": ["readers"], "userName": "ci:{{SessionName}}"}
+    delete = _create(roles, "aws:eks/accessEntry:AccessEntry", entry)
+    binding = f"-n {TRITON_NAMESPACE} rolebinding readers"
+    try:
+        made = twin.shell(f"kubectl create {binding} --clusterrole=view --group=readers")
+        assert made.returncode == 0, made.stderr
+        reader = caller(twin, arn)
+        assert reader.may("list", "pods")
+        assert not reader.may("list", "secrets")
+        assert not reader.may("list", "pods", namespace="kube-system")
+    finally:
+        twin.shell(f"kubectl delete {binding}")
+        delete()
+        client(url, "iam").delete_role(RoleName="reader")
