@@ -102,14 +102,14 @@ API_SERVER, VPC, NOBODY, INTERNET, LUSTRE = "API server", "the VPC", "nobody", "
 ENDPOINTS, PEOPLE, RUNNER, BALANCER = "VPC endpoints", "people and CI", "runner in the VPC", "load balancer"
 CLIENTS, RESOLVER, KUBELET, OWN_S3 = "clients", "VPC resolver", "kubelet", "your own S3 server"
 PLACES: Mapping[str, str] = {
-    CLIENT_PODS: f"namespaces with the label `{names.INFERENCE_CLIENT_LABEL}: \"true\"`",
+    CLIENT_PODS: f'namespaces with the label `{names.INFERENCE_CLIENT_LABEL}: "true"`',
     ROLE_PODS: "every row with a destination `AWS: …`",
     ALL_PODS: "but the warm pods",
     NODES: "host network: kubelet, containerd, SSM agent, add-ons of a node",
     KUBELET: "always the node of the pod itself",
     API_SERVER: "EKS's control plane, by its interfaces in the VPC",
     VPC: "every address of the VPC",
-    NOBODY: "the port is open, and nothing of the platform connects to it",
+    NOBODY: "the port listens, and nothing connects to it over the network",
     INTERNET: "",
     LUSTRE: "only with `models.fsx`",
     ENDPOINTS: "interface endpoints of the stack",
@@ -183,6 +183,7 @@ _OPERATION = (
     _C(API_SERVER, "KEDA metrics server", (6443,), "API external.metrics.k8s.io"),
     _C(API_SERVER, "prometheus-adapter", (6443,), "API custom.metrics.k8s.io"),
     _C(API_SERVER, "metrics-server", (10251,), "API metrics.k8s.io"),
+    _C(NOBODY, "Triton", (names.FOLLOWER_PORT,), "files of a rollout in place; modelctl reads it by port forward"),
     _C(NOBODY, "Envoy Gateway", (18001, 18002, 19001), "rate limit service, Wasm modules, metrics"),
     _C(NOBODY, "Load Balancer Controller", (8080,), "metrics"),
     _C(NOBODY, "External Secrets", (8080,), "metrics"),

@@ -77,9 +77,7 @@ def pod(
 def from_pods(namespace: str, name: str, *ports: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
     """Return the rule that lets the pods of a namespace with this name label in, at these ports."""
     return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-        from_=[
-            k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(namespace), pod_selector=_name(name))
-        ],
+        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(namespace), pod_selector=_name(name))],
         ports=_tcp(*ports),
     )
 

@@ -51,7 +51,9 @@ class ParityExporter(pulumi.ComponentResource):
             subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=PARITY_EXPORTER, namespace=TRITON_NAMESPACE)],
             opts=child,
         )
-        k8s.networking.v1.NetworkPolicy(f"{name}-network", metadata=metadata, spec=_network(labels, cluster.network.cidrs), opts=child)
+        k8s.networking.v1.NetworkPolicy(
+            f"{name}-network", metadata=metadata, spec=_network(labels, cluster.network.cidrs), opts=child
+        )
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata,

@@ -139,9 +139,7 @@ class World:
             yield from ((one, peer) for one, peers in self.peers.items() if one != "warm pod" for peer in peers)
         elif name == ROLE_PODS:
             way = "pod-identity" if row.destination in PODS else "irsa"
-            yield from (
-                (one, peer) for one, how in self.roles.items() if how == way for peer in self.peers.get(one, ())
-            )
+            yield from ((one, peer) for one, how in self.roles.items() if how == way for peer in self.peers.get(one, ()))
         elif name == "Pod Identity agent":
             yield name, Peer(POD_IDENTITY_ADDRESS)
         elif name in PODS:
@@ -162,32 +160,29 @@ class World:
         return bool(found)
 
     @cached_property
-    def required(self) -> dict[Edge, tuple[Peer, Peer]]:
-        """The connections that the stack has to allow, with their ends."""
-        return {
-            (source, destination, port, protocol): (here, there)
-            for row in ROWS
-            if self.active(row)
-            for source, here in self.resolve(row.source, row)
-            for destination, there in self.resolve(row.destination, row)
-            for port in row.ports
-            for protocol in row.protocols
-        }
+    def required(self) -> dict[Edge, list[tuple[Peer, Peer]]]:
+        """The connections that the stack has to allow, with their ends: a workload may be there several times."""
+        found: dict[Edge, list[tuple[Peer, Peer]]] = {}
+        for row in filter(self.active, ROWS):
+            ends = itertools.product(self.resolve(row.source, row), self.resolve(row.destination, row))
+            for ((source, here), (destination, there)), port, protocol in itertools.product(ends, row.ports, row.protocols):
+                found.setdefault((source, destination, port, protocol), []).append((here, there))
+        return found
 
 
 def blocked(world: World) -> list[str]:
     """Return the required connections that a NetworkPolicy forbids."""
     return [
         _words(edge)
-        for edge, (source, destination) in world.required.items()
-        if not world.policies.allow(source, destination, edge[2], edge[3])
+        for edge, ends in world.required.items()
+        if not all(world.policies.allow(*both, *edge[2:]) for both in ends)
     ]
 
 
 def needless(world: World) -> list[str]:
     """Return the connections from or to an isolated pod that are allowed, and in no row.
 
-    Of pods only the ports of the table count: nothing listens at others. A caller of AWS may open port 443 of every
+    Of pods without a policy only the ports of the table count: nothing listens at others. A caller of AWS may open port 443 of every
     address, as AWS has no fixed ones: of the API server, too.
     """
     first = world.settings.network.cidr.network_address
@@ -203,7 +198,11 @@ def needless(world: World) -> list[str]:
         if not (world.policies.isolated(here, "Egress") or world.policies.isolated(there, "Ingress")):
             continue
         listened = {port for row in ROWS if row.destination == destination for port in row.ports}
-        for port, protocol in itertools.product(sorted(outside.get(destination, listened or {80})), ("TCP", "UDP")):
+        if world.policies.isolated(there, "Ingress"):
+            listened |= named
+        elif there.namespace is None:
+            listened = outside.get(destination, {80})
+        for port, protocol in itertools.product(sorted(listened), ("TCP", "UDP")):
             edges = [(source, destination, port, protocol)]
             edges += [(CLIENT_PODS, destination, port, protocol)] if here.namespace in clients else []
             edges += [(source, INTERNET, port, protocol)] if destination == API_SERVER else []
@@ -226,18 +225,16 @@ def beyond_limits(world: World) -> list[str]:
                     count = world.policies.entries(pod, other, direction)
                     if count > MOST_PORTS:
                         found.append(f"{name}: {count} ports in {direction} for one address; AWS enforces {MOST_PORTS}")
-    for (source, destination, port, _), (here, there) in world.required.items():
-        if there.namespace is None or not world.policies.isolated(here, "Egress"):
-            continue
-        for service in world.kind("Service"):
+    for (source, destination, port, _), ends in world.required.items():
+        for service, (here, there) in itertools.product(world.kind("Service"), ends):
             spec = service["spec"]
-            if spec.get("clusterIP") == "None" or service["metadata"]["namespace"] != there.namespace:
+            passed = there.namespace == service["metadata"]["namespace"] and spec.get("clusterIP") != "None"
+            if not passed or not world.policies.isolated(here, "Egress"):
                 continue
-            if selects({"matchLabels": spec["selector"]}, there.labels):
-                for one in spec["ports"]:
-                    target = there.ports.get(str(one["targetPort"]), one["targetPort"])
-                    if target == port and one["port"] != port:
-                        found.append(f"{source} → {destination}: the Service has port {one['port']}, the container {port}")
+            for one in spec["ports"] if selects({"matchLabels": spec["selector"]}, there.labels) else ():
+                target = there.ports.get(str(one["targetPort"]), one["targetPort"])
+                if target == port and one["port"] != port:
+                    found.append(f"{source} → {destination}: the Service has port {one['port']}, the container {port}")
     return found
 
 
@@ -278,7 +275,9 @@ def unlisted(objects: list[Object], rows: tuple[Connection, ...] = ROWS) -> list
         for hook in item.get("webhooks") or ()
     ]
     asked += [(item["metadata"]["name"], item["spec"].get("service")) for item in objects if item["kind"] == "APIService"]
-    found += [f"{name}: no row from the API server" for name, one in asked if one and targets.get(one["name"]) not in from_api]
+    found += [
+        f"{name}: no row from the API server" for name, one in asked if one and targets.get(one["name"]) not in from_api
+    ]
     return sorted(set(found))
 
 
@@ -291,7 +290,9 @@ def unscraped(world: World) -> list[str]:
         if _named(namespace, item["spec"]["selector"]["matchLabels"]) not in scraped:
             found.append(f"PodMonitor {item['metadata']['name']}")
     parts = {PODS[name].part for name in scraped if name in PODS}
-    monitored = [item["name"] for item in world.kind("Release") if '"serviceMonitor": {"enabled": true' in json.dumps(item["values"])]
+    monitored = [
+        item["name"] for item in world.kind("Release") if '"serviceMonitor": {"enabled": true' in json.dumps(item["values"])
+    ]
     return found + [f"chart {name}" for name in monitored if name not in parts]
 
 
@@ -394,9 +395,7 @@ def _place(group: str) -> str:
 def _services(item: Registration) -> Iterator[str]:
     """Yield the services of AWS that a policy is for; keys that are used through another service are not called."""
     if "policyArn" in item.checked:
-        yield from (
-            ENDPOINT_NAMES.get(one, one) for one in MANAGED_POLICIES[item.checked["policyArn"].rpartition("/")[2]]
-        )
+        yield from (ENDPOINT_NAMES.get(one, one) for one in MANAGED_POLICIES[item.checked["policyArn"].rpartition("/")[2]])
         return
     for statement in json.loads(item.checked["policy"])["Statement"]:
         actions = statement["Action"]
