@@ -19,7 +19,6 @@ INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
         *_MINIMAL,
         "autoscaling",
         "ec2",
-        "ec2messages",
         "eks",
         "eks-auth",
         "elasticloadbalancing",

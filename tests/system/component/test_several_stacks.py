@@ -157,6 +157,6 @@ def test_endpoints_in_china_have_the_names_that_ec2_lists_there(preview: Preview
             for name in ("autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "monitoring")
         ),
         *(f"cn.com.amazonaws.cn-north-1.{name}" for name in ("sqs", "sts")),
-        *(f"com.amazonaws.cn-north-1.{name}" for name in ("ec2messages", "eks-auth", "elasticloadbalancing", "kms", "logs")),
+        *(f"com.amazonaws.cn-north-1.{name}" for name in ("eks-auth", "elasticloadbalancing", "kms", "logs")),
         *(f"com.amazonaws.cn-north-1.{name}" for name in ("s3", "ssm", "ssmmessages")),
     }

@@ -247,6 +247,12 @@ ENDPOINTS = [
         "VPC endpoint for com.amazonaws.eu-west-1.s3: no such endpoint service in us-west-2",
     ),
     Refusal(
+        "a service that AWS retired",
+        ENDPOINT,
+        lambda w: {"vpcId": w.id("vpc"), "serviceName": "com.amazonaws.us-west-2.ec2messages"},
+        "aws:ec2/vpcEndpoint:VpcEndpoint: serviceName: AWS retired ec2messages on 30 September 2026; remove this endpoint",
+    ),
+    Refusal(
         "another VPC's security group",
         ENDPOINT,
         lambda w: {

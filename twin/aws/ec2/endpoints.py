@@ -9,12 +9,14 @@ from typing import ClassVar
 from twin.aws.base import documents
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Values
+from twin.aws.base.handler import Values, known
 from twin.aws.ec2 import api
 from twin.aws.ec2.api import Ec2Handler
 
 _LISTS = {"routeTableIds": "RouteTable", "subnetIds": "Subnet", "securityGroupIds": "SecurityGroup"}
 _BELONGS_TO = {"routeTableIds": "Gateway", "subnetIds": "Interface", "securityGroupIds": "Interface"}
+_RETIRED = {"ec2messages": "30 September 2026"}
+"""Services that AWS ended (docs/facts/eks.md#endpoint-services); moto still lists them."""
 _KINDS = {"routeTableIds": "route-table", "subnetIds": "subnet", "securityGroupIds": "security-group"}
 
 
@@ -34,6 +36,9 @@ class VpcEndpoint(Ec2Handler):
             return
         if "serviceName" not in inputs:
             yield Problem("serviceName", "required")
+        service = (known(inputs, "serviceName") or "").rpartition(".")[2]
+        if service in _RETIRED:
+            yield Problem("serviceName", f"AWS retired {service} on {_RETIRED[service]}; remove this endpoint")
         for key, owner in _BELONGS_TO.items():
             if inputs.get(key) and owner != kind:
                 yield Problem(key, f"only for {owner} endpoints")
