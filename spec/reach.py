@@ -99,8 +99,10 @@ PODS: Mapping[str, Pods] = {
 
 CLIENT_PODS, ROLE_PODS, ALL_PODS, NODES = "pods of client namespaces", "pods with an IAM role", "all pods", "nodes"
 API_SERVER, VPC, NOBODY, INTERNET, LUSTRE = "API server", "the VPC", "nobody", "the internet", "FSx for Lustre"
+AWS, HTTPS = "AWS: ", 443
 ENDPOINTS, PEOPLE, RUNNER, BALANCER = "VPC endpoints", "people and CI", "runner in the VPC", "load balancer"
-CLIENTS, RESOLVER, KUBELET, OWN_S3 = "clients", "VPC resolver", "kubelet", "your own S3 server"
+CLIENTS, RESOLVER, KUBELET, METADATA = "clients", "VPC resolver", "kubelet", "instance metadata"
+OWN_S3, OWN_PROMETHEUS = "your own S3 server", "your own Prometheus"
 PLACES: Mapping[str, str] = {
     CLIENT_PODS: f'namespaces with the label `{names.INFERENCE_CLIENT_LABEL}: "true"`',
     ROLE_PODS: "every row with a destination `AWS: …`",
@@ -110,7 +112,7 @@ PLACES: Mapping[str, str] = {
     API_SERVER: "EKS's control plane, by its interfaces in the VPC",
     VPC: "every address of the VPC",
     NOBODY: "the port listens, and nothing connects to it over the network",
-    INTERNET: "",
+    INTERNET: "through NAT",
     LUSTRE: "only with `models.fsx`",
     ENDPOINTS: "interface endpoints of the stack",
     PEOPLE: "laptops and GitHub's runners, also through `stackctl tunnel`",
@@ -118,7 +120,9 @@ PLACES: Mapping[str, str] = {
     BALANCER: "network load balancer of the gateway",
     CLIENTS: "`gateway.exposure` and `gateway.allowedCidrs` bound them",
     RESOLVER: "the VPC's second address",
+    METADATA: "169.254.169.254; no pod reaches it",
     OWN_S3: "only with `models.s3Endpoint`",
+    OWN_PROMETHEUS: "only with `autoscaling.prometheusUrl`",
 }
 """The sources and destinations that are no pods of one workload, each with a note."""
 
@@ -160,6 +164,8 @@ _REQUESTS = (
     _C("parity exporter", API_SERVER, (443,), "list of the pods"),
     _C("Triton", "collector", (names.OTLP_HTTP_PORT,), "spans"),
     _C("Triton", OWN_S3, (), "models", "models.s3Endpoint"),
+    _C(CLIENTS, f"{AWS}sqs", (HTTPS,), "requests that can wait"),
+    _C(CLIENTS, f"{AWS}s3", (HTTPS,), "large inputs, and results"),
     _C(NODES, LUSTRE, (988, *range(1018, 1024)), "mounted models"),
     _C(LUSTRE, NODES, (988, *range(1018, 1024)), "calls back to Lustre clients"),
 )
@@ -168,6 +174,8 @@ _OPERATION = (
     _C("KEDA operator", "Prometheus", (9090,), "figures to scale on"),
     _C("KEDA metrics server", "KEDA operator", (9666,), "figures of scaled objects"),
     _C("prometheus-adapter", "Prometheus", (9090,), "figures to scale on"),
+    _C("KEDA operator", OWN_PROMETHEUS, (), "figures to scale on", "autoscaling.prometheusUrl"),
+    _C("prometheus-adapter", OWN_PROMETHEUS, (), "figures to scale on", "autoscaling.prometheusUrl"),
     _C("Grafana", "Prometheus", (9090,), "dashboards"),
     _C("OpenCost", "Prometheus", (9090,), "usage"),
     _C("OpenCost", INTERNET, (443,), "AWS price list"),
@@ -272,8 +280,6 @@ AWS_CALLS: Mapping[str, Mapping[str, str]] = {
 }
 """Source -> service of AWS, as its endpoint is called -> purpose. All by HTTPS."""
 POD_IDENTITY_ADDRESS, POD_IDENTITY_PORT = "169.254.170.23", 80
-HTTPS = 443
-AWS = "AWS: "
 
 
 def connections() -> Iterator[Connection]:
@@ -293,6 +299,7 @@ def connections() -> Iterator[Connection]:
             yield Connection(source, f"{AWS}{service}", (HTTPS,), purpose)
     yield Connection(ROLE_PODS, f"{AWS}sts", (HTTPS,), "credentials, by IRSA")
     yield Connection(ROLE_PODS, "Pod Identity agent", (POD_IDENTITY_PORT,), f"credentials, at {POD_IDENTITY_ADDRESS}")
+    yield Connection(NODES, METADATA, (80,), "identity of the instance")
     yield Connection(VPC, ENDPOINTS, (HTTPS,), "AWS's APIs from nodes and pods")
     yield Connection(PEOPLE, API_SERVER, (HTTPS,), "Pulumi, kubectl, modelctl; pods by its port forward")
     yield Connection(PEOPLE, f"{AWS}all APIs", (HTTPS,), "Pulumi, stackctl, modelctl, the tunnel's SSM session")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 Object = Mapping[str, Any]
 Direction = Literal["Ingress", "Egress"]
 MOST_PORTS = 24
-"""Port and protocol combinations that AWS's agent holds for one address (`MAX_PORT_PROTOCOL` of aws-network-policy-agent)."""
+"""Ports and protocols that AWS's agent holds for one address: `MAX_PORT_PROTOCOL` of aws-network-policy-agent."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class NetworkPolicies:
         for policy in self.policies:
             spec = policy["spec"]
             types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
-            if policy["metadata"]["namespace"] == pod.namespace and direction in types:
-                if selects(spec.get("podSelector") or {}, pod.labels):
-                    yield policy
+            near = policy["metadata"]["namespace"] == pod.namespace
+            if near and direction in types and selects(spec.get("podSelector") or {}, pod.labels):
+                yield policy
 
     def _matching(self, pod: Peer, other: Peer, direction: Direction) -> Iterator[Object]:
         rules, peers = ("ingress", "from") if direction == "Ingress" else ("egress", "to")

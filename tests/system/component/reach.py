@@ -21,6 +21,7 @@ from spec.reach import (
     HTTPS,
     INTERNET,
     LUSTRE,
+    METADATA,
     NAME_LABEL,
     NODES,
     PEOPLE,
@@ -44,7 +45,7 @@ Edge = tuple[str, str, int, str]
 """Names of source and destination, port, protocol."""
 
 ROWS = tuple(connections())
-IMDS, STRANGER, OUTSIDE = "instance metadata", "any other pod", "203.0.113.9"
+STRANGER, OUTSIDE = "any other pod", "203.0.113.9"
 MANAGED_POLICIES: Mapping[str, tuple[str, ...]] = {
     "AmazonEKS_CNI_Policy": ("ec2",),
     "AmazonEBSCSIDriverPolicy": ("ec2",),
@@ -182,13 +183,17 @@ def blocked(world: World) -> list[str]:
 def needless(world: World) -> list[str]:
     """Return the connections from or to an isolated pod that are allowed, and in no row.
 
-    Of pods without a policy only the ports of the table count: nothing listens at others. A caller of AWS may open port 443 of every
-    address, as AWS has no fixed ones: of the API server, too.
+    Of pods without a policy only the ports of the table count: nothing listens at others. A caller of AWS may open port
+    443 of every address, as AWS has no fixed ones: of the API server, too.
     """
     first = world.settings.network.cidr.network_address
     ends = [(name, peer) for name, peers in world.peers.items() for peer in peers]
     ends += [(STRANGER, Peer(f"{first + 6}", one, {NAME_LABEL: "x"})) for one in ("somewhere", "triton", "monitoring")]
-    ends += [(INTERNET, Peer(OUTSIDE)), (IMDS, Peer("169.254.169.254")), ("Pod Identity agent", Peer(POD_IDENTITY_ADDRESS))]
+    ends += [
+        (INTERNET, Peer(OUTSIDE)),
+        (METADATA, Peer("169.254.169.254")),
+        ("Pod Identity agent", Peer(POD_IDENTITY_ADDRESS)),
+    ]
     ends += [end for name in (CLIENT_PODS, NODES, API_SERVER) for end in world.resolve(name, ROWS[0])]
     clients = {peer.namespace for _, peer in world.resolve(CLIENT_PODS, ROWS[0])}
     named = {entry["port"] for policy in world.kind("NetworkPolicy") for entry in _entries(policy)}
@@ -239,7 +244,7 @@ def beyond_limits(world: World) -> list[str]:
 
 
 def unlisted(objects: list[Object], rows: tuple[Connection, ...] = ROWS) -> list[str]:
-    """Return the ports of rendered objects that are in no row: of containers, probes, Services, webhooks and aggregated APIs."""
+    """Return the ports of objects that are in no row: of containers, probes, Services, webhooks, aggregated APIs."""
     listed = {(row.destination, port) for row in rows for port in row.ports}
     from_api = {(row.destination, port) for row in rows if row.source == API_SERVER for port in row.ports}
     found, ports = [], {}

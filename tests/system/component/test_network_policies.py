@@ -23,8 +23,9 @@ egress:
 - to: [{ipBlock: {cidr: 10.0.0.0/24}}]
   ports: [{protocol: TCP, port: 5978}]
 """
-BOTH = "{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {user: alice}}, podSelector: {matchLabels: {role: client}}}]}]}"
-EITHER = "{podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {user: alice}}}, {podSelector: {matchLabels: {role: client}}}]}]}"
+_ALICE, _CLIENT = "namespaceSelector: {matchLabels: {user: alice}}", "podSelector: {matchLabels: {role: client}}"
+BOTH = f"{{podSelector: {{}}, ingress: [{{from: [{{{_ALICE}, {_CLIENT}}}]}}]}}"
+EITHER = f"{{podSelector: {{}}, ingress: [{{from: [{{{_ALICE}}}, {{{_CLIENT}}}]}}]}}"
 RANGE = """
 podSelector: {matchLabels: {role: db}}
 policyTypes: [Egress]
@@ -33,7 +34,9 @@ egress: [{to: [{ipBlock: {cidr: 10.0.0.0/24}}], ports: [{protocol: TCP, port: 32
 EXPRESSIONS = """
 podSelector: {}
 policyTypes: [Ingress]
-ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: namespace, operator: In, values: [frontend, backend]}]}}], ports: [{port: web}]}]
+ingress:
+- from: [{namespaceSelector: {matchExpressions: [{key: namespace, operator: In, values: [frontend, backend]}]}}]
+  ports: [{port: web}]
 """
 NAMESPACES = {"mine": {"project": "myproject"}, "alices": {"user": "alice"}, "front": {"namespace": "frontend"}}
 
@@ -58,7 +61,7 @@ DATABASE = pod(role="db")
         (DB, pod("other", role="frontend"), DATABASE, 6379, False),
         # "any pod in a namespace with the label project=myproject"
         (DB, pod("mine"), DATABASE, 6379, True),
-        # "IP addresses in the ranges 172.17.0.0–172.17.0.255 and 172.17.2.0–172.17.255.255"
+        # "IP addresses in the ranges 172.17.0.0-172.17.0.255 and 172.17.2.0-172.17.255.255"
         (DB, outside("172.17.0.255"), DATABASE, 6379, True),
         (DB, outside("172.17.1.1"), DATABASE, 6379, False),
         (DB, outside("172.17.2.0"), DATABASE, 6379, True),

@@ -1,4 +1,4 @@
-"""The table of connections against every stack, and against stacks with the parts that those leave out; and seeded defects."""
+"""The table of connections against every stack, against stacks with further parts, and with seeded defects."""
 
 from __future__ import annotations
 
