@@ -98,7 +98,7 @@ PODS: Mapping[str, Pods] = {
 """By the name that the table uses."""
 
 CLIENT_PODS, ROLE_PODS, ALL_PODS, NODES = "pods of client namespaces", "pods with an IAM role", "all pods", "nodes"
-API_SERVER, VPC, NOBODY, INTERNET, LUSTRE = "API server", "the VPC", "nobody", "the internet", "FSx for Lustre"
+API_SERVER, VPC, UNUSED, INTERNET, LUSTRE = "API server", "the VPC", "unused", "the internet", "FSx for Lustre"
 AWS, HTTPS = "AWS: ", 443
 ENDPOINTS, PEOPLE, RUNNER, BALANCER = "VPC endpoints", "people and CI", "runner in the VPC", "load balancer"
 CLIENTS, RESOLVER, KUBELET, METADATA = "clients", "VPC resolver", "kubelet", "instance metadata"
@@ -111,7 +111,7 @@ PLACES: Mapping[str, str] = {
     KUBELET: "always the node of the pod itself",
     API_SERVER: "EKS's control plane, by its interfaces in the VPC",
     VPC: "every address of the VPC",
-    NOBODY: "the port listens, and nothing connects to it over the network",
+    UNUSED: "a port that listens without a client in the cluster",
     INTERNET: "through NAT",
     LUSTRE: "only with `models.fsx`",
     ENDPOINTS: "interface endpoints of the stack",
@@ -131,7 +131,7 @@ PLACES: Mapping[str, str] = {
 class Connection:
     """One row. No `ports`: the port is part of an address in the stack file.
 
-    `when`: the key of the stack file without which nobody opens it.
+    `when`: the key of the stack file that the connection depends on.
     """
 
     source: str
@@ -191,10 +191,10 @@ _OPERATION = (
     _C(API_SERVER, "KEDA metrics server", (6443,), "API external.metrics.k8s.io"),
     _C(API_SERVER, "prometheus-adapter", (6443,), "API custom.metrics.k8s.io"),
     _C(API_SERVER, "metrics-server", (10251,), "API metrics.k8s.io"),
-    _C(NOBODY, "Triton", (names.FOLLOWER_PORT,), "files of a rollout in place; modelctl reads it by port forward"),
-    _C(NOBODY, "Envoy Gateway", (18001, 18002, 19001), "rate limit service, Wasm modules, metrics"),
-    _C(NOBODY, "Load Balancer Controller", (8080,), "metrics"),
-    _C(NOBODY, "External Secrets", (8080,), "metrics"),
+    _C(UNUSED, "Triton", (names.FOLLOWER_PORT,), "files of a rollout in place; modelctl reads it by port forward"),
+    _C(UNUSED, "Envoy Gateway", (18001, 18002, 19001), "rate limit service, Wasm modules, metrics"),
+    _C(UNUSED, "Load Balancer Controller", (8080,), "metrics"),
+    _C(UNUSED, "External Secrets", (8080,), "metrics"),
 )
 
 _SCRAPED: Mapping[str, int] = {

@@ -85,7 +85,7 @@ class World:
 
     @cached_property
     def peers(self) -> dict[str, list[Peer]]:
-        """The pods of each workload that the stack has; the labels of its own are those of the registered template."""
+        """The pods of each workload of the stack, for our workloads with the labels of the registered template."""
         found: dict[str, list[Peer]] = {}
         for number, (name, pods) in enumerate(PODS.items(), start=10):
             address = f"{self.settings.network.cidr.network_address + number}"
@@ -134,7 +134,7 @@ class World:
             yield NODES, "instance"
 
     def resolve(self, name: str, row: Connection) -> Iterator[tuple[str, Peer]]:
-        """Yield the ends that a name of the table stands for, those that NetworkPolicies can tell apart."""
+        """Yield the peers behind a name of the table, if NetworkPolicies can tell them apart."""
         first = self.settings.network.cidr.network_address
         if name == ALL_PODS:
             yield from ((one, peer) for one, peers in self.peers.items() if one != "warm pod" for peer in peers)
@@ -314,7 +314,7 @@ def unnamed(world: World) -> list[str]:
 
 
 def unlisted_calls(world: World) -> list[str]:
-    """Return the services of AWS that roles of pods and nodes have rights to, and that no row has for them."""
+    """Return the services of AWS that roles of pods and nodes have permissions for, without a row."""
     owners: dict[str, set[str]] = {}
     for item in world.aws("aws:iam/role:Role"):
         trust = json.loads(item.checked["assumeRolePolicy"])
