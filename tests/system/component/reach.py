@@ -247,7 +247,8 @@ def unlisted(objects: list[Object], rows: tuple[Connection, ...] = ROWS) -> list
     """Return the ports of objects that are in no row: of containers, probes, Services, webhooks, aggregated APIs."""
     listed = {(row.destination, port) for row in rows for port in row.ports}
     from_api = {(row.destination, port) for row in rows if row.source == API_SERVER for port in row.ports}
-    found, ports = [], {}
+    found: list[str] = []
+    ports: dict[str, dict[str, int]] = {}
     for item in objects:
         if item["kind"] not in WORKLOADS:
             continue
@@ -375,12 +376,12 @@ def groups(world: World) -> tuple[list[str], list[str]]:
 def _rule_edges(item: Registration, own: Mapping[str, str], settings: Settings) -> Iterator[tuple[str, str, int]]:
     given = item.checked
     place = _place(own.get(given["securityGroupId"], ""))
-    if (other := given.get("referencedSecurityGroupId")) is not None:
-        peer = _place(own.get(other, ""))
+    if "referencedSecurityGroupId" in given:
+        peer = _place(own.get(given["referencedSecurityGroupId"], ""))
         if peer == API_SERVER and place == API_SERVER:
             peer = PEOPLE  # a group of somebody else, from the stack file
     else:
-        cidr, access = given["cidrIpv4"], settings.cluster.api_access
+        cidr, access = str(given["cidrIpv4"]), settings.cluster.api_access
         named = {str(one) for one in access.cidrs} if access is not None else set()
         if place == API_SERVER:
             peer = PEOPLE if cidr in named else cidr
