@@ -49,7 +49,7 @@ STRANGER, OUTSIDE = "any other pod", "203.0.113.9"
 MANAGED_POLICIES: Mapping[str, tuple[str, ...]] = {
     "AmazonEKS_CNI_Policy": ("ec2",),
     "AmazonEBSCSIDriverPolicy": ("ec2",),
-    "AmazonEBSCSIDriverPolicyV2": ("ec2",),
+    "AmazonEBSCSIDriverEKSClusterScopedPolicy": ("ec2",),
     "AmazonEKSWorkerNodePolicy": ("ec2", "eks", "eks-auth"),
     "AmazonEC2ContainerRegistryPullOnly": ("ecr",),
     "AmazonSSMManagedInstanceCore": ("ssm", "ssmmessages"),
