@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 import grimp
 import typer
 
+from spec import reach
 from spec.charts import CHARTS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "chart-registry.md")
+PAGES = tuple(ROOT / "docs" / name for name in ("architecture.md", "chart-registry.md", "security.md"))
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACK = "prod"
 """The stack that is drawn: the one with the most components."""
@@ -240,6 +241,29 @@ def _chart_hosts() -> str:
     return "\n".join(["| host | charts |", "|---|---|", *rows])
 
 
+# Connections.
+
+
+def _connections() -> str:
+    rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for row in reach.connections():
+        ports = ", ".join(map(str, row.ports)) or "of its address"
+        ports += "" if row.protocols == ("TCP",) else f" ({', '.join(row.protocols)})"
+        purpose = row.purpose + (f"; only with `{row.when}`" if row.when else "")
+        rows[row.destination, ports, purpose].append(row.source)
+    table = [
+        f"| {', '.join(sources)} | {destination} | {ports} | {purpose} |"
+        for (destination, ports, purpose), sources in rows.items()
+    ]
+    return "\n".join(["| source | destination | port | purpose |", "|---|---|---|---|", *table])
+
+
+def _places() -> str:
+    return "\n".join(
+        ["| name | meaning |", "|---|---|", *(f"| {name} | {meaning} |" for name, meaning in reach.PLACES.items())]
+    )
+
+
 # The way of a request.
 
 
@@ -332,6 +356,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "request": _request,
     "index": _index,
     "chart-hosts": _chart_hosts,
+    "connections": _connections,
+    "places": _places,
 }
 
 

@@ -22,15 +22,13 @@ INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
         "eks",
         "eks-auth",
         "elasticloadbalancing",
-        "kms",
         "logs",
-        "monitoring",
         "sqs",
         "ssm",
         "ssmmessages",
     ),
 }
-"""Services reached through interface endpoints, by profile. Each costs per zone and hour."""
+"""Services reached through interface endpoints, by profile (callers: spec/reach.py). Each costs per zone and hour."""
 
 _WITH_CN = frozenset({"autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "monitoring", "sqs", "sts"})
 """Services whose interface endpoints in China are called `cn.com.amazonaws…`; those of the others `com.amazonaws…`.

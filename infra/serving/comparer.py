@@ -12,7 +12,6 @@ from infra.serving import modelctl_pod
 from spec.names import (
     COMPARER,
     GATEWAY_NAMESPACE,
-    MONITORING_NAMESPACE,
     TRITON_GRPC_PORT,
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
@@ -20,6 +19,7 @@ from spec.names import (
     triton_grpc_url,
     triton_http_url,
 )
+from spec.prometheus.gateway import JOB as GATEWAY_JOB
 from spec.settings import Settings
 from spec.settings.blue_green import helm_release, other_slot
 from spec.settings.scheduling import pods
@@ -87,10 +87,10 @@ class Comparer(pulumi.ComponentResource):
                 pod_selector=selector,
                 policy_types=["Ingress", "Egress"],
                 ingress=[
-                    modelctl_pod.from_namespace(GATEWAY_NAMESPACE, TRITON_HTTP_PORT, TRITON_GRPC_PORT),
-                    modelctl_pod.from_namespace(MONITORING_NAMESPACE, TRITON_METRICS_PORT),
+                    modelctl_pod.from_pods(GATEWAY_NAMESPACE, GATEWAY_JOB, TRITON_HTTP_PORT, TRITON_GRPC_PORT),
+                    modelctl_pod.from_prometheus(TRITON_METRICS_PORT),
                 ],
-                egress=modelctl_pod.to_names_and_pods_beside(),
+                egress=modelctl_pod.to_names_and_triton(TRITON_HTTP_PORT, TRITON_GRPC_PORT),
             ),
             opts=child,
         )

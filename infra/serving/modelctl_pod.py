@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi_kubernetes as k8s
 
+from spec.names import MONITORING_NAMESPACE, TRITON_CHART
 from spec.pod_sets import Request
 
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -73,16 +74,21 @@ def pod(
     )
 
 
-def from_namespace(name: str, *ports: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
-    """Return the rule that lets the pods of a namespace in, at these ports."""
+def from_pods(namespace: str, name: str, *ports: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
+    """Return the rule that lets the pods of a namespace with this name label in, at these ports."""
     return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(name))],
-        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ports],
+        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(namespace), pod_selector=_name(name))],
+        ports=_tcp(*ports),
     )
 
 
-def to_names_and_pods_beside() -> list[k8s.networking.v1.NetworkPolicyEgressRuleArgs]:
-    """Return the rules that let a pod ask for names, and every pod of its own namespace."""
+def from_prometheus(port: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
+    """Return the rule that lets Prometheus in; its operator gives its pods this name."""
+    return from_pods(MONITORING_NAMESPACE, "prometheus", port)
+
+
+def to_names_and_triton(*ports: int) -> list[k8s.networking.v1.NetworkPolicyEgressRuleArgs]:
+    """Return the rules that let a pod ask for names, and Triton's pods, in its own namespace, at these ports."""
     peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
     names = peer(
         namespace_selector=_namespace("kube-system"),
@@ -92,8 +98,16 @@ def to_names_and_pods_beside() -> list[k8s.networking.v1.NetworkPolicyEgressRule
         k8s.networking.v1.NetworkPolicyEgressRuleArgs(
             to=[names], ports=[port(port=53, protocol="UDP"), port(port=53, protocol="TCP")]
         ),
-        k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=[peer(pod_selector=k8s.meta.v1.LabelSelectorArgs())]),
+        k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=[peer(pod_selector=_name(TRITON_CHART))], ports=_tcp(*ports)),
     ]
+
+
+def _tcp(*ports: int) -> list[k8s.networking.v1.NetworkPolicyPortArgs]:
+    return [k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ports]
+
+
+def _name(name: str) -> k8s.meta.v1.LabelSelectorArgs:
+    return k8s.meta.v1.LabelSelectorArgs(match_labels={"app.kubernetes.io/name": name})
 
 
 def _namespace(name: str) -> k8s.meta.v1.LabelSelectorArgs:

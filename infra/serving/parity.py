@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.serving import modelctl_pod
-from spec.names import MONITORING_NAMESPACE, PARITY_EXPORTER, PARITY_PORT, TRITON_NAMESPACE
+from spec.names import (
+    PARITY_EXPORTER,
+    PARITY_PORT,
+    TRITON_HTTP_PORT,
+    TRITON_NAMESPACE,
+)
 from spec.settings.scheduling import pods
+
+_SERVICE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+"""One of them has the Services of a cluster: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html."""
 
 
 class ParityExporter(pulumi.ComponentResource):
@@ -43,7 +51,9 @@ class ParityExporter(pulumi.ComponentResource):
             subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=PARITY_EXPORTER, namespace=TRITON_NAMESPACE)],
             opts=child,
         )
-        k8s.networking.v1.NetworkPolicy(f"{name}-network", metadata=metadata, spec=_network(labels), opts=child)
+        k8s.networking.v1.NetworkPolicy(
+            f"{name}-network", metadata=metadata, spec=_network(labels, cluster.network.cidrs), opts=child
+        )
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata,
@@ -71,15 +81,19 @@ class ParityExporter(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _network(labels: Mapping[str, str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
-    """Let Prometheus read it, and let it reach names, the API server and the pods of its own namespace."""
-    api_server = k8s.networking.v1.NetworkPolicyPortArgs(port=443, protocol="TCP")
+def _network(labels: Mapping[str, str], vpc_cidrs: Iterable[str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
+    """Let Prometheus read it, and let it reach names, the API server and Triton's pods."""
+    api_server = k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+        # By its Service or by its interfaces in the VPC: plugins differ in which of them a policy sees.
+        to=[
+            k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=cidr))
+            for cidr in dict.fromkeys((*_SERVICE_RANGES, *vpc_cidrs))
+        ],
+        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=443, protocol="TCP")],
+    )
     return k8s.networking.v1.NetworkPolicySpecArgs(
         pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
         policy_types=["Ingress", "Egress"],
-        ingress=[modelctl_pod.from_namespace(MONITORING_NAMESPACE, PARITY_PORT)],
-        egress=[
-            *modelctl_pod.to_names_and_pods_beside(),
-            k8s.networking.v1.NetworkPolicyEgressRuleArgs(ports=[api_server]),
-        ],
+        ingress=[modelctl_pod.from_prometheus(PARITY_PORT)],
+        egress=[*modelctl_pod.to_names_and_triton(TRITON_HTTP_PORT), api_server],
     )

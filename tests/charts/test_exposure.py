@@ -8,7 +8,8 @@ from tests.charts.rendering import ENVIRONMENTS, Object
 HTTP = {"name": "http", "port": 8000, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"}
 GRPC = {"name": "grpc", "port": 8001, "targetPort": "grpc", "protocol": "TCP", "appProtocol": "kubernetes.io/h2c"}
 METRICS = {"name": "metrics", "port": 8002, "targetPort": "metrics", "protocol": "TCP", "appProtocol": "http"}
-SELECTOR = {"app.kubernetes.io/name": "triton", "app.kubernetes.io/instance": "triton"}
+NAME = "app.kubernetes.io/name"
+SELECTOR = {NAME: "triton", "app.kubernetes.io/instance": "triton"}
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +76,22 @@ def test_clients_reach_the_inference_ports_and_monitoring_the_metrics(prod: list
     assert policy["ingress"] == [
         {
             "from": [
-                {"podSelector": {}},
+                {
+                    "podSelector": {
+                        "matchExpressions": [{"key": NAME, "operator": "In", "values": ["triton-parity", "triton-compare"]}]
+                    }
+                },
                 {"namespaceSelector": {"matchLabels": {"triton-eks/inference-client": "true"}}},
             ],
             "ports": [{"port": 8000, "protocol": "TCP"}, {"port": 8001, "protocol": "TCP"}],
         },
         {
-            "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            "from": [
+                {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+                    "podSelector": {"matchLabels": {NAME: "prometheus"}},
+                }
+            ],
             "ports": [{"port": 8002, "protocol": "TCP"}],
         },
     ]

@@ -17,6 +17,7 @@ from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.system.component import reach
 from twin.releases import helm
 
 ROLE = "arn:aws:iam::123456789012:role/keys"
@@ -79,3 +80,7 @@ def test_it_reaches_secrets_of_its_own_namespace_alone(chart: Path) -> None:
     arguments = only(objects, "Deployment", PIN.name)["spec"]["template"]["spec"]["containers"][0]["args"]
     assert f"--namespace={EXTERNAL_SECRETS.namespace}" in arguments
     assert "--enable-leader-election=true" in arguments
+
+
+def test_its_ports_and_webhooks_are_in_the_table_of_connections(chart: Path) -> None:
+    assert reach.unlisted(render(chart)) == []

@@ -109,11 +109,9 @@ def test_in_place_a_sidecar_fetches_what_rollouts_bring() -> None:
     assert pod_security.violations(pod) == []
 
 
-def test_in_place_whoever_sees_the_metrics_may_ask_the_sidecar() -> None:
+def test_in_place_the_sidecar_is_reached_by_port_forwards_alone() -> None:
     ingress = rendering.only(rendering.render(following()), "NetworkPolicy")["spec"]["ingress"]
-    assert [port["port"] for port in ingress[1]["ports"]] == [8002, 8003]
-    ingress = rendering.only(rendering.render(with_fetch()), "NetworkPolicy")["spec"]["ingress"]
-    assert [port["port"] for port in ingress[1]["ports"]] == [8002]
+    assert [port["port"] for rule in ingress for port in rule["ports"]] == [8000, 8001, 8002]
 
 
 def test_in_place_the_next_release_changes_no_pod() -> None:

@@ -20,6 +20,7 @@ from tests import pod_requests
 from tests.charts import rendering
 from tests.charts.module_charts import module, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.system.component import reach
 from twin.releases import helm
 
 
@@ -116,3 +117,7 @@ def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
         for name in ("LocalRateLimit", "GRPCStats")
     )
     assert limit < stats
+
+
+def test_its_ports_and_webhooks_are_in_the_table_of_connections(gateway_chart: Path) -> None:
+    assert reach.unlisted(render(gateway_chart, KUBERNETES_MINORS[-1])) == []

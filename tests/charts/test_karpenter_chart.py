@@ -14,6 +14,7 @@ from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.test_karpenter_pools import karpenter_values
 from tests.spec.test_stack_mistakes_monitoring import SECTION
+from tests.system.component import reach
 from twin.releases import helm
 
 Object = dict[str, Any]
@@ -75,3 +76,7 @@ def test_the_validation_reads_custom_kinds_too() -> None:
     only(objects, "ServiceMonitor")["spec"]["endpoint"] = []
     with pytest.raises(AssertionError, match="'endpoint' was unexpected"):
         assert_valid(objects, KUBERNETES_MINORS[0])
+
+
+def test_its_ports_and_webhooks_are_in_the_table_of_connections() -> None:
+    assert reach.unlisted(render(karpenter_values(monitoring=SECTION), KUBERNETES_MINORS[-1])) == []

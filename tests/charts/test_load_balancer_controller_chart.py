@@ -19,6 +19,7 @@ from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.system.component import reach
 from twin.releases import helm
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
@@ -171,3 +172,7 @@ def test_the_role_may_do_all_that_the_policy_of_the_version_allows_for_network_l
     needed = {action for action in upstream if not INGRESS_ALONE.fullmatch(action)}
     assert sorted(needed - ours) == []
     assert sorted(ours - upstream) == []
+
+
+def test_its_ports_and_webhooks_are_in_the_table_of_connections() -> None:
+    assert reach.unlisted(render(values())) == []

@@ -40,8 +40,21 @@ def test_every_accepted_release_understands_them(version: str) -> None:
     assert check_arguments(args, TRITON_RELEASES[version].server) == []
 
 
-def test_the_pod_may_call_the_collector() -> None:
-    assert egress_ports(TRACING) == [53, 53, 443, 4318]
+@pytest.mark.parametrize(
+    ("url", "namespace"),
+    [
+        (URL, "tracing"),
+        ("http://otel-collector.tracing.svc:4318/v1/traces", "tracing"),
+        ("http://collector.example.com:4318/v1/traces", None),
+        ("http://10.0.0.7:4318/v1/traces", None),
+    ],
+)
+def test_the_pod_may_call_the_collector_in_its_namespace(url: str, namespace: str | None) -> None:
+    overrides = {"tracing": {**TRACING["tracing"], "endpoint": url}}
+    assert egress_ports(overrides) == [53, 53, 443, 4318]
+    *_, rule = rendering.only(rendering.render(overrides, environment="prod"), "NetworkPolicy")["spec"]["egress"]
+    selected = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    assert rule.get("to") == (None if namespace is None else [selected])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from spec.settings.scheduling import pods
 from spec.settings.scheduling.requests import requested
 from spec.versions import PROJECT
 from tests import crds
-from tests.charts import pod_security, rendering
+from tests.charts import pod_security
 from tests.infra.access import access
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
@@ -122,26 +122,12 @@ def test_its_arguments_are_those_of_the_command_about_both_releases(made: Record
     assert container["image"] == MODELCTL
 
 
-def test_it_has_no_right_and_is_let_in_by_triton(made: Recording) -> None:
+def test_it_has_no_right(made: Recording) -> None:
     assert [each for each in made.registrations if "rbac" in each.type or each.type.startswith("aws:")] == []
     template = one(made, "apps/v1:Deployment")["spec"]["template"]["spec"]
     assert template["automountServiceAccountToken"] is False
     assert one(made, "core/v1:ServiceAccount")["automountServiceAccountToken"] is False
     assert pod_security.violations(template) == []
-    clients = rendering.only(rendering.render(environment="prod"), "NetworkPolicy")["spec"]["ingress"][0]["from"]
-    assert {"podSelector": {}} in clients
-
-
-def test_the_gateway_alone_sends_it_copies_and_it_reaches_names_and_its_namespace(made: Recording) -> None:
-    policy = one(made, "networking.k8s.io/v1:NetworkPolicy")["spec"]
-    name = "kubernetes.io/metadata.name"
-    assert [
-        (rule["from"][0]["namespaceSelector"]["matchLabels"][name], [port["port"] for port in rule["ports"]])
-        for rule in policy["ingress"]
-    ] == [("envoy-gateway-system", [8000, 8001]), ("monitoring", [8002])]
-    names, beside = policy["egress"]
-    assert names["to"][0]["namespaceSelector"]["matchLabels"] == {name: "kube-system"}
-    assert beside == {"to": [{"podSelector": {}}]}
 
 
 def test_prometheus_asks_it_where_a_stack_has_its_image() -> None:

@@ -18,7 +18,7 @@ from infra.platform import monitors
 from infra.serving.parity import ParityExporter
 from spec.names import PARITY_EXPORTER
 from spec.versions import PROJECT
-from tests.charts import pod_security, rendering
+from tests.charts import pod_security
 from tests.infra.access import access
 from tests.paths import ROOT
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
@@ -85,13 +85,6 @@ def test_its_monitor_selects_it_on_a_port_that_it_has(made: Recording) -> None:
     (endpoint,) = monitor["podMetricsEndpoints"]
     (port,) = [port["containerPort"] for port in container["ports"] if port["name"] == endpoint["port"]]
     assert f"--serve=$(POD_IP):{port}" in container["args"]
-
-
-def test_triton_lets_it_in(made: Recording) -> None:
-    """By its namespace: the policy of the chart admits every pod of Triton's own."""
-    assert one(made, "apps/v1:Deployment")["metadata"]["namespace"] == "triton"
-    clients = rendering.only(rendering.render(environment="prod"), "NetworkPolicy")["spec"]["ingress"][0]["from"]
-    assert {"podSelector": {}} in clients
 
 
 def test_its_pod_is_restricted_as_its_namespace_demands(made: Recording) -> None:

@@ -95,6 +95,13 @@ s3://{{ $s3.bucket }}/{{ $s3.prefix }}
 {{- end -}}
 {{- end }}
 
+{{/* Namespace of the trace endpoint; empty unless its host is `<service>.<namespace>.svc`, with or without a domain. */}}
+{{- define "triton.tracingNamespace" -}}
+{{- with regexFind "^http://[a-z0-9-]+[.][a-z0-9-]+[.]svc[.:]" .Values.tracing.endpoint -}}
+{{- index (splitList "." .) 1 -}}
+{{- end -}}
+{{- end }}
+
 {{- define "triton.inPlace" -}}
 {{- if eq .Values.rollout.mode "in-place" -}}true{{- end -}}
 {{- end }}

@@ -160,7 +160,7 @@ def test_shared_gpus_take_several_pods() -> None:
 
 def test_network_is_counted_by_zone() -> None:
     table = prices(nat_hour="0.045", public_ipv4_hour="0.005", endpoint_hour="0.01", nlb_hour="0.0225", nlb_lcu_hour="0.006")
-    fixed = 730 * (3 * Decimal("0.05") + 15 * 3 * Decimal("0.01") + Decimal("0.0225"))
+    fixed = 730 * (3 * Decimal("0.05") + 12 * 3 * Decimal("0.01") + Decimal("0.0225"))
     unit = 730 * Decimal("0.006")
     assert part(stack("prod"), table, "network") == Amounts(fixed, fixed + unit, fixed + unit)
 

@@ -133,7 +133,7 @@ def test_interface_endpoints_take_no_addresses_from_the_nodes_subnets(stack_run:
     ]
     intra = sorted(item.id for item in up.of_type("aws:ec2/subnet:Subnet") if "-intra-" in item.name)
     assert [sorted(item.checked["subnetIds"]) for item in endpoints] == [intra] * len(endpoints)
-    assert len(endpoints) == {"none": 0, "minimal": 3, "full": 14}[stack_run.settings.network.endpoints]
+    assert len(endpoints) == {"none": 0, "minimal": 3, "full": 12}[stack_run.settings.network.endpoints]
 
 
 def test_the_named_administrators_and_nobody_else_get_access_entries(stack_run: StackRun) -> None:

@@ -152,11 +152,8 @@ def test_every_arn_and_host_is_of_the_partition(preview: Preview, region: str, p
 def test_endpoints_in_china_have_the_names_that_ec2_lists_there(preview: Preview) -> None:
     found = preview("prod", "prod", "cn-north-1", "aws-cn").of_type("aws:ec2/vpcEndpoint:VpcEndpoint")
     assert {item.inputs["serviceName"] for item in found} == {
-        *(
-            f"cn.com.amazonaws.cn-north-1.{name}"
-            for name in ("autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "monitoring")
-        ),
+        *(f"cn.com.amazonaws.cn-north-1.{name}" for name in ("autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks")),
         *(f"cn.com.amazonaws.cn-north-1.{name}" for name in ("sqs", "sts")),
-        *(f"com.amazonaws.cn-north-1.{name}" for name in ("eks-auth", "elasticloadbalancing", "kms", "logs")),
+        *(f"com.amazonaws.cn-north-1.{name}" for name in ("eks-auth", "elasticloadbalancing", "logs")),
         *(f"com.amazonaws.cn-north-1.{name}" for name in ("s3", "ssm", "ssmmessages")),
     }
