@@ -1,4 +1,5 @@
-"""moto's server with three corrections, and what it lacks of how machines are started (moto_launches.py).
+"""moto's server with three corrections, what it lacks of how machines are started (moto_launches.py), and what fails late in
+EKS (moto_eks.py).
 
 A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
 conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
@@ -22,7 +23,7 @@ from moto.server import main
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Queue
 
-from twin.aws import moto_launches
+from twin.aws import moto_eks, moto_launches
 
 _decide = IAMPolicyStatement.is_action_permitted
 
@@ -68,6 +69,7 @@ def _conditional_put_object(response: S3Response) -> Any:
 
 if __name__ == "__main__":
     moto_launches.install()
+    moto_eks.install()
     S3Response.put_object = _conditional_put_object  # type: ignore[method-assign,assignment]
     Queue.delete_message = _delete_message  # type: ignore[method-assign,assignment]
     IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]

@@ -30,6 +30,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 class AccessEntry(RecordedHandler):
     token = "aws:eks/accessEntry:AccessEntry"
     kind = "access-entries"
+    exists = "The specified access entry resource is already in use on this cluster."
     inputs = frozenset({"clusterName", "kubernetesGroups", "principalArn", "tags", "type", "userName"})
     defaults: ClassVar[Values] = {"type": "STANDARD"}
     computed = frozenset({"accessEntryArn", "createdAt", "modifiedAt"})
@@ -79,6 +80,7 @@ class AccessEntry(RecordedHandler):
 class AccessPolicyAssociation(RecordedHandler):
     token = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
     kind = "access-policies"
+    exists = "The specified policy is already associated with the access entry."
     inputs = frozenset({"accessScope", "clusterName", "policyArn", "principalArn"})
     computed = frozenset({"associatedAt", "modifiedAt"})
     replace_on = inputs
@@ -123,6 +125,7 @@ class AccessPolicyAssociation(RecordedHandler):
 class PodIdentityAssociation(RecordedHandler):
     token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
     kind = "pod-identities"
+    exists = "Association already exists."
     inputs = frozenset({"clusterName", "namespace", "roleArn", "serviceAccount", "tags"})
     computed = frozenset({"associationArn", "associationId"})
     replace_on = frozenset({"clusterName", "namespace", "serviceAccount"})
