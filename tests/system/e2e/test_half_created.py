@@ -181,7 +181,7 @@ def test_a_group_without_capacity_stays_failed_until_it_is_replaced(stack: Stack
         stack.up(most=3)
 
     replaced = stack.up("--replace", made["urn"])
-    assert (replaced["replace"], replaced.get("update")) == (1, None)
+    assert (replaced["replace"], replaced.get("update")) == (2, None), "the group, and the tag of its Auto Scaling group"
     assert told(the_stack) == []
     assert set(stack.up()) == {"same"}
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws.base import records
+from twin.aws.base import late, records
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import Values, known
@@ -25,6 +25,15 @@ _POLICIES = (
     "AmazonEKSViewPolicy",
 )
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def effective_role(clients: Clients, cluster: str, namespace: str, account: str) -> str | None:
+    """Return the role of a service account's Pod Identity association, None while there is none or it has no effect yet."""
+    name = lookup.record_name(cluster, PodIdentityAssociation.kind, namespace, account)
+    found = records.get(clients, name)
+    if found is None or records.age(clients, name) < late.seconds(clients, "pod-identity"):
+        return None
+    return str(found["roleArn"])
 
 
 class AccessEntry(RecordedHandler):
