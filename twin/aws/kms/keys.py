@@ -71,23 +71,27 @@ class Key(Handler):
             return None
         kms = clients("kms")
         policy = kms.get_key_policy(KeyId=id, PolicyName="default")["Policy"]
-        same = json.loads(policy) == json.loads(state["policy"])
+        same = json.loads(policy) == json.loads(state.get("policy") or policy)
         seen = tags.from_list(kms.list_resource_tags(KeyId=id).get("Tags"))
         return {
             **state,
             "description": key.get("Description", ""),
             "enableKeyRotation": kms.get_key_rotation_status(KeyId=id)["KeyRotationEnabled"],
-            "policy": state["policy"] if same else policy,
+            "policy": state.get("policy", policy) if same else policy,
+            "arn": key["Arn"],
+            "keyId": key["KeyId"],
             **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         kms = clients("kms")
+        old = {**(self.read(clients, id, old) or {}), **old}  # one that was half created has only its inputs
         if new.get("policy", old["policy"]) != old["policy"]:
             self._check_policy(clients, new["policy"])
             kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
         kms.update_key_description(KeyId=id, Description=new.get("description", ""))
-        self._rotate(clients, id, new)
+        if any(old.get(name) != new.get(name) for name in ("enableKeyRotation", "rotationPeriodInDays")):
+            self._rotate(clients, id, new)
         tags.retag(old, new, kms.untag_resource, kms.tag_resource, _pairs, KeyId=id)
         return self.kept(new, old)
 
