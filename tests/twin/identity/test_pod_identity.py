@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
 import botocore.session
+import httpx
 import pytest
 from botocore.exceptions import CredentialRetrievalError
 from moto.server import ThreadedMotoServer
@@ -94,11 +93,8 @@ def test_an_sdk_gets_the_credentials_of_the_associations_role(
 
 def status(clients: Clients, token: str) -> tuple[int, str]:
     def ask(url: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": token})) as answer:
-                return answer.status, ""
-        except HTTPError as error:
-            return error.code, error.read().decode()
+        answer = httpx.get(url, headers={"Authorization": token}, trust_env=False)
+        return answer.status_code, "" if answer.is_success else answer.text
 
     found: tuple[int, str] = with_agent(clients, ask)
     return found
