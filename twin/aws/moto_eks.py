@@ -50,9 +50,9 @@ _update = EKSBackend.update_nodegroup_config
 def install() -> None:
     """Have this process's moto answer so."""
     EKSBackend.create_nodegroup = create_nodegroup  # type: ignore[method-assign,assignment]
-    EKSBackend.describe_nodegroup = describe_nodegroup  # type: ignore[method-assign]
+    EKSBackend.describe_nodegroup = describe_nodegroup  # type: ignore[method-assign,assignment]
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]
-    AutoScalingResponse.describe_scaling_activities = describe_scaling_activities  # type: ignore[method-assign]
+    AutoScalingResponse.describe_scaling_activities = describe_scaling_activities  # type: ignore[method-assign,assignment]
     EKSResponse.list_addons = list_addons  # type: ignore[attr-defined]
     EKSResponse.describe_addon = describe_addon  # type: ignore[attr-defined]
     for path in ("addons$", "addons/(?P<addonName>[^/]+)$"):
@@ -81,7 +81,7 @@ def describe_nodegroup(backend: EKSBackend, cluster_name: str, nodegroup_name: s
     if group.status == "CREATING" and utcnow() - group.created_at > timedelta(seconds=FAILS_AFTER_SECONDS):
         group.status = "CREATE_FAILED"
         issue = {"code": "AsgInstanceLaunchFailures", "message": _failure(group), "resourceIds": [_scaling_group(group)]}
-        group.health = {"issues": [issue]}  # type: ignore[dict-item]
+        group.health = {"issues": [issue]}
     return group
 
 

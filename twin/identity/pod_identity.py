@@ -43,7 +43,7 @@ def token_audience(pod: Mapping[str, Any], path: str) -> str | None:
     (container, *_) = pod["containers"]
     for mount in container.get("volumeMounts") or ():
         directory, _, name = path.rpartition("/")
-        volume = next((one for one in pod.get("volumes") or () if one["name"] == mount["name"]), {})
+        volume: Mapping[str, Any] = next((one for one in pod.get("volumes") or () if one["name"] == mount["name"]), {})
         for source in volume.get("projected", {}).get("sources", ()) if mount["mountPath"] == directory else ():
             token = source.get("serviceAccountToken") or {}
             if token.get("path") == name:

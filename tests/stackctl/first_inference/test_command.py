@@ -286,7 +286,9 @@ def test_a_triton_that_does_not_start_is_told_with_its_log(pod: Pod, seconds: fl
 def test_a_pod_that_no_node_comes_for_is_not_waited_for() -> None:
     pod = Pod("a", "Unschedulable: 0/2 nodes", hopeless=False, unschedulable=True)
     with pytest.raises(NotServing) as told:
-        command.wait_until_ready(cast(Cluster, Fleet([pod])), nodes("node group g5 is CREATE_FAILED"), lambda _line: None)
+        command.wait_until_ready(
+            cast(Cluster, Fleet([pod])), nodes("node group g5 is CREATE_FAILED"), lambda _line: None, -1
+        )
     lines = str(told.value).splitlines()
     assert lines[:3] == ["Triton does not start:", "  node group g5 is CREATE_FAILED", "  a: Unschedulable: 0/2 nodes"]
 
