@@ -22,6 +22,8 @@ from twin.aws.base.clients import Clients
 from twin.aws.eks import lookup
 from twin.cluster.kube_api import Object
 from twin.identity import pod_identity
+from twin.identity.exchange import IdentityExchange
+from twin.identity.irsa import IdentityRefused
 from twin.identity.pod_identity import PodIdentityAgent
 
 TRUST = {"Effect": "Allow", "Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": ["sts:AssumeRole"]}
@@ -114,6 +116,15 @@ def test_who_is_refused_is_told_why(clients: Clients, late: Any) -> None:
     assert status(clients, "good-token")[0] == 403
     late("iam=0")
     assert status(clients, "good-token") == (200, "")
+
+
+def test_a_web_identity_gets_no_role_that_sts_does_not_know_yet(clients: Clients, late: Any) -> None:
+    assert clients.endpoint_url is not None
+    exchange = IdentityExchange(clients.endpoint_url, clients.region)
+    role = clients("iam").get_role(RoleName="karpenter")["Role"]["Arn"]
+    late("iam=3600")
+    with pytest.raises(IdentityRefused, match=r"role/karpenter: IAM has not told STS of the role yet$"):
+        exchange.check(role, "", "c")
 
 
 POD = {
