@@ -19,6 +19,8 @@ from spec.iam_policy import Statement, allow
 from spec.names import RELEASES_PREFIX
 from spec.versions import PROJECT
 
+_FOR_SERVICES = {"StringLike": {"kms:ViaService": ["eks.*", "fsx.*"]}}
+
 
 def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
     """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
@@ -249,6 +251,24 @@ def _data(account: Account) -> list[Statement]:
             [account.arn("kms", "key/*")],
             sid="TagNewKeys",
             condition={**MADE_OURS, "Null": {"kms:ResourceAliases": "true"}},
+        ),
+        # Tags and aliases of a key take up to five minutes until IAM goes by them, and the provider calls these at once:
+        # https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html. No condition key tells a new key of
+        # ours from a stranger's without an alias, and neither action lets anybody use a key or see what it encrypts.
+        allow(
+            ["kms:CreateAlias", "kms:EnableKeyRotation"],
+            [account.arn("kms", "key/*")],
+            sid="BeginNewKeys",
+            condition={"Null": {"kms:ResourceAliases": "true"}},
+        ),
+        # EKS and FSx take a grant when they create something with the key. `kms:GrantIsForAWSResource` does not hold for
+        # EKS, by its user guide; nobody but these services makes such a call, so that the role gets no key by it.
+        *(
+            allow(["kms:CreateGrant"], [account.arn("kms", "key/*")], sid=sid, condition={**_FOR_SERVICES, **condition})
+            for sid, condition in (
+                ("GrantNewKeys", {"Null": {"kms:ResourceAliases": "true"}}),
+                ("GrantNamedKeys", {"ForAnyValue:StringLike": {"kms:ResourceAliases": ["alias/triton-*"]}}),
+            )
         ),
         allow(
             [

@@ -13,6 +13,9 @@ from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 
+_RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
+_EXPORTED = {"deployment": {"resources": [_RESOURCE]}}
+"""Of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go), what is read here."""
 ASKED_SECONDS = 300
 """How long a question may take; what makes or deletes resources takes as long as it does."""
 
@@ -94,6 +97,25 @@ def outputs(stack: str) -> dict[str, Any]:
             f"the outputs of {stack} cannot be read: of what `pulumi stack output` prints, {error}; is the pulumi on PATH "
             "Pulumi's?"
         ) from None
+
+
+def deployment(stack: str) -> dict[str, Any]:
+    """Return a stack's state (`pulumi stack export`). Secrets in it stay encrypted. Raises PulumiUnusable."""
+    done = ask(["stack", "export", "--stack", stack])
+    if done.returncode != 0:
+        raise PulumiUnusable(f"the state of {stack} cannot be read: {done.stderr.strip()}")
+    try:
+        exported = reading.checked(reading.json_object(done.stdout, reading.DEEPEST_OF_THE_ENGINE), _EXPORTED, "the export")
+        for position, found in enumerate((exported.get("deployment") or {}).get("resources") or ()):
+            for key in ("urn", "type"):
+                if not found.get(key):
+                    raise Unreadable(f"resource {position} has no {key}")
+    except Unreadable as error:
+        raise PulumiUnusable(
+            f"the state of {stack} cannot be read: of what `pulumi stack export` prints, {error}; is the pulumi on PATH "
+            "Pulumi's?"
+        ) from None
+    return exported.get("deployment") or {}
 
 
 def ended_well(stack: str) -> bool:

@@ -84,7 +84,7 @@ def deploy(settings: Settings) -> None:
         CostGuard("cost", stack, settings.cost)
     cluster, logs = _cluster(settings, stack, existing, zones, control_plane_zones)
     # Nodes come after every route and endpoint and after the network plugin, and go before them.
-    nodes = Nodes("nodes", cluster, settings, pulumi.ResourceOptions(depends_on=[*cluster.network.ready, *cluster.ready]))
+    nodes = Nodes("nodes", cluster, settings, after=[*cluster.network.ready, *cluster.ready])
     # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
     addons = install_addons(cluster, settings, after=[nodes.system])
     models = ModelBucket("models", stack, settings.models)

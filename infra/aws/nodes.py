@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pulumi
@@ -138,21 +138,23 @@ class NodeGroup(pulumi.ComponentResource):
 
 
 class Nodes(pulumi.ComponentResource):
-    """All node groups of a cluster: the system group, and a group for each GPU pool unless Karpenter starts the nodes."""
+    """All node groups of a cluster: the system group, and a group for each GPU pool unless Karpenter starts the nodes.
+
+    The groups come `after` these, and their role comes with the cluster: other services know a new role only some seconds
+    after IAM, and the provider does not try CreateNodegroup again.
+    """
 
     role_arn: pulumi.Output[str]
     role_name: pulumi.Output[str]
     system: NodeGroup
     """The group that cluster services run on, whether or not the GPU pools find capacity."""
 
-    def __init__(
-        self, name: str, cluster: ClusterAccess, settings: Settings, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("triton:nodes:Nodes", name, None, opts)
+    def __init__(self, name: str, cluster: ClusterAccess, settings: Settings, *, after: Sequence[pulumi.Resource]) -> None:
+        super().__init__("triton:nodes:Nodes", name)
         role, granted = self._role(name, cluster.stack)
         self.role_arn, self.role_name = role.arn, role.name
         # A node that starts before its role has the permissions fails to join and is not tried again.
-        ready = pulumi.ResourceOptions(parent=self, depends_on=granted)
+        ready = pulumi.ResourceOptions(parent=self, depends_on=[*granted, *after])
         autoscaled = settings.node_autoscaler == "cluster-autoscaler"
         system = settings.nodes.system
         self.system = NodeGroup(f"{name}-system", cluster, system, role.arn, autoscaled=autoscaled, opts=ready)

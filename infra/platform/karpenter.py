@@ -9,6 +9,7 @@ import pulumi_aws as aws
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRoleArgs
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import cpu_pool_spec, node_class_spec, node_pool_spec
@@ -42,10 +43,11 @@ class Karpenter(InstalledChart):
         super().__init__("triton:platform:Karpenter", name, cluster, opts)
         interruptions = NodeInterruptions(f"{name}-interruptions", cluster.stack, pulumi.ResourceOptions(parent=self))
         identity = self._identity(node_role_arn, interruptions.arn)
-        crds = self._install(KARPENTER_CRDS, CONTROLLER.namespace, {}, name="crds")
-        # A pod that starts before its identity is told of has none until it is started again.
+        # The definitions give the association time to take effect. A pod that is earlier still gets its credentials
+        # late (pod_identity.py), well within the time that Helm waits for it.
+        crds = self._install(KARPENTER_CRDS, CONTROLLER.namespace, {}, identity, name="crds")
         chart = values(cluster, interruptions.queue_name, monitored=settings.monitoring is not None)
-        controller = self._install(KARPENTER, CONTROLLER.namespace, chart, crds, identity, interruptions)
+        controller = self._install(KARPENTER, CONTROLLER.namespace, chart, crds, interruptions)
         profile = aws.iam.InstanceProfile(
             f"{name}-nodes",
             role=node_role_name,
@@ -117,5 +119,10 @@ def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) 
                 "vmMemoryOverheadPercent": INVISIBLE_MEMORY_SHARE,
             },
             "serviceMonitor": {"enabled": monitored},
+            "controller": {
+                "env": pod_identity.environment(cluster.stack.account.region),
+                "extraVolumeMounts": [pod_identity.mount()],
+            },
+            "extraVolumes": [pod_identity.volume()],
         },
     )

@@ -33,6 +33,11 @@ _ROLE = "eks.amazonaws.com/role-arn"
 _LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
 """Reasons for which a container waits that do not go away by themselves."""
+_NO_NODE = ("FailedScheduling", "NotTriggerScaleUp")
+_NODE_COMES = ("Nominated", "TriggeredScaleUp")
+"""Reasons of the events that Karpenter and cluster-autoscaler write on a pod that no node can hold."""
+_SCHEDULER = "default-scheduler"
+"""It writes FailedScheduling too, for every such pod."""
 
 _CONDITION = {"type": str, "status": str, "lastTransitionTime": str}
 _RUNNING = {"running": {"startedAt": str}}
@@ -68,11 +73,22 @@ class Pod:
     name: str
     status: str
     hopeless: bool
+    unschedulable: bool = False
+    """No node can hold it."""
 
     @property
     def ready(self) -> bool:
         """Return whether it takes requests."""
         return self.status == "Ready"
+
+
+@dataclass(frozen=True)
+class AutoscalerEvent:
+    """A node autoscaler's answer to a pod that no node can hold. `promise`: it starts a node for it."""
+
+    promise: bool
+    at: datetime
+    text: str
 
 
 class Cluster:
@@ -115,6 +131,20 @@ class Cluster:
             selector = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/instance={self._release}"
             found = self._core.list_namespaced_pod(TRITON_NAMESPACE, label_selector=selector, _request_timeout=_TIMEOUT)
             return [_pod(pod) for pod in self._part(found, "items") if pod.metadata.deletion_timestamp is None]
+
+    def autoscaler_event(self, pod: str) -> AutoscalerEvent | None:
+        """Return the newest event of a node autoscaler about a pod that no node can hold. Raises ClusterUnusable."""
+        with self._sentences():
+            listed = self._core.list_namespaced_event(
+                TRITON_NAMESPACE, field_selector=f"involvedObject.name={pod}", _request_timeout=_TIMEOUT
+            )
+            said = [event for event in self._part(listed, "items") if event.reason in (*_NO_NODE, *_NODE_COMES)]
+            said = [event for event in said if _source(event) != _SCHEDULER]
+            newest = max(said, key=_last_seen, default=None)
+            if newest is None:
+                return None
+            text = f"{_source(newest) or newest.reason}: {' '.join((newest.message or '').split())}"
+            return AutoscalerEvent(newest.reason in _NODE_COMES, _last_seen(newest), text)
 
     def last_lines(self, pod: str) -> list[str]:
         """Return the end of a pod's log; nothing where there is none."""
@@ -253,13 +283,24 @@ def _pod(found: Any) -> Pod:
     states = [*(found.status.init_container_statuses or ()), *(found.status.container_statuses or ())]
     waiting = next((state.state.waiting for state in states if state.state and state.state.waiting), None)
     scheduled = conditions.get("PodScheduled")
+    unschedulable = scheduled is not None and scheduled.status == "False"
     if waiting is not None:
         why, said = waiting.reason or "Waiting", waiting.message
-    elif scheduled is not None and scheduled.status == "False":
+    elif scheduled is not None and unschedulable:
         why, said = scheduled.reason or "Pending", scheduled.message
     else:
         why, said = found.status.phase or "Pending", None
-    return Pod(found.metadata.name, f"{why}: {' '.join(said.split())[:200]}" if said else why, hopeless=why in _HOPELESS)
+    status = f"{why}: {' '.join(said.split())[:200]}" if said else why
+    return Pod(found.metadata.name, status, hopeless=why in _HOPELESS, unschedulable=unschedulable)
+
+
+def _source(event: Any) -> str:
+    return str((event.source.component if event.source else None) or event.reporting_component or "")
+
+
+def _last_seen(event: Any) -> datetime:
+    found = (event.series.last_observed_time if event.series else None) or event.last_timestamp or event.event_time
+    return found or event.metadata.creation_timestamp
 
 
 def _message(body: str | bytes | None) -> str | None:

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from console import pulumi_program
-from console.pulumi_program import PulumiFailed, PulumiUnusable
-from spec import reading
-from spec.reading import Unreadable
+from console.pulumi_program import PulumiFailed
 from stackctl.destroy import state
 from stackctl.destroy.state import Resource
-
-_RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
-_EXPORTED = {"deployment": {"resources": [_RESOURCE]}}
-"""Of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go), what is read here."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +19,7 @@ class Engine:
 
     def resources(self) -> list[Resource]:
         """Return what the stack's state holds. Secrets in it stay encrypted. Raises PulumiUnusable."""
-        done = pulumi_program.ask(["stack", "export", "--stack", self.stack])
-        if done.returncode != 0:
-            raise PulumiUnusable(f"the state of {self.stack} cannot be read: {done.stderr.strip()}")
-        try:
-            exported = reading.checked(
-                reading.json_object(done.stdout, reading.DEEPEST_OF_THE_ENGINE), _EXPORTED, "the export"
-            )
-            return state.read(exported.get("deployment") or {})
-        except Unreadable as error:
-            raise PulumiUnusable(
-                f"the state of {self.stack} cannot be read: of what `pulumi stack export` prints, {error}; is the pulumi on "
-                "PATH Pulumi's?"
-            ) from None
+        return state.read(pulumi_program.deployment(self.stack))
 
     def destroy(self, targets: Sequence[str] = ()) -> None:
         """Delete the targets and what depends on them, or, without targets, everything. Raises PulumiFailed."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spec.reading import Unreadable
-
 _KUBERNETES = "kubernetes:"
 
 
@@ -33,11 +31,7 @@ class Resource:
 
 
 def read(deployment: Mapping[str, Any]) -> list[Resource]:
-    """Return the resources of an exported deployment. Raises Unreadable for one without a URN or a type."""
-    for position, found in enumerate(deployment.get("resources") or ()):
-        for key in ("urn", "type"):
-            if not found.get(key):
-                raise Unreadable(f"resource {position} has no {key}")
+    """Return the resources of an exported deployment."""
     return [
         Resource(
             urn=found["urn"],

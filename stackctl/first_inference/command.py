@@ -29,17 +29,20 @@ from spec.settings.fleets import Fleet
 from spec.settings.gateway import Gateway
 from spec.stack_names import stack_file
 from spec.wording import one_of
+from stackctl import eks_health
 from stackctl.account.cluster import Cluster, connect
 from stackctl.account.guard import IDENTITY_OPERATIONS, caller, require_account
 from stackctl.account.read_only import Readers, has_object
 from stackctl.cost.command import hour_and_day, of_settings
+from stackctl.eks_health import ailments, report
+from stackctl.first_inference.nodes import NodeWait
 from stackctl.first_inference.question import MODEL, Answer, ask, question
 from stackctl.stack_settings import settings_of
 
 MODELS = Path(".models")
 """Where `make models` writes them."""
 READY_SECONDS = 2700.0
-"""A GPU node starts, and pulls an image of some 10 GB, before Triton does."""
+"""A GPU node starts, and pulls an image of some 10 GB, before Triton does. A pod that gets no node is not waited for."""
 _POLL_SECONDS = 2.0
 _GATEWAY_SECONDS = httpx.Timeout(30, connect=5)
 _AGAIN = "run the same command again, it goes on from here"
@@ -66,15 +69,24 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
     asked = question()
     require_models(settings)
     with interruptible(f"interrupted; what is done is done: {_AGAIN}"):
-        readers = Readers(settings.region, {**IDENTITY_OPERATIONS, "s3": {"HeadObject": "s3:GetObject"}})
+        readers = Readers(
+            settings.region, {**IDENTITY_OPERATIONS, **eks_health.OPERATIONS, "s3": {"HeadObject": "s3:GetObject"}}
+        )
         require_account(caller(readers), settings)
         outputs = _outputs(stack)
         _require_release(settings, readers, str(outputs["modelBucket"]))
-        outputs = _serve(stack, settings, outputs, yes=yes, say=say)
+        require_nothing_failed(settings, readers)
+        try:
+            outputs = _serve(stack, settings, outputs, yes=yes, say=say)
+        except pulumi_program.PulumiFailed:
+            require_nothing_failed(settings, readers)  # which tells more
+            raise
         fleet = _asked_fleet(settings_of(stack))
         _require_pods(fleet)
         with connect(outputs["clusterName"], outputs["region"], outputs["tritonRoleArn"], fleet.release) as cluster:
-            pod = wait_until_ready(cluster, say, seconds)
+            pool = fleet.stack.triton.pool
+            nodes = NodeWait(cluster, pool, lambda: ailments(readers, settings), lambda one: report(one, settings))
+            pod = wait_until_ready(cluster, nodes, say, seconds)
             url = _gateway_url(cluster, settings.gateway)
             answer, way = _ask(cluster, pod, url, lambda post: ask(asked, post), say)
     values = ", ".join(f"{name} {found}" for name, found in answer.outputs.items())
@@ -178,7 +190,17 @@ def _release(stack: str, bucket: str, say: Callable[[str], None]) -> None:
         raise Failure(f"`modelctl release` ended with an error, which stands above; mend it, then {_AGAIN}")
 
 
-def wait_until_ready(cluster: Cluster, say: Callable[[str], None], seconds: float = READY_SECONDS) -> str:
+def require_nothing_failed(settings: Settings, readers: Readers) -> None:
+    """Refuse a stack of which AWS could not create a node group or an add-on. Raises NotServing."""
+    try:
+        failed = [one for one in ailments(readers, settings) if one.failed]
+    except (ClientError, BotoCoreError):
+        return  # whoever may not read EKS sees it at the pods
+    if failed:
+        raise NotServing("\n".join(["the stack is not whole:", *(f"  {report(one, settings)}" for one in failed)]))
+
+
+def wait_until_ready(cluster: Cluster, nodes: NodeWait, say: Callable[[str], None], seconds: float = READY_SECONDS) -> str:
     """Wait until Triton is rolled out, and say what holds its pods up; return a pod's name. Raises NotServing."""
     deadline, said = time.monotonic() + seconds, dict[str, str]()
     while True:
@@ -190,10 +212,11 @@ def wait_until_ready(cluster: Cluster, say: Callable[[str], None], seconds: floa
         ready = sorted(pod.name for pod in pods if pod.ready)
         if done and ready:
             return ready[0]
-        hopeless = any(pod.hopeless for pod in pods)
+        without_node = nodes.causes(pods)
+        hopeless = bool(without_node) or any(pod.hopeless for pod in pods)
         if hopeless or time.monotonic() > deadline:
             why = "Triton does not start" if hopeless else f"Triton is not ready after {seconds:g} s"
-            lines = [f"{why}:"]
+            lines = [f"{why}:", *(f"  {cause}" for cause in without_node)]
             for pod in pods:
                 if not pod.ready:
                     lines += [f"  {pod.name}: {pod.status}", *(f"    {line}" for line in cluster.last_lines(pod.name))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stackctl import eks_health
 from stackctl.account.read_only import Operations
 
 OPERATIONS: Operations = {
@@ -28,16 +29,14 @@ OPERATIONS: Operations = {
             "DescribeVpcs",
         )
     },
+    **eks_health.OPERATIONS,
     "eks": {
-        "DescribeAddon": "eks:DescribeAddon",
+        **eks_health.OPERATIONS["eks"],
         "DescribeAddonVersions": "eks:DescribeAddonVersions",
         "DescribeCluster": "eks:DescribeCluster",
         "DescribeClusterVersions": "eks:DescribeClusterVersions",
-        "DescribeNodegroup": "eks:DescribeNodegroup",
         "ListAccessEntries": "eks:ListAccessEntries",
-        "ListAddons": "eks:ListAddons",
         "ListClusters": "eks:ListClusters",
-        "ListNodegroups": "eks:ListNodegroups",
     },
     "iam": {"GetOpenIDConnectProvider": "iam:GetOpenIDConnectProvider", "GetRole": "iam:GetRole"},
     "route53": {

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from tests.system.component.engine.recording import Recording
-from twin.identity.authorization import Call
+from twin.aws.iam.authorization import Call
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 _CLUSTER = "eks/cluster:Cluster"
@@ -27,6 +27,7 @@ _READS = re.compile(r"\w+:(Describe|List|Get|BatchGet|View)(?!SecurityGroupsForV
 _ID = re.compile(r"(?:.*/)?([^/]+)$")
 # A tag that changes is given alone.
 _ANOTHER_OWNER = {"aws:RequestTag/owner": "somebody-else"}
+_ALIAS = {"kms:ResourceAliases": "alias/triton-x"}
 
 
 @dataclass(frozen=True)
@@ -269,8 +270,12 @@ def _own_role(service: str, name: str) -> Call:
     )
 
 
-def _uses_key(stack: Stack, key_arn: str) -> Iterator[Call]:
-    yield from _on("kms:DescribeKey kms:CreateGrant", _key(key_arn), carried(stack.tags(key_arn.partition(":key/")[2])))
+def _uses_key(stack: Stack, key_arn: str, service: str) -> Iterator[Call]:
+    own = {**carried(stack.tags(key_arn.partition(":key/")[2])), **_ALIAS}
+    yield from _on("kms:DescribeKey kms:CreateGrant", _key(key_arn), own)
+    # For five minutes KMS goes by neither, and by the alias before the tags or after them.
+    for known in ({}, _ALIAS):
+        yield from _on("kms:CreateGrant", _key(key_arn), known, {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"})
 
 
 def _key(id: str) -> str:
@@ -301,7 +306,7 @@ def _cluster(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on(f"{change} eks:DescribeCluster eks:DescribeUpdate", own, carried(made.tags))
     yield _pass(made.inputs["roleArn"], "eks.amazonaws.com")
     yield _own_role("eks.amazonaws.com", "AWSServiceRoleForAmazonEKS")
-    yield from _uses_key(stack, made.inputs["encryptionConfig"]["provider"]["keyArn"])
+    yield from _uses_key(stack, made.inputs["encryptionConfig"]["provider"]["keyArn"], "eks")
     yield from _on("ec2:DescribeSubnets ec2:DescribeSecurityGroups ec2:DescribeVpcs", "*")
     yield from _on("iam:GetRole iam:ListAttachedRolePolicies", made.inputs["roleArn"])
 
@@ -390,7 +395,9 @@ def _oidc_provider(stack: Stack, made: Made) -> Iterator[Call]:
 def _kms_key(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("kms:CreateKey", "*", requested(made.tags))
     yield from _on("kms:TagResource", _key("new"), requested(made.tags))
-    own = {**carried(made.tags), "kms:ResourceAliases": "alias/triton-x"}
+    # At once, when KMS goes by neither its tags nor its alias.
+    yield from _on("kms:EnableKeyRotation", _key("new"))
+    own = {**carried(made.tags), **_ALIAS}
     change = "kms:EnableKeyRotation kms:PutKeyPolicy kms:UpdateKeyDescription kms:ScheduleKeyDeletion kms:UntagResource"
     read = "kms:DescribeKey kms:GetKeyPolicy kms:GetKeyRotationStatus kms:ListResourceTags"
     yield from _on(f"{change} kms:TagResource {read}", _key("new"), own)
@@ -398,8 +405,9 @@ def _kms_key(stack: Stack, made: Made) -> Iterator[Call]:
 
 def _alias(stack: Stack, made: Made) -> Iterator[Call]:
     key = made.inputs["targetKeyId"]
-    for resource, tags in ((_arn("kms", made.inputs["name"]), {}), (_key(key), carried(stack.tags(key)))):
+    for resource, tags in ((_arn("kms", made.inputs["name"]), {}), (_key(key), {**carried(stack.tags(key)), **_ALIAS})):
         yield from _on("kms:CreateAlias kms:UpdateAlias kms:DeleteAlias", resource, tags)
+    yield from _on("kms:CreateAlias", _key(key))
     yield from _on("kms:ListAliases", "*")
 
 
@@ -476,7 +484,7 @@ def _file_system(stack: Stack, made: Made) -> Iterator[Call]:
     (vpc,) = [one for one in stack.resources if one.type == "ec2/vpc:Vpc"]
     yield from _on("ec2:GetSecurityGroupsForVpc", _ec2("vpc", vpc.id), carried(vpc.tags))
     if made.inputs.get("kmsKeyId"):
-        yield from _uses_key(stack, made.inputs["kmsKeyId"])
+        yield from _uses_key(stack, made.inputs["kmsKeyId"], "fsx")
 
 
 def _bucket_link(stack: Stack, made: Made) -> Iterator[Call]:

@@ -21,7 +21,7 @@ from tests.bootstrap.aws_calls import Made, Stack
 from tests.bootstrap.roles import DEPLOY, PREVIEW, deploy
 from tests.paths import ROOT
 from tests.system.component import iam_lint
-from twin.identity.authorization import Call, refusals
+from twin.aws.iam.authorization import Call, refusals
 
 SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACKS = ("local", "dev", "staging", "prod")
@@ -180,6 +180,33 @@ def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
     assert next(refusals(without(sid), aws_calls.calls(with_options())), None) is not None
 
 
+STRANGERS_KEY = "arn:aws:kms:us-west-2:123456789012:key/0123abcd-strangers"
+USES = ("CreateGrant", "Decrypt", "GenerateDataKey", "PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource", "UpdateAlias")
+"""What gives the role a key, or takes it from others."""
+
+
+@pytest.mark.parametrize(
+    "context",
+    [{}, {"kms:ResourceAliases": "alias/theirs"}, {"aws:ResourceTag/project": "theirs"}],
+    ids=["without an alias", "with an alias", "with tags"],
+)
+@pytest.mark.parametrize("action", USES)
+def test_a_strangers_key_is_neither_used_nor_taken(action: str, context: dict[str, str]) -> None:
+    assert len(list(refusals(DEPLOY, [Call(f"kms:{action}", STRANGERS_KEY, context)]))) == 1
+
+
+@pytest.mark.parametrize("service", ["ebs", "s3", "secretsmanager"])
+def test_a_key_of_a_stranger_is_granted_to_no_other_service(service: str) -> None:
+    context = {"kms:ViaService": f"{service}.us-west-2.amazonaws.com"}
+    assert len(list(refusals(DEPLOY, [Call("kms:CreateGrant", STRANGERS_KEY, context)]))) == 1
+
+
+def test_a_key_that_has_a_strangers_alias_gets_no_other_and_no_grant() -> None:
+    context = {"kms:ResourceAliases": "alias/theirs", "kms:ViaService": "eks.us-west-2.amazonaws.com"}
+    asked = [Call(f"kms:{action}", STRANGERS_KEY, context) for action in ("CreateAlias", "CreateGrant", "EnableKeyRotation")]
+    assert len(list(refusals(DEPLOY, asked))) == 3
+
+
 ASKED_ELSEWHERE = {
     *(action for known in orphans.OPERATIONS.values() for action in known.values()),
     *(action for known in tunnel.OPERATIONS.values() for action in known.values()),
@@ -262,10 +289,13 @@ def test_each_action_of_the_roles_is_missed_when_it_is_not_there() -> None:
         ({"BoolIfExists": {"k": "true"}}, {}, True),
         ({"BoolIfExists": {"k": "true"}}, {"k": "true"}, True),
         ({"BoolIfExists": {"k": "true"}}, {"k": "false"}, False),
+        ({"ForAnyValue:StringLike": {"k": ["v*"]}}, {"k": ("u", "vw")}, True),
+        ({"ForAnyValue:StringLike": {"k": ["v*"]}}, {"k": ("u",)}, False),
+        ({"ForAnyValue:StringLike": {"k": ["v*"]}}, {}, False),
         ({"StringEquals": {"k": "v"}, "StringLike": {"l": "w"}}, {"k": "v"}, False),
     ],
 )
-def test_a_condition_holds_as_iam_has_it(condition: dict[str, Any], context: dict[str, str], allowed: bool) -> None:
+def test_a_condition_holds_as_iam_has_it(condition: dict[str, Any], context: dict[str, Any], allowed: bool) -> None:
     statement = {"Sid": "S", "Effect": "Allow", "Action": ["a:B"], "Resource": ["arn:x:*"], "Condition": condition}
     assert (list(refusals([statement], [Call("a:B", "arn:x:y", context)])) == []) is allowed
 

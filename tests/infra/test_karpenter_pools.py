@@ -241,6 +241,33 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
     assert (given["replicas"], given["serviceAccount"]["name"]) == (2, "karpenter")
 
 
+def test_karpenter_has_its_identity_in_its_own_pod_however_late_the_association_is() -> None:
+    """What EKS's webhook would add, by the defaults of its main.go: it adds nothing to a pod that is admitted too early."""
+    given = karpenter_values()
+    assert given["controller"]["env"] == [
+        {"name": "AWS_REGION", "value": "us-west-2"},
+        {"name": "AWS_CONTAINER_CREDENTIALS_FULL_URI", "value": "http://169.254.170.23/v1/credentials"},
+        {
+            "name": "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+            "value": "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount/eks-pod-identity-token",
+        },
+    ]
+    (mount,) = given["controller"]["extraVolumeMounts"]
+    (volume,) = given["extraVolumes"]
+    assert (mount["name"], volume["name"]) == ("eks-pod-identity-token",) * 2, "the webhook looks for this name"
+    assert mount["mountPath"] == "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
+    assert volume["projected"]["sources"] == [
+        {
+            "serviceAccountToken": {
+                "audience": "pods.eks.amazonaws.com",
+                "expirationSeconds": 86400,
+                "path": "eks-pod-identity-token",
+            }
+        }
+    ]
+    assert given["controller"]["resources"], "what base.yaml has of the controller is kept"
+
+
 def autoscaler_values(version: str) -> dict[str, Any]:
     return cluster_autoscaler.values(access(version=version), "arn:role", monitored=False)
 

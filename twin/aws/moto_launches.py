@@ -1,7 +1,6 @@
 """Add to moto what Karpenter starts machines by: the images of EKS, and instance types that EC2 has none of.
 
-`WITHOUT_CAPACITY` is an SSM parameter of the account: instance types, separated by commas, each perhaps with a zone or a
-kind of capacity (`g5.xlarge`, `g5.xlarge/us-west-2a`, `g5.xlarge/spot`). A fleet gets none of what it names.
+A fleet gets none of the types that `WITHOUT_CAPACITY` names (faults.py).
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from moto.ec2.models.amis import Ami
 from moto.ec2.responses.fleets import Fleets
 from moto.ssm.models import Parameter, SimpleSystemManagerBackend, ssm_backends
 
-WITHOUT_CAPACITY = "/twin/without-capacity"
+from twin.aws import faults
+from twin.aws.faults import WITHOUT_CAPACITY
+
 _NO_CAPACITY = "We currently do not have sufficient {type} capacity in the Availability Zone you requested."
 # https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html; NVIDIA and Neuron images are for x86_64 here.
 _EKS_IMAGE = re.compile(
@@ -114,8 +115,7 @@ def _security_groups(backend: Any, template: Mapping[str, str]) -> list[Any]:
 
 def _missing(response: Fleets) -> frozenset[str]:
     parameters = ssm_backends[response.current_account][response.region]._parameters
-    text = parameters[WITHOUT_CAPACITY][-1].value if WITHOUT_CAPACITY in parameters else ""
-    return frozenset(part.strip() for part in text.split(",") if part.strip())
+    return faults.listed(parameters[WITHOUT_CAPACITY][-1].value if WITHOUT_CAPACITY in parameters else "")
 
 
 def _is_missing(override: Mapping[str, Any], kind: str, missing: frozenset[str]) -> bool:

@@ -1,5 +1,5 @@
-"""moto's server with three corrections, blocked encryption (moto_encryption.py), machine starts (moto_launches.py) and
-access to clusters (moto_cluster_access.py).
+"""moto's server with three corrections, blocked encryption (moto_encryption.py), machine starts (moto_launches.py), access to
+clusters (moto_cluster_access.py) and late failures of EKS (moto_eks.py).
 
 A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
 conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.
@@ -23,7 +23,7 @@ from moto.server import main
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Queue
 
-from twin.aws import moto_cluster_access, moto_encryption, moto_launches
+from twin.aws import moto_cluster_access, moto_eks, moto_encryption, moto_launches
 
 _decide = IAMPolicyStatement.is_action_permitted
 
@@ -70,6 +70,7 @@ if __name__ == "__main__":
     moto_launches.install()
     moto_encryption.install()
     moto_cluster_access.install()
+    moto_eks.install()
     S3Response.put_object = _conditional_put_object  # type: ignore[method-assign,assignment]
     Queue.delete_message = _delete_message  # type: ignore[method-assign,assignment]
     IAMPolicyStatement.is_action_permitted = _is_action_permitted  # type: ignore[method-assign,assignment]

@@ -9,7 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from twin.aws.base.clients import session
+from twin.aws.base import late
+from twin.aws.base.clients import Clients, session
 from twin.identity.irsa import Claims, IdentityRefused, Provider, check_trust, claims
 
 
@@ -17,6 +18,7 @@ class IdentityExchange:
     """STS and IAM of one AWS endpoint. Its methods block."""
 
     def __init__(self, endpoint_url: str, region: str) -> None:
+        self._account = Clients(region, endpoint_url)
         aws = session(region)
         self._iam = aws.client("iam", endpoint_url=endpoint_url)
         self._sts = aws.client("sts", endpoint_url=endpoint_url)
@@ -36,6 +38,8 @@ class IdentityExchange:
             raise IdentityRefused(f"{role_arn}: {error.response['Error']['Message']}") from None
         if described["Arn"] != role_arn:
             raise IdentityRefused(f"there is no role {role_arn}; the role of that name is {described['Arn']}")
+        if late.left(self._account, "iam", described["CreateDate"]) > 0:
+            raise IdentityRefused(f"{role_arn}: IAM has not told STS of the role yet")
         own = claims(token)
         presented = Claims(issuer, own.subject, own.audiences)
         check_trust(_document(described["AssumeRolePolicyDocument"]), presented, self._providers(), role_arn)

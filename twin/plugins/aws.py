@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from twin.plugins import differences
 from twin.plugins.autonaming import autoname
-from twin.plugins.errors import Failure, NotSupported, PluginError
+from twin.plugins.errors import Failure, NotReady, NotSupported, PluginError
 from twin.plugins.loopback import require_loopback
 from twin.plugins.provider import Plan, Provider, Resource
 from twin.plugins.server import EngineLog, engine_address, leave_on_signals, serve
@@ -144,6 +144,7 @@ class AwsProvider(Provider):
     def _applying(self) -> Iterator[Clients]:
         from botocore.exceptions import EndpointConnectionError
 
+        from twin.aws.base.errors import HalfCreated
         from twin.aws.base.handler import APPLY_ERRORS, explain
 
         if self._clients is None:
@@ -154,6 +155,8 @@ class AwsProvider(Provider):
             raise PluginError(
                 f"the twin's AWS does not answer at {self._clients.endpoint_url}: start it with `make up`"
             ) from error
+        except HalfCreated as error:
+            raise NotReady(error.id, error.outputs, [str(error)]) from error
         except APPLY_ERRORS as error:
             raise PluginError(explain(error)) from error
 

@@ -63,7 +63,7 @@ class ChartContext:
     """The surroundings that the programs of a chart find on this machine.
 
     URLs are on loopback. Through the proxy they reach the cluster's Services by name (twin/cluster/proxy.py); the STS gives
-    roles for tokens of the cluster (twin/identity/web_identity.py).
+    roles for tokens of the cluster (twin/identity/web_identity.py), and so does the agent of Pod Identity (pod_identity.py).
     """
 
     home: TwinHome
@@ -73,6 +73,7 @@ class ChartContext:
     sts_url: str
     proxy_url: str
     region: str
+    pod_identity_url: str
 
 
 class ChartPrograms(Protocol):

@@ -32,12 +32,13 @@ T = TypeVar("T")
 class Program:
     """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet.
 
-    `seconds`: how long it may take to come up.
+    `seconds`: how long it may take to come up. `restarts`: what ends meanwhile is started again, as a kubelet does it.
     """
 
     service: Service
     answers: Callable[[], Awaitable[bool]]
     seconds: float = _START_SECONDS
+    restarts: bool = False
 
 
 async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
@@ -106,18 +107,26 @@ async def _bring_up(home: TwinHome, program: Program) -> Record:
     if record is not None and record.fingerprint != service.fingerprint():
         await stop(home, service.name)
         record = None
-    if record is None:
-        record = await _to_its_end(processes.start, home, service)
-        log.info("started %s (process %d)", service.name, record.pid)
+    pause = 1.0
     try:
         async with asyncio.timeout(program.seconds):
-            while record.alive():
-                with contextlib.suppress(OSError, httpx.HTTPError):
-                    if await program.answers():
-                        return record
-                await asyncio.sleep(_POLL_SECONDS)
+            while True:
+                if record is None:
+                    record = await _to_its_end(processes.start, home, service)
+                    log.info("started %s (process %d)", service.name, record.pid)
+                while record.alive():
+                    with contextlib.suppress(OSError, httpx.HTTPError):
+                        if await program.answers():
+                            return record
+                    await asyncio.sleep(_POLL_SECONDS)
+                if not program.restarts:
+                    break
+                log.warning("%s ended while it was starting: starting it again in %g s", service.name, pause)
+                await asyncio.sleep(pause)
+                record, pause = None, min(_LONGEST_PAUSE_SECONDS, 2 * pause)
         what = f"{service.name} ended while it was starting"
     except TimeoutError:
         what = f"{service.name} did not answer within {program.seconds:g} s"
     await stop(home, service.name)
-    raise ChartFailed(f"{what}. The end of {record.log}:\n{processes.tail(Path(record.log))}")
+    end = f" The end of {record.log}:\n{processes.tail(Path(record.log))}" if record is not None else ""
+    raise ChartFailed(f"{what}.{end}")

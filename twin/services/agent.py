@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from twin.aws.base.clients import Clients
 from twin.charts.registry import CHARTS, POD_PROGRAMS
 from twin.cluster import certificates
 from twin.cluster.certificates import Pki
@@ -34,6 +35,7 @@ from twin.host import ports, processes, tools
 from twin.host.home import REPOSITORY, TwinHome, read_json, write_json
 from twin.host.processes import Service
 from twin.identity.exchange import IdentityExchange
+from twin.identity.pod_identity import PodIdentityAgent
 from twin.identity.web_identity import WebIdentityService
 from twin.pods.events import Events
 from twin.pods.pod_worker import PodContext
@@ -57,6 +59,7 @@ class Ports(NamedTuple):
     dns: int
     proxy: int
     sts: int
+    pod_identity: int
 
 
 def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
@@ -107,7 +110,14 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     simulator = NodeSimulator(api, aws, listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
     instances = InstanceSimulator(api, InstanceReader(aws), listen.kubelet)
     context = ChartContext(
-        home, api, endpoints.api_server_url, endpoints.aws_url, _url(listen.sts), _url(listen.proxy), region
+        home,
+        api,
+        endpoints.api_server_url,
+        endpoints.aws_url,
+        _url(listen.sts),
+        _url(listen.proxy),
+        region,
+        f"{_url(listen.pod_identity)}/v1/credentials",
     )
     charts = ChartRunner(api, {chart.name: chart.programs(context) for chart in CHARTS.values() if chart.programs})
 
@@ -125,6 +135,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     await ClusterDns(services).start(listen.dns)
     await ClusterProxy(services).start(listen.proxy)
     await WebIdentityService(api, identity, endpoints.aws_url).start(listen.sts)
+    await PodIdentityAgent(api, Clients(region, endpoints.aws_url)).start(listen.pod_identity)
     balancers = LoadBalancers(api, own(home))
     loops = [
         asyncio.create_task(loop) for loop in (simulator.run(), instances.run(), runner.run(), charts.run(), balancers.run())

@@ -20,6 +20,7 @@ ASKED: dict[str, Callable[[Cluster], Any]] = {
     "the pods": Cluster.pods,
     "the gateway": Cluster.gateway_address,
     "the nodes": lambda cluster: cluster.objects("/api/v1/nodes"),
+    "the events of a pod": lambda cluster: cluster.autoscaler_event("a"),
 }
 ANSWERS = {
     "a login page": b"<html><body>Sign in</body></html>",
@@ -120,3 +121,41 @@ def test_an_object_of_a_list_has_a_spec_and_a_status_and_nothing_that_is_null() 
 def test_a_log_that_is_no_text_has_no_last_lines() -> None:
     with answering(b"loading\n\xff\xfe\n") as cluster:
         assert cluster.last_lines("triton-0") == []
+
+
+def event(reason: str, by: str, second: int, **more: Any) -> dict[str, Any]:
+    """An event as the API server writes it: cluster-autoscaler's with a count, Karpenter's with one too."""
+    at = f"2026-11-27T10:00:{second:02}Z"
+    metadata = {"name": f"{reason}-{second}", "namespace": "triton", "creationTimestamp": at}
+    named = {"involvedObject": {"kind": "Pod", "name": "a"}, "metadata": metadata, "reason": reason}
+    return {**named, "message": f"{reason} says {by}", "source": {"component": by}, "lastTimestamp": at, **more}
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], None),
+        ([event("FailedScheduling", "default-scheduler", 1)], None),
+        ([event("FailedScheduling", "karpenter", 1)], (False, "karpenter: FailedScheduling says karpenter")),
+        (
+            [event("FailedScheduling", "karpenter", 1), event("Nominated", "karpenter", 2)],
+            (True, "karpenter: Nominated says karpenter"),
+        ),
+        (
+            [event("TriggeredScaleUp", "cluster-autoscaler", 1), event("NotTriggerScaleUp", "cluster-autoscaler", 2)],
+            (False, "cluster-autoscaler: NotTriggerScaleUp says cluster-autoscaler"),
+        ),
+        (
+            [
+                event("Nominated", "", 3, source={}, reportingComponent="karpenter", lastTimestamp=None),
+                event("FailedScheduling", "karpenter", 1),
+            ],
+            (True, "karpenter: Nominated says"),
+        ),
+    ],
+    ids=["none", "the scheduler's", "a refusal", "a promise", "a promise taken back", "by the newer API"],
+)
+def test_the_newest_event_of_an_autoscaler_counts(events: list[dict[str, Any]], said: tuple[bool, str] | None) -> None:
+    with answering(json.dumps({"kind": "EventList", "metadata": {}, "items": events}).encode()) as cluster:
+        found = cluster.autoscaler_event("a")
+    assert (None if found is None else (found.promise, found.text)) == said

@@ -22,6 +22,7 @@ from stackctl.account.cluster import Cluster, ClusterUnusable, Pod, connect
 from stackctl.account.read_only import Readers
 from stackctl.first_inference import command
 from stackctl.first_inference.command import NotServing, NotUp
+from stackctl.first_inference.nodes import NodeWait
 from stackctl.first_inference.question import Question, WrongAnswer, ask, question
 from tests import http_server
 from tests.aws_environment import use_none_of_the_developers
@@ -253,6 +254,11 @@ class Fleet:
         return 200, json.dumps(RIGHT).encode()
 
 
+def nodes(*causes: str) -> NodeWait:
+    """A wait for nodes that ends with these causes."""
+    return cast(NodeWait, SimpleNamespace(causes=lambda _pods: list(causes)))
+
+
 def test_what_holds_pods_up_is_told_once_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_POLL_SECONDS", 0)
     pending = [Pod("a", "Unschedulable: 0/2 nodes", hopeless=False)]
@@ -260,7 +266,7 @@ def test_what_holds_pods_up_is_told_once_until_they_are_ready(monkeypatch: pytes
         Fleet(pending, pending, [Pod("a", "Running", hopeless=False)], [Pod("a", "Ready", hopeless=False)]),
         list[str](),
     )
-    assert command.wait_until_ready(cast(Cluster, fleet), said.append) == "a"
+    assert command.wait_until_ready(cast(Cluster, fleet), nodes(), said.append) == "a"
     assert said == ["  a: Unschedulable: 0/2 nodes", "  a: Running", "  a: Ready"]
 
 
@@ -273,8 +279,18 @@ def test_what_holds_pods_up_is_told_once_until_they_are_ready(monkeypatch: pytes
 )
 def test_a_triton_that_does_not_start_is_told_with_its_log(pod: Pod, seconds: float, why: str) -> None:
     with pytest.raises(NotServing) as told:
-        command.wait_until_ready(cast(Cluster, Fleet([pod])), lambda _line: None, seconds)
+        command.wait_until_ready(cast(Cluster, Fleet([pod])), nodes(), lambda _line: None, seconds)
     assert str(told.value).splitlines()[:3] == [why, f"  a: {pod.status}", "    the log of a"]
+
+
+def test_a_pod_that_no_node_comes_for_is_not_waited_for() -> None:
+    pod = Pod("a", "Unschedulable: 0/2 nodes", hopeless=False, unschedulable=True)
+    with pytest.raises(NotServing) as told:
+        command.wait_until_ready(
+            cast(Cluster, Fleet([pod])), nodes("node group g5 is CREATE_FAILED"), lambda _line: None, -1
+        )
+    lines = str(told.value).splitlines()
+    assert lines[:3] == ["Triton does not start:", "  node group g5 is CREATE_FAILED", "  a: Unschedulable: 0/2 nodes"]
 
 
 def test_a_gateway_that_is_not_reached_from_here_is_gone_around() -> None:

@@ -236,7 +236,10 @@ def test_karpenters_controller_may_pass_on_the_nodes_role_alone(with_karpenter: 
     assert profile.outputs["role"] == with_karpenter.one("aws:iam/role:Role", "nodes-role").outputs["name"]
 
 
-def test_karpenter_runs_after_its_identity_is_told_of(with_karpenter: Recording) -> None:
+def test_karpenter_runs_after_its_identity_is_told_of_and_has_had_the_time_of_its_definitions(
+    with_karpenter: Recording,
+) -> None:
     identity = with_karpenter.one("aws:eks/podIdentityAssociation:PodIdentityAssociation")
-    (controller,) = [item for item in with_karpenter.of_type(RELEASE) if item.inputs["name"] == "karpenter"]
-    assert identity.urn in controller.depends_on
+    releases = {item.inputs["name"]: item for item in with_karpenter.of_type(RELEASE)}
+    assert identity.urn in releases["karpenter-crd"].depends_on
+    assert releases["karpenter-crd"].urn in releases["karpenter"].depends_on

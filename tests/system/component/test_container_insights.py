@@ -21,7 +21,7 @@ from tests.system.component.engine.analyzer import running
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, deployed, required_config
 from twin.aws.base.clients import Clients
-from twin.identity.authorization import refusals
+from twin.aws.iam.authorization import refusals
 
 STACK = "dev"
 NAME = "amazon-cloudwatch-observability"

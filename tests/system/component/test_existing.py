@@ -22,7 +22,7 @@ from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, deployed
 from tests.system.component.existing_account import Vpc
 from twin.aws.base.clients import Clients
-from twin.identity.authorization import refusals
+from twin.aws.iam.authorization import refusals
 
 STACK = "staging"
 NETWORK_TYPES = (

@@ -22,7 +22,7 @@ from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, required_config
 from twin.aws.base.clients import Clients
-from twin.identity.authorization import refusals
+from twin.aws.iam.authorization import refusals
 
 STACK = "staging"
 BUCKET = "triton-models-staging-123456789012-us-west-2"

@@ -23,7 +23,7 @@ from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, deployed, required_config
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
-from twin.identity.authorization import refusals
+from twin.aws.iam.authorization import refusals
 
 STACK = "dev"
 CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"

@@ -13,9 +13,11 @@ import yaml
 
 from spec.names import TRITON_NAMESPACE
 from tests.system.e2e.conftest import UP_SECONDS, Twin
+from twin.aws import moto_server
 from twin.aws.base.clients import session
+from twin.aws.faults import DELAYS
 from twin.cluster.kube_api import KubeClient, Object
-from twin.host import processes
+from twin.host import claim, processes
 from twin.host.home import TwinHome
 from twin.plugins import kubeconfig
 
@@ -163,10 +165,14 @@ def _is_ready(pod: Object) -> bool:
 
 
 @contextmanager
-def karpenter_twin(home: TwinHome) -> Iterator[Nodes]:
-    """Have a twin with Karpenter up for the length of the block."""
+def karpenter_twin(home: TwinHome, delays: str = "") -> Iterator[Nodes]:
+    """Have a twin with Karpenter up for the length of the block, whose AWS is late by `delays` from the start."""
     twin = Nodes(home)
     try:
+        if delays:
+            claim.claim(home.path)
+            moto_server.ensure(home, print)
+            twin.aws("ssm").put_parameter(Name=DELAYS, Value=delays, Type="String")
         up = twin.run("up", "--karpenter", seconds=2 * UP_SECONDS)
         assert up.returncode == 0, up.stdout[-4000:]
         # 15 and 5 minutes, which are for people's machines.

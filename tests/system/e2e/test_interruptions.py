@@ -12,7 +12,7 @@ import pytest
 
 from tests.system.e2e.karpenter_nodes import DEPLOYMENTS, NODE_POOLS, REGION, TRITON, Nodes, instance_of
 from tests.system.e2e.watched_end import WatchedEnd
-from twin.aws.moto_launches import WITHOUT_CAPACITY
+from twin.aws.faults import WITHOUT_CAPACITY
 from twin.host import processes
 
 # Karpenter may have to be built first.

@@ -12,7 +12,7 @@ from moto.ec2.responses.fleets import Fleets
 from moto.ssm.models import SimpleSystemManagerBackend
 
 from twin.aws import moto_launches
-from twin.aws.moto_launches import WITHOUT_CAPACITY
+from twin.aws.faults import WITHOUT_CAPACITY
 
 REGION = "us-west-2"
 IMAGE = "amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260728"

@@ -164,7 +164,7 @@ ADDONS = [
         "a second one",
         ADDON,
         lambda w: _addon("vpc-cni"),
-        "add-on vpc-cni of c already exists",
+        "add-on vpc-cni of c: ResourceInUseException: Addon already exists.",
     ),
     Refusal(
         "kube-proxy newer than the control plane",

@@ -106,6 +106,26 @@ def test_a_program_that_does_not_start_says_the_end_of_its_log(home: TwinHome) -
     assert processes.records(home) == []
 
 
+def test_a_container_that_ends_while_it_starts_is_started_again_as_a_kubelet_does_it(home: TwinHome) -> None:
+    """Its third start finds what the first two lacked."""
+    script = f"echo x >> {home.path}/starts; [ $(wc -l < {home.path}/starts) -ge 3 ] || exit 1; sleep 600"
+    service = program(home, "operator", script).service
+
+    async def answers() -> bool:
+        return len((home.path / "starts").read_text().splitlines()) == 3
+
+    async def started() -> None:
+        await stop(home, "operator")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(keep_running(home, [Program(service, answers, seconds=SECONDS, restarts=True)], started))
+    broken = Program(program(home, "broken", "echo no credentials; exit 1").service, answers, seconds=2.5, restarts=True)
+    (home.path / "starts").write_text("")
+    with pytest.raises(ChartFailed, match=r"broken did not answer within 2\.5 s"):
+        asyncio.run(keep_running(home, [broken], started))
+
+
 def test_who_ends_a_program_that_is_being_started_finds_it(home: TwinHome, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that starts it goes on when its release is removed meanwhile."""
     begun, go_on, start = threading.Event(), threading.Event(), processes.start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,18 @@ class InvalidInputs(HandlerError):
         self.token = token
         self.problems = tuple(problems)
         super().__init__("; ".join(f"{token}: {problem}" for problem in self.problems))
+
+
+class HalfCreated(HandlerError):
+    """AWS returned an id, and what it names did not become what was asked for. The provider keeps it in the state.
+
+    Its outputs are what was known before the wait: computed ones come with the next read.
+    """
+
+    def __init__(self, id: str, outputs: dict[str, Any], reason: str) -> None:
+        super().__init__(reason)
+        self.id = id
+        self.outputs = outputs
 
 
 class UnsupportedType(HandlerError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from twin.aws.base.clients import Clients
@@ -32,11 +33,21 @@ def put(clients: Clients, name: str, record: dict[str, Any]) -> None:
 
 def get(clients: Clients, name: str) -> dict[str, Any] | None:
     """Return one record, or None."""
-    answer = or_none(clients("ssm").get_parameter, Name=name)
-    if answer is None:
-        return None
-    record: dict[str, Any] = json.loads(answer["Parameter"]["Value"])
+    found = text(clients, name)
+    record: dict[str, Any] | None = json.loads(found) if found else None
     return record
+
+
+def text(clients: Clients, name: str) -> str:
+    """Return a parameter as somebody wrote it; "" where there is none."""
+    answer = or_none(clients("ssm").get_parameter, Name=name)
+    return str(answer["Parameter"]["Value"]) if answer is not None else ""
+
+
+def age(clients: Clients, name: str) -> float:
+    """Return the seconds since a record was written, which is there."""
+    written = clients("ssm").get_parameter(Name=name)["Parameter"]["LastModifiedDate"]
+    return (datetime.now(UTC) - written).total_seconds()
 
 
 def below(clients: Clients, name: str) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from twin.aws.base import records
+from twin.aws.base import late, records
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import Values, known
@@ -42,9 +42,19 @@ def _principal(clients: Clients, caller: str) -> str:
     return arn
 
 
+def effective_role(clients: Clients, cluster: str, namespace: str, account: str) -> str | None:
+    """Return the role of a service account's Pod Identity association, None while there is none or it has no effect yet."""
+    name = lookup.record_name(cluster, PodIdentityAssociation.kind, namespace, account)
+    found = records.get(clients, name)
+    if found is None or records.age(clients, name) < late.seconds(clients, "pod-identity"):
+        return None
+    return str(found["roleArn"])
+
+
 class AccessEntry(RecordedHandler):
     token = "aws:eks/accessEntry:AccessEntry"
     kind = "access-entries"
+    exists = "The specified access entry resource is already in use on this cluster."
     inputs = frozenset({"clusterName", "kubernetesGroups", "principalArn", "tags", "type", "userName"})
     defaults: ClassVar[Values] = {"type": "STANDARD"}
     computed = frozenset({"accessEntryArn", "createdAt", "modifiedAt"})
@@ -94,6 +104,7 @@ class AccessEntry(RecordedHandler):
 class AccessPolicyAssociation(RecordedHandler):
     token = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
     kind = "access-policies"
+    exists = "The specified policy is already associated with the access entry."
     inputs = frozenset({"accessScope", "clusterName", "policyArn", "principalArn"})
     computed = frozenset({"associatedAt", "modifiedAt"})
     replace_on = inputs
@@ -138,6 +149,7 @@ class AccessPolicyAssociation(RecordedHandler):
 class PodIdentityAssociation(RecordedHandler):
     token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
     kind = "pod-identities"
+    exists = "Association already exists."
     inputs = frozenset({"clusterName", "namespace", "roleArn", "serviceAccount", "tags"})
     computed = frozenset({"associationArn", "associationId"})
     replace_on = frozenset({"clusterName", "namespace", "serviceAccount"})

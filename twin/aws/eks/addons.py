@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Iterable
 
+from twin.aws import faults
+from twin.aws.base import records
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.errors import HalfCreated, HandlerError, Problem
 from twin.aws.base.handler import UNKNOWN, Values, known
 from twin.aws.eks import lookup, node_groups
 from twin.aws.eks.recorded import RecordedHandler, now
@@ -46,6 +48,7 @@ _KUBE_PROXY_SKEW = 3  # minors that kube-proxy may be older than the API server
 class Addon(RecordedHandler):
     token = "aws:eks/addon:Addon"
     kind = "addons"
+    exists = "Addon already exists."
     inputs = frozenset(
         {
             "addonName",
@@ -100,6 +103,22 @@ class Addon(RecordedHandler):
                 f"{where}: no node group without taints has a node that it could run on; it would stay DEGRADED until "
                 "the create times out. Make it depend on the node group"
             )
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        id, outputs = super().create(clients, inputs)
+        name = inputs["addonName"]
+        if name in faults.listed(records.text(clients, faults.DEGRADED_ADD_ONS)):
+            raise HalfCreated(
+                id,
+                self.outputs(inputs, {}),
+                f"waiting for EKS Add-On ({id}) create: timeout while waiting for state to become 'ACTIVE' (last state: "
+                "'DEGRADED', timeout: 20m0s)",
+            )
+        return id, outputs
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        # Of one that was half created, only the record has the computed values.
+        return super().update(clients, id, {**(self.read(clients, id, old) or {}), **old}, new)
 
     def computed_values(self, clients: Clients, inputs: Values) -> Values:
         stamp = now()

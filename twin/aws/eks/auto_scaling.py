@@ -9,8 +9,8 @@ from twin.aws.base.handler import Values
 from twin.aws.base.lookup import gone_is_fine
 
 
-def create(clients: Clients, name: str, inputs: Values, instance_type: str) -> None:
-    """Make the group with EKS's tags; its instances run in moto as long as it exists."""
+def create(clients: Clients, name: str, inputs: Values, instance_type: str, *, starts: bool) -> None:
+    """Make the group with EKS's tags; its instances run in moto as long as it exists. `starts`: it gets any."""
     # EKS copies the user's template and adds image and type; the copy carries the group's name.
     template = clients("ec2").create_launch_template(
         LaunchTemplateName=name, LaunchTemplateData={"InstanceType": instance_type}
@@ -18,9 +18,9 @@ def create(clients: Clients, name: str, inputs: Values, instance_type: str) -> N
     scaling = inputs["scalingConfig"]
     clients("autoscaling").create_auto_scaling_group(
         AutoScalingGroupName=name,
-        MinSize=scaling["minSize"],
+        MinSize=scaling["minSize"] if starts else 0,
         MaxSize=scaling["maxSize"],
-        DesiredCapacity=scaling["desiredSize"],
+        DesiredCapacity=scaling["desiredSize"] if starts else 0,
         VPCZoneIdentifier=",".join(inputs["subnetIds"]),
         LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"], "Version": "1"},
         Tags=[_tag(name, key, value) for key, value in _eks_tags(inputs).items()],

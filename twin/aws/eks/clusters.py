@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from spec.versions import KUBERNETES_SUPPORT
-from twin.aws.base import records, tags
+from twin.aws.base import late, records, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import UNKNOWN, Difference, Handler, Values, known
 from twin.aws.ec2 import api
 from twin.aws.eks import access, cluster_security_group, lookup
 from twin.aws.iam import trust
-from twin.aws.kms import keys
+from twin.aws.kms import deployer, keys
 
 # Minor versions that EKS creates clusters of, extended support included.
 SUPPORTED_VERSIONS = tuple(KUBERNETES_SUPPORT)
@@ -99,6 +100,9 @@ class Cluster(Handler):
         if lookup.cluster(clients, name) is not None:
             raise HandlerError(f"EKS cluster {name} already exists")
         vpc_id = _check_references(clients, inputs)
+        _grant(clients, inputs)
+        # EKS takes minutes, in which IAM tells its other services of roles that are as new as the cluster.
+        late.wait(clients, "iam", datetime.now(UTC))
         cluster = clients("eks").create_cluster(
             name=name,
             version=inputs["version"],
@@ -232,6 +236,14 @@ def _check_references(clients: Clients, inputs: Values) -> str:
     if "encryptionConfig" in inputs:
         keys.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
     return vpc_id
+
+
+def _grant(clients: Clients, inputs: Values) -> None:
+    """Have EKS take the right to use the key, with the permissions of whoever creates the cluster."""
+    if "encryptionConfig" in inputs:
+        arn = inputs["encryptionConfig"]["provider"]["keyArn"]
+        key = keys.require_key(clients, arn, f"EKS cluster {inputs['name']}")
+        deployer.require(clients, "CreateGrant", key, service=f"eks.{clients.region}.amazonaws.com")
 
 
 def _observed_log_types(state: Values, cluster: dict[str, Any]) -> Values:

@@ -80,7 +80,7 @@ def _check_version(clients: Clients, inputs: Values, where: str) -> str:
 
 
 def _check_role(clients: Clients, arn: str, where: str) -> None:
-    role = trust.require_role(clients, arn, where, service="ec2.amazonaws.com")
+    role = trust.require_role(clients, arn, where, service="ec2.amazonaws.com", retried=False)
     lookup.require_attached(clients, role["RoleName"], _NODE_POLICIES, where)
     attached = clients("iam").list_attached_role_policies(RoleName=role["RoleName"])["AttachedPolicies"]
     if not {policy["PolicyName"] for policy in attached} & set(_REGISTRY_POLICIES):

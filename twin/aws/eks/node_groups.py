@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import Problem
+from twin.aws.base.errors import HalfCreated, HandlerError, Problem
 from twin.aws.base.handler import Handler, Values, known
-from twin.aws.base.lookup import gone_is_fine, or_none
+from twin.aws.base.lookup import or_none
 from twin.aws.eks import auto_scaling, lookup, node_group_rules
 
 _KIND = "node-groups"
 # What moto's DescribeNodegroup has and what it cannot change or drops; the latter is in the twin's record.
 _OBSERVED = ("scalingConfig", "labels", "taints")
+_CHANGED_IN_PLACE = ("labels", "nodeRepairConfig", "scalingConfig", "taints", "updateConfig")
+_POLL_SECONDS = 0.2
 
 
 def describe(clients: Clients, cluster: str, name: str) -> dict[str, Any] | None:
@@ -28,7 +31,7 @@ def has_plain_node(clients: Clients, cluster: str) -> bool:
     """Return whether some node group without taints wants at least one node."""
     for name in clients("eks").list_nodegroups(clusterName=cluster)["nodegroups"]:
         group = describe(clients, cluster, name)
-        if group and not group.get("taints") and group["scalingConfig"]["desiredSize"] > 0:
+        if group and group["status"] == "ACTIVE" and not group.get("taints") and group["scalingConfig"]["desiredSize"] > 0:
             return True
     return False
 
@@ -101,18 +104,19 @@ class NodeGroup(Handler):
             taints=inputs.get("taints", []),
             tags=inputs.get("tags", {}),
         )["nodegroup"]
-        self._put_configs(clients, inputs)
         group_name = group["resources"]["autoScalingGroups"][0]["name"]
-        auto_scaling.create(clients, group_name, inputs, types[0])
+        id, starts = f"{cluster}:{name}", group["status"] == "ACTIVE"
+        auto_scaling.create(clients, group_name, inputs, types[0], starts=starts)
         computed = {
             "arn": group["nodegroupArn"],
             "resources": [{"autoscalingGroups": [{"name": group_name}], "remoteAccessSecurityGroupId": ""}],
-            "status": group["status"],
             "version": version,
         }
-        outputs = self.outputs(inputs, computed)
-        records.put(clients, lookup.record_name(cluster, _KIND, name), outputs)
-        return f"{cluster}:{name}", outputs
+        records.put(clients, lookup.record_name(cluster, _KIND, name), self.outputs(inputs, computed))
+        if not starts:
+            raise HalfCreated(id, self.outputs(inputs, {}), _wait_in_vain(clients, cluster, name))
+        self._put_configs(clients, inputs)
+        return id, self.outputs(inputs, {**computed, "status": group["status"]})
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
         cluster, name = id.split(":")
@@ -125,29 +129,36 @@ class NodeGroup(Handler):
         seen = {key: group[key] for key in _OBSERVED if key in state or group.get(key)}
         if seen.get("taints") and _as_set(seen["taints"]) == _as_set(state.get("taints", [])):
             seen["taints"] = state["taints"]
-        return {**state, **record, **seen}
+        return {**state, **record, **seen, "status": group["status"]}
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         cluster, name = new["clusterName"], new["nodeGroupName"]
         version = node_group_rules.check(clients, new)
-        outputs = self.outputs(new, {key: old[key] for key in self.computed} | {"version": version})
-        clients("eks").update_nodegroup_config(
-            clusterName=cluster,
-            nodegroupName=name,
-            scalingConfig=new["scalingConfig"],
-            labels=_label_changes(old.get("labels", {}), new.get("labels", {})),
-            taints=_taint_changes(old.get("taints", []), new.get("taints", [])),
-        )
-        self._put_configs(clients, new)
-        auto_scaling.resize(clients, _group_name(old), new["scalingConfig"])
+        seen = self.read(clients, id, old)
+        if seen is None:
+            raise HandlerError(f"node group {name} of {cluster} does not exist")
+        changed = [key for key in _CHANGED_IN_PLACE if old.get(key) != new.get(key)]
+        if changed:
+            clients("eks").update_nodegroup_config(
+                clusterName=cluster,
+                nodegroupName=name,
+                scalingConfig=new["scalingConfig"],
+                labels=_label_changes(old.get("labels", {}), new.get("labels", {})),
+                taints=_taint_changes(old.get("taints", []), new.get("taints", [])),
+            )
+            self._put_configs(clients, new)
+            auto_scaling.resize(clients, _group_name(seen), new["scalingConfig"])
+        # What failed to be created is not tried again: the provider asks EKS for nothing where nothing differs.
+        outputs = self.outputs(new, {key: seen[key] for key in self.computed} | {"version": version})
         records.put(clients, lookup.record_name(cluster, _KIND, name), outputs)
         return outputs
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         cluster, name = id.split(":")
-        with gone_is_fine():
+        group = describe(clients, cluster, name)
+        if group is not None:
             clients("eks").delete_nodegroup(clusterName=cluster, nodegroupName=name)
-        auto_scaling.delete(clients, _group_name(state))
+            auto_scaling.delete(clients, group["resources"]["autoScalingGroups"][0]["name"])
         records.delete(clients, lookup.record_name(cluster, _KIND, name))
 
     @staticmethod
@@ -158,6 +169,18 @@ class NodeGroup(Handler):
             clients("eks").update_nodegroup_config(
                 clusterName=inputs["clusterName"], nodegroupName=inputs["nodeGroupName"], **configs
             )
+
+
+def _wait_in_vain(clients: Clients, cluster: str, name: str) -> str:
+    """Wait for a group that does not become active; return what the provider says of it (node_group.go)."""
+    while (group := describe(clients, cluster, name)) is not None and group["status"] == "CREATING":
+        time.sleep(_POLL_SECONDS)
+    status, issues = (group["status"], group["health"]["issues"]) if group is not None else ("", [])
+    causes = "\n".join(f"{', '.join(one['resourceIds'])}: {one['code']}: {one['message']}" for one in issues)
+    return (
+        f"waiting for EKS Node Group ({cluster}:{name}) create: unexpected state '{status}', wanted target 'ACTIVE'. "
+        f"last error: {causes}"
+    )
 
 
 def _group_name(outputs: Values) -> str:

@@ -18,6 +18,9 @@ class RecordedHandler(Recorded):
     kind: str
     """The folder of the records: ``addons``, ``access-entries``, …"""
 
+    exists: str
+    """What EKS answers when there is one already."""
+
     def key(self, values: Values) -> tuple[str, ...]:
         """Return what identifies it within its cluster; together with the cluster's name it is the provider id."""
         raise NotImplementedError
@@ -36,7 +39,7 @@ class RecordedHandler(Recorded):
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         lookup.require_cluster(clients, inputs["clusterName"], self.where(inputs))
         if records.get(clients, self.record_name(inputs)) is not None:
-            raise HandlerError(f"{self.where(inputs)} already exists")
+            raise HandlerError(f"{self.where(inputs)}: ResourceInUseException: {self.exists}")
         self.check_references(clients, inputs)
         outputs = self.outputs(inputs, self.computed_values(clients, inputs))
         records.put(clients, self.record_name(inputs), outputs)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from twin.aws.base import documents
+from twin.aws.base import documents, late
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError
 from twin.aws.base.lookup import or_none
@@ -29,14 +29,30 @@ def role_of(clients: Clients, arn: str) -> dict[str, Any] | None:
     return role
 
 
-def require_role(clients: Clients, arn: str, wanted_by: str, *, service: str | None = None) -> dict[str, Any]:
-    """Return the role; HandlerError when it does not exist or does not let ``service`` assume it."""
+def require_role(
+    clients: Clients, arn: str, wanted_by: str, *, service: str | None = None, retried: bool = True
+) -> dict[str, Any]:
+    """Return the role; HandlerError when it does not exist or does not let ``service`` assume it.
+
+    ``retried``: the provider tries again, for two minutes, what AWS refuses of a new role (its ``propagationTimeout``).
+    """
     role = role_of(clients, arn)
     if role is None:
         raise HandlerError(f"{wanted_by}: IAM role {arn} does not exist")
     if service is not None and service not in set(_trusted_services(role["AssumeRolePolicyDocument"])):
         raise HandlerError(f"{wanted_by}: the trust policy of {arn} does not allow {service} to assume it")
+    if retried:
+        late.wait(clients, "iam", role["CreateDate"])
+    else:
+        require_effective(clients, arn)
     return role
+
+
+def require_effective(clients: Clients, arn: str) -> None:
+    """Refuse a role of the account that is so new that other services do not know it yet."""
+    role = role_of(clients, arn)
+    if role is not None and late.left(clients, "iam", role["CreateDate"]) > 0:
+        raise HandlerError(f"the role {arn} is not known yet: IAM has not told of it")
 
 
 def check_principals(clients: Clients, document: dict[str, Any]) -> None:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from twin.aws.base import documents, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.errors import HalfCreated, HandlerError, Problem
 from twin.aws.base.handler import Handler, Values, known
 from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
+from twin.aws.kms import deployer
 
 _POLICY_LIMIT = 32768
 
@@ -55,6 +56,11 @@ class Key(Handler):
         key = kms.create_key(Description=inputs.get("description", ""), Tags=_pairs(inputs.get("tags", {})), **policy)[
             "KeyMetadata"
         ]
+        if inputs.get("enableKeyRotation"):
+            try:
+                deployer.require(clients, "EnableKeyRotation", key)
+            except HandlerError as error:
+                raise HalfCreated(key["KeyId"], self.outputs(inputs, {}), str(error)) from error
         self._rotate(clients, key["KeyId"], inputs)
         text = inputs.get("policy") or kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"]
         return key["KeyId"], self.outputs(inputs, {"arn": key["Arn"], "keyId": key["KeyId"], "policy": text})
@@ -65,23 +71,27 @@ class Key(Handler):
             return None
         kms = clients("kms")
         policy = kms.get_key_policy(KeyId=id, PolicyName="default")["Policy"]
-        same = json.loads(policy) == json.loads(state["policy"])
+        same = json.loads(policy) == json.loads(state.get("policy") or policy)
         seen = tags.from_list(kms.list_resource_tags(KeyId=id).get("Tags"))
         return {
             **state,
             "description": key.get("Description", ""),
             "enableKeyRotation": kms.get_key_rotation_status(KeyId=id)["KeyRotationEnabled"],
-            "policy": state["policy"] if same else policy,
+            "policy": state.get("policy", policy) if same else policy,
+            "arn": key["Arn"],
+            "keyId": key["KeyId"],
             **tags.observed(state, seen),
         }
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         kms = clients("kms")
+        old = {**(self.read(clients, id, old) or {}), **old}  # one that was half created has only its inputs
         if new.get("policy", old["policy"]) != old["policy"]:
             self._check_policy(clients, new["policy"])
             kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
         kms.update_key_description(KeyId=id, Description=new.get("description", ""))
-        self._rotate(clients, id, new)
+        if any(old.get(name) != new.get(name) for name in ("enableKeyRotation", "rotationPeriodInDays")):
+            self._rotate(clients, id, new)
         tags.retag(old, new, kms.untag_resource, kms.tag_resource, _pairs, KeyId=id)
         return self.kept(new, old)
 
@@ -134,6 +144,7 @@ class Alias(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         key = require_key(clients, inputs["targetKeyId"], f"alias {inputs['name']}")
+        deployer.require(clients, "CreateAlias", key, alias=inputs["name"])
         clients("kms").create_alias(AliasName=inputs["name"], TargetKeyId=inputs["targetKeyId"])
         return inputs["name"], self.outputs(inputs, self._computed(clients, inputs["name"], key))
 

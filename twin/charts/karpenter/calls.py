@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from twin.identity.authorization import Call
+from twin.aws.iam.authorization import Call
 
 _MADE_BY_A_LAUNCH = ("instance", "volume", "network-interface")
 _PASSED_TO = "ec2.amazonaws.com"

@@ -25,10 +25,10 @@ from spec.catalog import INSTANCE_TYPES
 from spec.iam_policy import Statement
 from twin.aws.base.clients import Clients
 from twin.aws.base.lookup import or_none
+from twin.aws.iam.authorization import refusals
 from twin.charts.karpenter import calls
 from twin.charts.karpenter.calls import Request, UnknownCall
 from twin.host.home import write_json
-from twin.identity.authorization import refusals
 
 log = logging.getLogger("twin.karpenter")
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/aws4_request")

@@ -2,9 +2,9 @@
 
 Its environment is that of the chart's Deployment, and its rights in the cluster are the chart's. It reads pods, NodePools
 and EC2NodeClasses, and launches, describes and ends instances in moto through an endpoint that holds each call against the
-policy of its role (endpoint.py); the machines join as nodes by twin/cluster/instances.py. One process, whatever `replicas`
-says. Two things are not the chart's: moto has no price list, so it goes by the prices that it brings (`ISOLATED_VPC`), and
-it elects no leader.
+policy of its role (endpoint.py); the machines join as nodes by twin/cluster/instances.py. Its credentials are those of Pod
+Identity (identity/pod_identity.py). One process, whatever `replicas` says. Two things are not the chart's: moto has no price
+list, so it goes by the prices that it brings (`ISOLATED_VPC`), and it elects no leader.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from twin.charts.karpenter import CHART, TEMPLATES
 from twin.charts.karpenter.endpoint import Endpoint
 from twin.cluster import quantity
 from twin.host import ports, processes, tools
+from twin.identity import pod_identity
 from twin.releases import go_module, programs
 from twin.releases.chart import Announce, ChartContext, ChartFailed, Release
 from twin.releases.program_files import ProgramFiles
@@ -34,6 +35,7 @@ NAME = "karpenter"
 _LISTEN = "127.0.0.1"
 _START_SECONDS = 150.0
 """It reads all instance types and offerings first, of a moto that may be busy."""
+_AWS_TOKEN = "aws-token"
 _METRICS, _HEALTH, _AWS = "karpenter-metrics", "karpenter-health", "karpenter-aws"
 """The kept ports: of the first two the controller's, of the last one the agent's, which the controller is told."""
 
@@ -44,7 +46,6 @@ class Karpenter:
     def __init__(self, context: ChartContext) -> None:
         self._context = context
         self._home = context.home
-        self._files = ProgramFiles(context, NAME, NAME)
 
     async def run(self, release: Release, ready: Announce) -> None:
         """Run it. See ChartPrograms."""
@@ -54,36 +55,43 @@ class Karpenter:
         given = environment(deployment, release.namespace)
         account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
         clients = Clients(self._context.region, self._context.aws_url)
-        role = await asyncio.to_thread(role_arn, clients, given["CLUSTER_NAME"], release.namespace, account)
-        async with self._files.kept_fresh(release.namespace, (NAME, "localhost")):
+        cluster, pod = given["CLUSTER_NAME"], deployment["spec"]["template"]["spec"]
+        role = await asyncio.to_thread(role_arn, clients, cluster, release.namespace, account)
+        # What the container has itself comes before what the webhook adds at the admission, which is now.
+        admitted = await asyncio.to_thread(pod_identity.injected, clients, cluster, release.namespace, account)
+        given = {**admitted, **given}
+        own_token = pod_identity.token_audience(pod, given.get(pod_identity.TOKEN_FILE, ""))
+        audience = own_token if own_token is not None else pod_identity.AUDIENCE if admitted else None
+        files = ProgramFiles(self._context, NAME, NAME, {_AWS_TOKEN: audience} if audience is not None else {})
+        if given.get(pod_identity.URI) == pod_identity.AGENT_URL:
+            given[pod_identity.URI] = self._context.pod_identity_url
+            given[pod_identity.TOKEN_FILE] = str(files.directory / _AWS_TOKEN)
+        async with files.kept_fresh(release.namespace, (NAME, "localhost")):
             held = processes.find(self._home, NAME) is not None
             listen = {name: ports.keep(self._home, name, held=held) for name in (_METRICS, _HEALTH)}
             aws_port = ports.keep(self._home, _AWS)
-            aws = Endpoint(self._context.aws_url, self._context.region, role, self._files.directory / "aws-calls.json")
+            aws = Endpoint(self._context.aws_url, self._context.region, role, files.directory / "aws-calls.json")
             server = await aws.start(aws_port)
             try:
                 own = {
                     **given,
-                    # moto takes any. Whose they are is the endpoint's to know.
-                    "AWS_ACCESS_KEY_ID": "test",
-                    "AWS_SECRET_ACCESS_KEY": "test",
-                    "KUBECONFIG": str(self._files.kubeconfig),
+                    "KUBECONFIG": str(files.kubeconfig),
                     "TWIN_ADDRESS": _LISTEN,
                     "METRICS_PORT": str(listen[_METRICS]),
                     "HEALTH_PROBE_PORT": str(listen[_HEALTH]),
                     "DISABLE_LEADER_ELECTION": "true",
                     "ISOLATED_VPC": "true",
                     "AWS_ENDPOINT_URL": f"http://{_LISTEN}:{aws_port}",
-                    "AWS_REGION": self._context.region,
+                    # By the hop limit of the nodes, pods do not reach it.
                     "AWS_EC2_METADATA_DISABLED": "true",
                     "AWS_CONFIG_FILE": os.devnull,
                     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-                    **self._files.proxied(),
+                    **files.proxied(),
                 }
-                service = self._files.service(NAME, (str(binary),), own)
+                service = files.service(NAME, (str(binary),), own)
                 async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
                     url = f"http://{_LISTEN}:{listen[_HEALTH]}/readyz"
-                    program = Program(service, lambda: programs.answers(client, url), _START_SECONDS)
+                    program = Program(service, lambda: programs.answers(client, url), _START_SECONDS, restarts=True)
                     await keep_running(self._home, [program], ready)
             finally:
                 await server.cleanup()

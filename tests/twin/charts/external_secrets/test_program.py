@@ -43,7 +43,7 @@ def test_it_runs_with_the_charts_arguments_on_loopback_and_reaches_the_twin_alon
     certificates.ensure(home)
     api = Api(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/external-secrets", {"eks.amazonaws.com/role-arn": ROLE})
     urls = [f"http://127.0.0.1:{port}" for port in (6443, 5000, 5001, 5002)]
-    context = ChartContext(home, api, *urls, "eu-central-1")  # type: ignore[arg-type]
+    context = ChartContext(home, api, *urls, "eu-central-1", "")  # type: ignore[arg-type]
     release = Release("external-secrets", NAMESPACE, "external-secrets", "2.9.0", client_keys.values(ROLE), "one")
     asyncio.run(ExternalSecrets(context).run(release, announce))
     ((service),) = [one.service for one in kept]

@@ -11,8 +11,8 @@ import pytest
 from infra.platform.karpenter_policy import controller_policy
 from spec.iam_policy import Statement
 from tests.infra.access import ACCOUNT
+from twin.aws.iam.authorization import Call, refusals
 from twin.charts.karpenter.calls import Request, UnknownCall, calls
-from twin.identity.authorization import Call, refusals
 
 CLUSTER, REGION = "triton-staging", "us-west-2"
 ARN = f"arn:aws:{{}}:{REGION}:123456789012:{{}}".format

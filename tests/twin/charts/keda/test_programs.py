@@ -37,7 +37,7 @@ def stand_in(home: TwinHome, api: Api) -> Keda:
     urls = (
         f"{scheme}://127.0.0.1:{port}" for scheme, port in (("https", 6443), ("http", 5000), ("http", 5001), ("http", 5002))
     )
-    return Keda(ChartContext(home, api, *urls, "eu-central-1"))  # type: ignore[arg-type]
+    return Keda(ChartContext(home, api, *urls, "eu-central-1", ""))  # type: ignore[arg-type]
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Program]:

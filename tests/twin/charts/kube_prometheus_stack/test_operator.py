@@ -99,7 +99,7 @@ async def install(stack: PrometheusStack, wanted: Release) -> None:
 
 def made(home: TwinHome, cluster: Cluster) -> PrometheusStack:
     api: Any = cluster
-    return PrometheusStack(ChartContext(home, api, "https://127.0.0.1:6443", "", "", "", "us-west-2"))
+    return PrometheusStack(ChartContext(home, api, "https://127.0.0.1:6443", "", "", "", "us-west-2", ""))
 
 
 def test_the_operator_runs_as_itself_outlives_who_started_it_and_goes_with_the_release(home: TwinHome) -> None:

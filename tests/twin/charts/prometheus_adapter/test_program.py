@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> TwinHome:
 
 
 def stand_in(home: TwinHome, api: Api) -> PrometheusAdapter:
-    return PrometheusAdapter(ChartContext(home, api, SERVER, "", "", PROXY, "us-west-2"))  # type: ignore[arg-type]
+    return PrometheusAdapter(ChartContext(home, api, SERVER, "", "", PROXY, "us-west-2", ""))  # type: ignore[arg-type]
 
 
 def start(home: TwinHome, api: Api, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Program:

@@ -68,6 +68,9 @@ def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]
         return (value is None) == (wanted == ["true"])
     if operator == "ForAllValues:StringEquals":
         return {value} <= set(wanted) if isinstance(value, str) else set(value or ()) <= set(wanted)
+    if operator == "ForAnyValue:StringLike":
+        values = (value,) if isinstance(value, str) else value or ()
+        return any(_is_like(one, pattern) for one in values for pattern in wanted)
     if isinstance(value, tuple):
         raise ValueError(f"{operator} of several values is not evaluated here")
     if operator in ("BoolIfExists", "StringEqualsIfExists"):

@@ -1,0 +1,38 @@
+"""What EKS's webhook adds to a pod of a Pod Identity association, given by the chart, so that it does not depend on time.
+
+An association takes effect some seconds after the API has returned it. The webhook adds nothing to a pod that is admitted
+earlier, and a restart of its containers is no second admission: such a pod has no credentials for ever. With these values it
+has all it needs from the start. Its container fails until the agent on its node knows the association, and is then restarted
+with credentials. In a pod that has them the webhook changes nothing (`addEnvToContainer` and `getPodSpecPatch` in
+https://github.com/aws/amazon-eks-pod-identity-webhook/blob/master/pkg/handler/handler.go; the names are the defaults of
+its main.go; https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_VOLUME = "eks-pod-identity-token"
+_DIRECTORY = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
+_AUDIENCE = "pods.eks.amazonaws.com"
+_LIFETIME_SECONDS = 86400
+
+
+def environment(region: str) -> list[dict[str, str]]:
+    """Return the variables of a container: the agent on its node (by IPv4), and the region that the webhook adds as well."""
+    return [
+        {"name": "AWS_REGION", "value": region},
+        {"name": "AWS_CONTAINER_CREDENTIALS_FULL_URI", "value": "http://169.254.170.23/v1/credentials"},
+        {"name": "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "value": f"{_DIRECTORY}/{_VOLUME}"},
+    ]
+
+
+def mount() -> dict[str, Any]:
+    """Return the mount of the container's token."""
+    return {"name": _VOLUME, "mountPath": _DIRECTORY, "readOnly": True}
+
+
+def volume() -> dict[str, Any]:
+    """Return the volume with the token that the agent exchanges for credentials."""
+    token = {"audience": _AUDIENCE, "expirationSeconds": _LIFETIME_SECONDS, "path": _VOLUME}
+    return {"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}

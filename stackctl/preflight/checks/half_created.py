@@ -1,0 +1,19 @@
+"""Did AWS create every node group and add-on of the stack that an earlier `pulumi up` asked for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stackctl.eks_health import ailments, remedy, state_urns
+from stackctl.preflight.checks.check import Finding, Subject, fail, ok, warn
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Yield a finding for each that is not healthy, else one for all."""
+    found = ailments(subject.readers, subject.settings)
+    urns = state_urns(subject.settings.stack) if found else {}
+    for one in found:
+        finding = fail if one.failed else warn
+        yield finding(str(one), remedy(one, subject.settings, urns))
+    if not found:
+        yield ok("no node group and no add-on has failed")

@@ -1,0 +1,28 @@
+"""What has been changed and has no effect yet: AWS's services tell each other of changes some time later (faults.py)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from twin.aws import faults
+from twin.aws.base import records
+from twin.aws.base.clients import Clients
+
+_POLL_SECONDS = 0.2
+
+
+def seconds(clients: Clients, what: str) -> float:
+    """Return by how much a kind of change is late here."""
+    return faults.delays(records.text(clients, faults.DELAYS)).get(what, 0.0)
+
+
+def left(clients: Clients, what: str, changed: datetime) -> float:
+    """Return the seconds until a change of that moment has its effect; 0 when it has."""
+    return max(0.0, seconds(clients, what) - (datetime.now(UTC) - changed).total_seconds())
+
+
+def wait(clients: Clients, what: str, changed: datetime) -> None:
+    """Wait until a change of that moment has its effect, as the provider does that tries again until it has."""
+    while left(clients, what, changed) > 0:
+        time.sleep(_POLL_SECONDS)

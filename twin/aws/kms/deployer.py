@@ -1,0 +1,40 @@
+"""Hold calls of KMS against the IAM policies of whoever runs Pulumi, where these are known (`faults.DEPLOYER`).
+
+Tags and aliases of a key take up to five minutes until IAM goes by them
+(https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html): until then a new key has neither.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twin.aws import faults
+from twin.aws.base import late, records, tags
+from twin.aws.base.clients import Clients
+from twin.aws.base.errors import HandlerError
+from twin.aws.iam.authorization import Call, Context, refusals
+
+
+def require(clients: Clients, operation: str, key: dict[str, Any], *, alias: str = "", service: str = "") -> None:
+    """Refuse an operation on a key, and on an alias of it, that the policies do not allow. `service` calls it for them."""
+    text = records.text(clients, faults.DEPLOYER)
+    if not text:
+        return
+    context: dict[str, str | tuple[str, ...]] = {"kms:ViaService": service} if service else {}
+    calls = [Call(f"kms:{operation}", key["Arn"], {**_of_key(clients, key), **context})]
+    if alias:
+        calls.append(Call(f"kms:{operation}", clients.arn("kms", alias), context))
+    for refusal in refusals(json.loads(text), calls):
+        raise HandlerError(f"{operation}: AccessDeniedException: {refusal}")
+
+
+def _of_key(clients: Clients, key: dict[str, Any]) -> Context:
+    """Return the condition keys that KMS knows of a key by now."""
+    if late.left(clients, "kms", key["CreationDate"]) > 0:
+        return {}
+    kms, id = clients("kms"), key["KeyId"]
+    given = tags.from_list(kms.list_resource_tags(KeyId=id).get("Tags"))
+    aliases = tuple(one["AliasName"] for one in kms.list_aliases(KeyId=id)["Aliases"])
+    found: dict[str, str | tuple[str, ...]] = {f"aws:ResourceTag/{name}": value for name, value in given.items()}
+    return {**found, **({"kms:ResourceAliases": aliases} if aliases else {})}
