@@ -10,7 +10,6 @@ import typer
 from console.exit_codes import EPILOG
 from console.options import Json
 from modelctl.rollout.limits import Limits, Terms
-from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT, TRITON_NAMESPACE
 
 if TYPE_CHECKING:
@@ -34,16 +33,6 @@ CacheDirectory = Annotated[
     Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
 ]
 CacheGib = Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")]
-Translation = Annotated[
-    str | None,
-    typer.Option(
-        "--pod-network",
-        metavar="INSIDE=HERE",
-        envvar=VARIABLE,
-        help="Networks of equal size: pods of the first are reached in the second (1:1 NAT), like "
-        "10.40.0.0/16=172.16.0.0/16.",
-    ),
-]
 _LIMITS = Limits()
 _STACKS = Path("stacks")
 
@@ -306,7 +295,6 @@ def rollout(
     namespace: Namespace = TRITON_NAMESPACE,
     stacks: Stacks = _STACKS,
     endpoint_url: Endpoint = None,
-    translation: Translation = None,
 ) -> None:
     """Bring a release by steps into running pods, or onto pods of its own (triton.rollout), without a lost request.
 
@@ -317,7 +305,7 @@ def rollout(
     terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
     limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
     asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100, mirror)
-    command.rollout(asked, bucket, endpoint_url, namespace, translation)
+    command.rollout(asked, bucket, endpoint_url, namespace)
 
 
 @app.command()
@@ -328,7 +316,6 @@ def watch(
     roll_back: Annotated[bool, typer.Option("--roll-back", help="Pin the release before in FILE when it is bad.")] = False,
     namespace: Namespace = TRITON_NAMESPACE,
     endpoint_url: Endpoint = None,
-    translation: Translation = None,
 ) -> None:
     """Judge the release that FILE pins, after `pulumi up`: its golden inferences on every pod, then failures and latency.
 
@@ -337,7 +324,7 @@ def watch(
     from modelctl.rollout import command
 
     limits = Limits(watch=seconds)
-    command.watch(file, bucket, endpoint_url, namespace, translation, limits, take_back=roll_back)
+    command.watch(file, bucket, endpoint_url, namespace, limits, take_back=roll_back)
 
 
 @app.command()
@@ -346,13 +333,15 @@ def parity(
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve it as Prometheus metrics until interrupted.")
     ] = None,
-    translation: Translation = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Reach pods at their own addresses, from a pod of their namespace.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compare what the pods serve: each model's versions, and the hash of its config. Exit code 1 when they differ."""
     from modelctl.rollout import command
 
-    return command.parity(namespace, serve, translation, as_json=as_json)
+    return command.parity(namespace, serve, direct=direct, as_json=as_json)
 
 
 @app.command()

@@ -18,9 +18,9 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 from yaml import YAMLError
 
+from console.port_forward import PortForwards
 from modelctl.rollout import key_files
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
-from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
 from spec.names import (
     FOLLOWER_PORT,
@@ -47,18 +47,24 @@ _POLL_SECONDS = 0.5
 class KubernetesFleet:
     """The pods behind the headless Service of a fleet, also those that are not ready.
 
-    The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
-    `follows`: each has `live/` on its own disk.
+    They are reached by the API server's port forward; with `direct` at their own addresses, as from a pod beside them. The
+    admin key of a pod is its UID, as the chart sets it up. `follows`: each has `live/` on its own disk. `tell` gets a line
+    for each request that was lost with its forward.
     """
 
     def __init__(
-        self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE, *, follows: bool = False
+        self,
+        namespace: str,
+        release: str = TRITON_RELEASE,
+        *,
+        follows: bool = False,
+        direct: bool = False,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Take the fleet of a Helm release.
 
         Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
         self._namespace = namespace
-        self._network = network
         self._follows = follows
         self._service = headless_service(release)
         try:
@@ -68,12 +74,13 @@ class KubernetesFleet:
                 f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
             ) from None
         configuration = client.Configuration.get_default_copy()
-        # urllib3's own would wait as long as the answer says, be it a day.
-        configuration.retries = Retry(3, respect_retry_after_header=False)
+        # urllib3's own would wait as long as the answer says, be it a day. In all 6 s: an API server that is replaced.
+        configuration.retries = Retry(5, backoff_factor=0.2, respect_retry_after_header=False)
         api = client.ApiClient(configuration)
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
+        self._forwards = None if direct else PortForwards(api, namespace, tell)
 
     def all_fleets(self) -> dict[str, Self]:
         """Return every fleet of the namespace by its Helm release, this one among them. Raises FleetError."""
@@ -183,7 +190,7 @@ class KubernetesFleet:
                 raise
 
     def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
-        reached = self._network.reach(address) if self._network else address
+        reached = address if self._forwards is None else name
         host = f"[{reached}]" if ":" in reached else reached
         return Pod(
             name,
@@ -192,6 +199,7 @@ class KubernetesFleet:
             metrics=f"http://{host}:{TRITON_METRICS_PORT}",
             admin_key=uid,
             follower=f"http://{host}:{FOLLOWER_PORT}" if self._follows else None,
+            forwards=self._forwards,
         )
 
     @contextmanager
