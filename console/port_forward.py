@@ -161,13 +161,19 @@ class Connection:
         self.close()
 
     def send(self, data: bytes, seconds: float | None) -> None:
-        """Send all of it. Raises TimeoutError and ForwardLost."""
+        """Send all of it. Raises TimeoutError, PortClosed and ForwardLost."""
+        if not data:
+            return
         self._websocket.settimeout(seconds)
         try:
             self._websocket.send_binary(_DATA + data)
         except WebSocketTimeoutException:
             raise TimeoutError from None
         except (WebSocketException, OSError) as error:
+            with suppress(TimeoutError, ForwardLost):
+                while self.receive(0):  # what the kubelet said before it closed
+                    pass
+                raise PortClosed(f"{self._name}: the pod ended the connection") from None
             raise self._lost(error) from None
 
     def receive(self, seconds: float | None) -> bytes:

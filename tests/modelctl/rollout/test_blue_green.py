@@ -226,7 +226,7 @@ def test_copies_that_cannot_be(stage: Stage, mirror: str, rollout: str, said: st
         "dev", "x", stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0, mirror=mirror
     )
     with pytest.raises(Misused, match=said):
-        command.rollout(asked, BUCKET, None, "triton", None)
+        command.rollout(asked, BUCKET, None, "triton")
 
 
 @pytest.mark.parametrize("percent", [5, 100])
@@ -394,7 +394,7 @@ def test_the_command_brings_pulumi_up_and_reads_the_pods_of_both_slots(
     monkeypatch.setattr(command, "_fleet", lambda _namespace, _network, name: fleets[name])
     monkeypatch.setattr(command.pulumi_program, "run", lambda arguments: ran.append(arguments) or 0)
     asked = command.Asked("dev", stage.new.id, stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0.0)
-    command.rollout(asked, BUCKET, None, "triton", None)
+    command.rollout(asked, BUCKET, None, "triton")
     assert ran == 3 * [["up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive"]]
     assert capsys.readouterr().out == f"{stage.new.id} serves: adder version 2\n"
     assert served(stage) == ("green", stage.new.id, stage.old.id)
