@@ -387,9 +387,15 @@ def tune(
         typer.Option("--slo-p99-ms", min=1, help="99 of 100 requests are answered in that time; default: not asked."),
     ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
-    server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
-        f"127.0.0.1:{TRITON_GRPC_PORT}"
-    ),
+    server: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="A Triton's gRPC, in explicit mode and for this alone."),
+    ] = f"127.0.0.1:{TRITON_GRPC_PORT}",
+    pod: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Such a Triton in a cluster: its pod, by the API server's port forward."),
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = TRITON_NAMESPACE,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -422,7 +428,7 @@ def tune(
 
     Of an ensemble, or a model that asks others, those of all its models, for the SLO of the whole.
 
-    Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or forward the port of a pod of its own.
+    Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or as a pod of its own (benchmarks/README.md).
     """
     from modelctl.loadgen import Pace
     from modelctl.tune import command
@@ -432,5 +438,5 @@ def tune(
         raise typer.BadParameter("give --sequence-requests and --sequence-gap-ms together")
     pace = Pace(sequence_requests, sequence_gap_ms / 1000) if sequence_requests and sequence_gap_ms else None
     goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
-    of_its_own = command.Server(server, admin_key, metrics)
-    command.tune(model, models, goal, max_instances, of_its_own, stack, results, pace, request)
+    place = command.InCluster(pod, namespace) if pod is not None else command.Server(server, admin_key, metrics)
+    command.tune(model, models, goal, max_instances, place, stack, results, pace, request)

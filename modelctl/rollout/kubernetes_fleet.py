@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 
-from kubernetes import client, config
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError
-from urllib3.util import Retry
-from yaml import YAMLError
 
 from console.port_forward import PortForwards
-from modelctl.rollout import key_files
+from modelctl import cluster
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from spec import reading
 from spec.names import (
@@ -61,22 +56,11 @@ class KubernetesFleet:
         direct: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the fleet of a Helm release.
-
-        Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+        """Take the fleet of a Helm release, in the cluster of `cluster.connect`. Raises as that does."""
         self._namespace = namespace
         self._follows = follows
         self._service = headless_service(release)
-        try:
-            _configure()
-        except ConfigException as error:
-            raise FleetError(
-                f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
-            ) from None
-        configuration = client.Configuration.get_default_copy()
-        # urllib3's own would wait as long as the answer says, be it a day. In all 6 s: an API server that is replaced.
-        configuration.retries = Retry(5, backoff_factor=0.2, respect_retry_after_header=False)
-        api = client.ApiClient(configuration)
+        api = cluster.connect()
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
@@ -216,27 +200,6 @@ class KubernetesFleet:
             raise FleetError(
                 f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
             ) from error
-
-
-def _configure() -> None:
-    """As `config.load_config`, which takes no directory for keys, and prints a line of its own inside a cluster."""
-    # Read here: the library looks at the environment when it is imported.
-    kubeconfig = os.environ.get("KUBECONFIG")
-    default = Path.home() / ".kube" / "config"
-    if kubeconfig or default.exists():
-        given = kubeconfig or str(default)
-        for path in filter(None, given.split(os.pathsep)):
-            if Path(path).exists():
-                reading.text_file(Path(path))  # refused in a sentence where it is none
-        try:
-            config.load_kube_config(config_file=given, temp_file_path=str(key_files.directory()))
-        # The library looks at nothing before it uses it.
-        except (TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError):
-            raise FleetError(
-                f"{given} is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"
-            ) from None
-    else:
-        config.load_incluster_config()
 
 
 def _message(body: str) -> str:

@@ -114,8 +114,8 @@ def test_who_may_not_forward_is_told_the_verbs(api: ApiServer, status: int) -> N
     with pytest.raises(ForwardDenied) as failure:
         api.forwards().connect("triton-a", 8000)
     assert str(failure.value) == (
-        f"the cluster at {api.url} answers {status}: not now; this needs get and create of pods/portforward in the namespace "
-        "triton (docs/private-api.md#pods)"
+        f"the cluster at {api.url} answers {status}: not now; this needs get and create of pods/portforward in the "
+        "namespace triton (docs/private-api.md#pods)"
     )
 
 
