@@ -15,6 +15,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
@@ -68,7 +69,6 @@ class PortForwards:
         self._api = api
         self._namespace = namespace
         self.tell = tell
-        self._tls = _tls(api.configuration)
 
     def connect(self, pod: str, port: int, seconds: float | None = OPEN_SECONDS) -> Connection:
         """Open a forward. Raises PortClosed where there is no such pod, ForwardLost and ForwardDenied.
@@ -84,8 +84,8 @@ class PortForwards:
             "timeout": seconds,
             "redirect_limit": 0,
         }
-        websocket = WebSocket(sslopt=self._tls, skip_utf8_validation=True)
         try:
+            websocket = WebSocket(sslopt=self._tls, skip_utf8_validation=True)
             websocket.connect(
                 get_websocket_url(url, [("ports", str(port))]),
                 **websocket_proxycare(options, self._api.configuration, url, headers),
@@ -98,6 +98,20 @@ class PortForwards:
                 in_flight=False,
             ) from None
         return Connection(websocket, pod, port)
+
+    @cached_property
+    def _tls(self) -> dict[str, Any]:
+        """The options of the kubeconfig for TLS, as the Kubernetes client takes them for its own requests."""
+        configuration = self._api.configuration
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if not configuration.verify_ssl:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        elif configuration.assert_hostname is False:
+            context.check_hostname = False
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        name = configuration.tls_server_name
+        return {"context": context, **({"server_hostname": name} if name else {})}
 
     def transport(self) -> httpx.HTTPTransport:
         """Return a transport of `http://<pod>:<port>`; its requests raise as `connect` and Connection do."""
@@ -270,19 +284,6 @@ class _Transport(httpx.HTTPTransport):
     def __init__(self, forwards: PortForwards) -> None:
         super().__init__(trust_env=False, verify=False)  # of a pool that is replaced here: pods speak plain HTTP
         self._pool = httpcore.ConnectionPool(network_backend=_Backend(forwards))
-
-
-def _tls(configuration: client.Configuration) -> dict[str, Any]:
-    """Return the options of the kubeconfig for TLS, as the Kubernetes client takes them for its own requests."""
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if not configuration.verify_ssl:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif configuration.assert_hostname is False:
-        context.check_hostname = False
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    name = configuration.tls_server_name
-    return {"context": context, **({"server_hostname": name} if name else {})}
 
 
 def _pending(sock: socket.socket) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -20,6 +21,8 @@ from console.port_forward import PortForwards
 from twin.cluster import port_forward
 
 NAMESPACE = "triton"
+_LOST_AFTER = (200, 2400, 2700, 3000, 4000)
+"""Bytes to the API server: of a handshake of TLS with a client's certificate, of an upgrade, and of requests behind it."""
 
 
 @contextmanager
@@ -104,13 +107,18 @@ def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> No
 
 
 class Network:
-    """A TCP proxy that can lose every connection at once, as one whose other end has died; made by `network`."""
+    """A TCP proxy that can reset every connection at once, as an end does that has died; made by `network`.
+
+    `every`: one of so many connections is reset by itself, when it has carried some bytes to the other end.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
+        self._sizes = itertools.cycle(_LOST_AFTER)
+        self.every = 0
         self.lost = 0
 
     @property
@@ -123,18 +131,25 @@ class Network:
 
     def run(self) -> None:
         with contextlib.suppress(OSError):
-            while True:
+            for number in itertools.count(1):
                 near, _ = self._listener.accept()
                 far = socket.create_connection(self._target)
                 with self._lock:
                     self._open += [near, far]
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+                size = next(self._sizes) if self.every and not number % self.every else None
+                for carried in ((near, far, size), (far, near, None)):
+                    threading.Thread(target=self._carry, args=carried, daemon=True).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, lost_after: int | None) -> None:
+        carried = 0
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
+                carried += len(data)
+                if lost_after is not None and carried >= lost_after:
+                    self.lost += 1
+                    _reset(source)
+                    break
         for sock in (source, sink):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
@@ -146,11 +161,7 @@ class Network:
         with self._lock:
             lost, self._open = self._open, []
         for sock in lost:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                sock.shutdown(socket.SHUT_RD)
-            with contextlib.suppress(OSError):
-                sock.close()
+            _reset(sock)
         self.lost += len(lost) // 2
         return len(lost) // 2
 
@@ -159,6 +170,14 @@ class Network:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+
+def _reset(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.shutdown(socket.SHUT_RD)
+    with contextlib.suppress(OSError):
+        sock.close()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Self
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ProtocolError
 
 from console.port_forward import PortForwards
 from modelctl import cluster
@@ -37,6 +37,18 @@ _OF_EVERY_FLEET = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/comp
 _TIMEOUT = (5.0, 30.0)
 _LEAVE_SECONDS = 60.0
 _POLL_SECONDS = 0.5
+
+
+def _is_of_the_moment(error: BaseException) -> bool:
+    """Return whether the answer broke off, or somebody else changed the object after it was read."""
+    cause = error.__cause__
+    return isinstance(cause, ProtocolError) or (isinstance(cause, ApiException) and cause.status == 409)
+
+
+_tried_again = retry(
+    retry=retry_if_exception(_is_of_the_moment), stop=stop_after_attempt(5), wait=wait_fixed(0.2), reraise=True
+)
+"""For what may be done twice. Connections that cannot be made, or break before the answer, urllib3 tries again itself."""
 
 
 class KubernetesFleet:
@@ -116,13 +128,7 @@ class KubernetesFleet:
         except ValueError as error:
             raise FleetError(f"namespace {self._namespace}: {error}") from None
 
-    @retry(
-        # Somebody else changed another model in between: the versions are put into what is there now.
-        retry=retry_if_exception(lambda error: isinstance(error.__cause__, ApiException) and error.__cause__.status == 409),
-        stop=stop_after_attempt(5),
-        wait=wait_fixed(0.2),
-        reraise=True,
-    )
+    @_tried_again  # where somebody else changed another model in between: the versions are put into what is there now
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
         """See `Fleet`: one update of the ConfigMap, refused by the API server when it was changed after it was read."""
         found = self._config_map()
@@ -150,6 +156,7 @@ class KubernetesFleet:
         other._service = service
         return other
 
+    @_tried_again
     def _slices(self, selector: str) -> list[Any]:
         with self._sentences():
             found: list[Any] = self._discovery.list_namespaced_endpoint_slice(
@@ -160,6 +167,7 @@ class KubernetesFleet:
     def _config_map(self) -> Any:
         return self._found(self._core.read_namespaced_config_map, SERVED_VERSIONS)
 
+    @_tried_again
     def _found(self, read: Callable[..., Any], name: str) -> Any:
         """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():

@@ -391,7 +391,7 @@ def test_the_command_brings_pulumi_up_and_reads_the_pods_of_both_slots(
     ran: list[list[str]] = []
     tried = stage.pods.enter_context(answering_pod(lambda _: out(1.0)))
     fleets = {"triton-blue": IdleFleet([]), "triton-green": IdleFleet([tried], stage.new.id)}
-    monkeypatch.setattr(command, "_fleet", lambda _namespace, _network, name: fleets[name])
+    monkeypatch.setattr(command, "_fleet", lambda _namespace, name: fleets[name])
     monkeypatch.setattr(command.pulumi_program, "run", lambda arguments: ran.append(arguments) or 0)
     asked = command.Asked("dev", stage.new.id, stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0.0)
     command.rollout(asked, BUCKET, None, "triton")

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,24 +178,6 @@ class Account:
         monkeypatch.setattr(httpx.Client, "request", request)
 
 
-@contextmanager
-def lossy(network: forwarding.Network) -> Iterator[None]:
-    """Reset all connections again and again, each time when some are open."""
-    ended = threading.Event()
-
-    def lose() -> None:
-        while not ended.wait(0.15):
-            network.lose()
-
-    thread = threading.Thread(target=lose, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(20)
-
-
 @pytest.mark.timeout(600)
 def test_a_rollout_whose_forwards_are_lost_again_and_again_ends_well_and_accounts_for_each_request(
     site: Site, api_server_kubeconfig: str, network: forwarding.Network, monkeypatch: pytest.MonkeyPatch
@@ -213,9 +194,9 @@ def test_a_rollout_whose_forwards_are_lost_again_and_again_ends_well_and_account
     async def both() -> tuple[Load, Ended]:
         done = asyncio.Event()
         load = asyncio.create_task(Clients(site, fleet=of_clients).load(20, 600, done))
-        with lossy(network):
-            limits = replace(LIMITS, watch=3, quiet=3)
-            result = await asyncio.to_thread(site.rollout, second, canary=(50,), fleet=fleet, limits=limits)
+        network.every = 4
+        limits = replace(LIMITS, watch=3, quiet=3)
+        result = await asyncio.to_thread(site.rollout, second, canary=(50,), fleet=fleet, limits=limits)
         done.set()
         return (await load)[1], result
 
