@@ -25,7 +25,7 @@ from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.metrics import Counters
 from modelctl.rollout.misused import Misused
 from modelctl.rollout.plan import Refused
-from modelctl.rollout.pod_client import PodClient, PodHangs
+from modelctl.rollout.pod_client import ForwardBroke, PodClient, PodHangs
 from modelctl.rollout.replay import Replay, ReplayError
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
@@ -256,6 +256,25 @@ def test_a_pod_without_time_at_the_end_is_asked_again(stage: Stage, monkeypatch:
     monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
     result = stage.rollout()
     assert result.reason == (None if hangs == 1 else "0 of 1 pods of the candidate answer")
+
+
+def test_a_candidate_is_not_taken_back_for_a_way_that_is_lost(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([False, False, *[True] * 99])  # before the share, in the watch, and at its end
+
+    def counters(_: PodClient) -> dict[Any, Counters]:
+        if next(looks, False):
+            raise ForwardBroke("pod a: port 8002: the API server's port forward was lost")
+        return {}
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
+    with pytest.raises(ForwardBroke):
+        stage.rollout()
+    tried = load_stack_file(stage.file).models.candidate
+    assert tried is not None
+    assert (tried.release.id, tried.percent) == (stage.new.id, 100)
+    monkeypatch.setattr(PodClient, "counters", lambda _: {})
+    assert stage.rollout().outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize("at", [1, 2])

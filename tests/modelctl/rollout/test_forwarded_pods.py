@@ -9,11 +9,15 @@ import pytest
 
 from console.port_forward import PortForwards
 from modelctl.rollout import pod_client
+from modelctl.rollout.controller import Controller, Wanted
 from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.metrics import Counters
-from modelctl.rollout.pod_client import ForwardBroke, PodClient, PodDown
+from modelctl.rollout.phases import Phases
+from modelctl.rollout.pod_client import ForwardBroke, PodClient, PodDown, PodProblem
 from modelctl.rollout.pods import Pods
+from modelctl.store.bucket import Store
+from modelctl.store.journal import Change, Journal, Phase, Rollout
 from tests import forwarding, http_server
 from tests.forwarding import ApiServer
 from tests.modelctl.rollout.idle_fleet import IdleFleet
@@ -138,3 +142,28 @@ def test_a_pod_that_is_gone_is_down_and_one_that_cannot_be_reached_is_not(
     site.api.refusals = [502] * 100
     with pytest.raises(ForwardBroke):
         pods.counters()
+
+
+@pytest.mark.parametrize(
+    ("failure", "undone"), [(PodProblem("wrong"), ["wrong"]), (ForwardBroke("the way is lost"), [])], ids=["pod", "way"]
+)
+def test_a_rollout_is_undone_for_its_pods_and_never_for_the_way_to_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch, failure: PodProblem, undone: list[str]
+) -> None:
+    change = Change(model="m", old=1, new=2)
+    journal = Journal(rollout=Rollout(release="0" * 12, phase=Phase.CANARY, changes=(change,), started=datetime.now(UTC)))
+    asked: list[str] = []
+
+    def fail(_: Phases) -> None:
+        raise failure
+
+    def undo(_: Controller, lease: object, reason: str, **__: object) -> None:
+        asked.append(reason)
+        raise failure  # which ends the test: what comes next is the phase UNDO_SERVE
+
+    monkeypatch.setattr(Phases, "do", fail)
+    monkeypatch.setattr(Controller, "_undo", undo)
+    monkeypatch.setattr(Controller, "_phases", lambda *_: Phases.__new__(Phases))
+    with pytest.raises(type(failure)):
+        Controller(store, IdleFleet([]), Wanted("local"))._go_on(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
+    assert asked == undone
