@@ -6,6 +6,7 @@ and prints one line for each way. The ways are measured in turns, so that a busy
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import socket
 import statistics
@@ -154,4 +155,5 @@ def _until(condition: Callable[[], Any]) -> Any:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()
