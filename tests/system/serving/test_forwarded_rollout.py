@@ -224,9 +224,6 @@ def test_parity_reaches_pods_whose_addresses_lead_nowhere(site: Site, network: f
     assert done.returncode == 0, done.stderr
     pods = json.loads(done.stdout)["pods"]
     assert {name: list(pod["models"]) for name, pod in pods.items()} == {"triton-0": [MODEL], "triton-1": [MODEL]}
-    direct = _modelctl("parity", "--direct")
-    assert direct.returncode == 1
-    assert "triton-0: nothing answers at http://10.244.200.2:8000" in direct.stdout.replace("\n", " ")
 
 
 @pytest.mark.usefixtures("site", "network")
