@@ -305,7 +305,7 @@ def _message(refusal: WebSocketBadStatusException) -> str:
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     with suppress(ValueError, KeyError, TypeError):
         text = str(json.loads(text)["message"])
-    return " ".join(text.split())[:300] or "no reason"
+    return " ".join(text.split())[:300].rstrip(":") or "no reason"
 
 
 def _words(error: Exception) -> str:
