@@ -10,7 +10,6 @@ import typer
 from console.exit_codes import EPILOG
 from console.options import Json
 from modelctl.rollout.limits import Limits, Terms
-from modelctl.rollout.pod_network import VARIABLE
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT, TRITON_NAMESPACE
 
 if TYPE_CHECKING:
@@ -34,16 +33,6 @@ CacheDirectory = Annotated[
     Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
 ]
 CacheGib = Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")]
-Translation = Annotated[
-    str | None,
-    typer.Option(
-        "--pod-network",
-        metavar="INSIDE=HERE",
-        envvar=VARIABLE,
-        help="Networks of equal size: pods of the first are reached in the second (1:1 NAT), like "
-        "10.40.0.0/16=172.16.0.0/16.",
-    ),
-]
 _LIMITS = Limits()
 _STACKS = Path("stacks")
 
@@ -306,7 +295,6 @@ def rollout(
     namespace: Namespace = TRITON_NAMESPACE,
     stacks: Stacks = _STACKS,
     endpoint_url: Endpoint = None,
-    translation: Translation = None,
 ) -> None:
     """Bring a release by steps into running pods, or onto pods of its own (triton.rollout), without a lost request.
 
@@ -317,7 +305,7 @@ def rollout(
     terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
     limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
     asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100, mirror)
-    command.rollout(asked, bucket, endpoint_url, namespace, translation)
+    command.rollout(asked, bucket, endpoint_url, namespace)
 
 
 @app.command()
@@ -328,7 +316,6 @@ def watch(
     roll_back: Annotated[bool, typer.Option("--roll-back", help="Pin the release before in FILE when it is bad.")] = False,
     namespace: Namespace = TRITON_NAMESPACE,
     endpoint_url: Endpoint = None,
-    translation: Translation = None,
 ) -> None:
     """Judge the release that FILE pins, after `pulumi up`: its golden inferences on every pod, then failures and latency.
 
@@ -337,7 +324,7 @@ def watch(
     from modelctl.rollout import command
 
     limits = Limits(watch=seconds)
-    command.watch(file, bucket, endpoint_url, namespace, translation, limits, take_back=roll_back)
+    command.watch(file, bucket, endpoint_url, namespace, limits, take_back=roll_back)
 
 
 @app.command()
@@ -346,13 +333,15 @@ def parity(
     serve: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve it as Prometheus metrics until interrupted.")
     ] = None,
-    translation: Translation = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Reach pods at their own addresses, from a pod of their namespace.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compare what the pods serve: each model's versions, and the hash of its config. Exit code 1 when they differ."""
     from modelctl.rollout import command
 
-    return command.parity(namespace, serve, translation, as_json=as_json)
+    return command.parity(namespace, serve, direct=direct, as_json=as_json)
 
 
 @app.command()
@@ -398,9 +387,15 @@ def tune(
         typer.Option("--slo-p99-ms", min=1, help="99 of 100 requests are answered in that time; default: not asked."),
     ] = None,
     models: Annotated[Path, typer.Option(help="The model repository, the same that the server has.")] = Path("models"),
-    server: Annotated[str, typer.Option(help="HOST:PORT of a Triton's gRPC, in explicit mode and for this alone.")] = (
-        f"127.0.0.1:{TRITON_GRPC_PORT}"
-    ),
+    server: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="A Triton's gRPC, in explicit mode and for this alone."),
+    ] = f"127.0.0.1:{TRITON_GRPC_PORT}",
+    pod: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Such a Triton in a cluster: its pod, by the API server's port forward."),
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = TRITON_NAMESPACE,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -433,7 +428,7 @@ def tune(
 
     Of an ensemble, or a model that asks others, those of all its models, for the SLO of the whole.
 
-    Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or forward the port of a pod of its own.
+    Start a Triton for it with `python3 -m twin triton MODELS_DIR`, or as a pod of its own (benchmarks/README.md).
     """
     from modelctl.loadgen import Pace
     from modelctl.tune import command
@@ -443,5 +438,5 @@ def tune(
         raise typer.BadParameter("give --sequence-requests and --sequence-gap-ms together")
     pace = Pace(sequence_requests, sequence_gap_ms / 1000) if sequence_requests and sequence_gap_ms else None
     goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
-    of_its_own = command.Server(server, admin_key, metrics)
-    command.tune(model, models, goal, max_instances, of_its_own, stack, results, pace, request)
+    place = command.InCluster(pod, namespace) if pod is not None else command.Server(server, admin_key, metrics)
+    command.tune(model, models, goal, max_instances, place, stack, results, pace, request)

@@ -58,7 +58,8 @@ class Compared:
             *(f"--tolerance={model}={tolerance:g}" for model, tolerance in sorted(self.tolerances.items())),
             f"--http=$(POD_IP):{TRITON_HTTP_PORT}",
             f"--grpc=$(POD_IP):{TRITON_GRPC_PORT}",
-            f"--serve=$(POD_IP):{TRITON_METRICS_PORT}",
+            # Also at the loopback address, to which the API server's port forward leads: rollouts ask it so.
+            f"--serve=0.0.0.0:{TRITON_METRICS_PORT}",
             f"--seconds={self.seconds}",
         ]
 

@@ -66,7 +66,7 @@ class ParityExporter(pulumi.ComponentResource):
                     spec=modelctl_pod.pod(
                         "parity",
                         image,
-                        ["parity", f"--namespace={TRITON_NAMESPACE}", f"--serve=$(POD_IP):{PARITY_PORT}"],
+                        ["parity", f"--namespace={TRITON_NAMESPACE}", "--direct", f"--serve=$(POD_IP):{PARITY_PORT}"],
                         account=PARITY_EXPORTER,
                         ports={"metrics": PARITY_PORT},
                         ready="metrics",

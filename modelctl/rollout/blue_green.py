@@ -25,7 +25,7 @@ from modelctl.rollout.gate import Canary, Gate, of_release
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.phases import MOST_COMPARED_PERCENT, Breach, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
-from modelctl.rollout.pod_client import PodClient, PodHangs, PodProblem
+from modelctl.rollout.pod_client import ForwardBroke, PodClient, PodHangs, PodProblem
 from modelctl.rollout.pods import Pods
 from modelctl.rollout.proof import Proof, WrongAnswer
 from modelctl.store.bucket import Store
@@ -170,6 +170,8 @@ class BlueGreen:
                 self._try_apart(trial)
             for percent in self._steps():
                 self._give(trial, percent)
+        except ForwardBroke:  # which says nothing of the candidate
+            raise
         except (PodProblem, WrongAnswer, Breach, Unjudged, PulumiFailed) as failure:
             return self._undo(changes, str(failure), without_traffic=isinstance(failure, Unjudged))
         candidate.promote(self._file, new.manifest, settings.models.slot)
@@ -356,12 +358,17 @@ class _Trial:
     def _require_pods(self) -> None:
         """Raise Breach unless enough proven pods answer now: a dead one counts no requests, so that no gate sees it."""
         answering = 0
+        broke: ForwardBroke | None = None
         for _ in until(self._limits.load, self._limits.poll, self._check):
             try:
-                answering = len(self._tried.counters().keys() & self._proof.proven)
+                answering, broke = len(self._tried.counters().keys() & self._proof.proven), None
                 break
+            except ForwardBroke as lost:
+                broke = lost
             except PodHangs:  # which a busy pod does
-                continue
+                broke = None
+        if broke is not None:
+            raise broke
         if answering < self._fewest:
             raise Breach(f"{answering} of {self._fewest} pods of the candidate answer")
 

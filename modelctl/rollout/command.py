@@ -30,7 +30,6 @@ from modelctl.rollout.limits import Limits
 from modelctl.rollout.misused import Misused
 from modelctl.rollout.plan import StackRelease
 from modelctl.rollout.pod_client import PodProblem
-from modelctl.rollout.pod_network import PodNetwork
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.replay import Replay
 from modelctl.rollout.several_fleets import SeveralFleets
@@ -101,7 +100,7 @@ class Asked:
     mirror: str | None = None
 
 
-def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str, translation: str | None) -> None:
+def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str) -> None:
     """Change the models of running pods, or go on with the rollout that was interrupted. Raises Misused and Unfinished."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
@@ -118,9 +117,9 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
     try:
         with interruptible(_GOES_ON), Lease(LiveRepository(store), tell=tell) as lease:
             if is_blue_green(settings):
-                comparers = functools.cache(lambda: _fleet(namespace, translation).behind(COMPARER))
+                comparers = functools.cache(lambda: _fleet(namespace).behind(COMPARER))
                 platform = Platform(
-                    lambda name: _fleet(namespace, translation, name),
+                    lambda name: _fleet(namespace, name),
                     lambda: _up(asked.stack, tell),
                     lease.check,
                     lambda: comparers().pods(),
@@ -129,11 +128,7 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str,
                 result = rolled.back() if asked.release is None else rolled.rollout(asked.release)
             else:
                 follows = settings.models.access == "local"
-                pods = (
-                    _fleets(namespace, translation, several, follows=follows)
-                    if several
-                    else _fleet(namespace, translation, follows=follows)
-                )
+                pods = _fleets(namespace, several, follows=follows) if several else _fleet(namespace, follows=follows)
                 controller = Controller(store, pods, wanted, limits=asked.limits, tell=tell)
                 result = controller.back(lease) if asked.release is None else controller.rollout(asked.release, lease)
     except (FleetError, PodProblem, StillAsked) as failure:
@@ -146,7 +141,6 @@ def watch(
     bucket: str,
     endpoint_url: str | None,
     namespace: str,
-    translation: str | None,
     limits: Limits,
     *,
     take_back: bool,
@@ -165,7 +159,7 @@ def watch(
     stack_release = StackRelease(catalog.finished(store, release.id), name, store)
     with interruptible("interrupted; nothing was changed"):
         fleets = [
-            _watched(fleet, stack_release, _fleet(namespace, translation, fleet.release))
+            _watched(fleet, stack_release, _fleet(namespace, fleet.release))
             for fleet in settings.each_fleet
             if not fleet.candidate
         ]
@@ -187,10 +181,13 @@ def watch(
     raise Bad(f"release {release.id} is bad: {reasons}; {file} pins {back.release.id} again, and `pulumi up` rolls it out")
 
 
-def parity(namespace: str, serve: str | None, translation: str | None, *, as_json: bool) -> int:
-    """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ. Raises NoPods."""
+def parity(namespace: str, serve: str | None, *, direct: bool, as_json: bool) -> int:
+    """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ. Raises NoPods.
+
+    `direct`: see KubernetesFleet.
+    """
     address = metrics_server.address("--serve", serve) if serve is not None else None
-    first = _fleet(namespace, translation)
+    first = _fleet(namespace, direct=direct)
     if address is not None:
         with metrics_server.serving(ParityCollector(first.all_fleets, namespace), "--serve", *address):
             threading.Event().wait()
@@ -270,27 +267,14 @@ def _up(stack: str, tell: Callable[[str], None]) -> None:
         raise PulumiFailed(f"`pulumi {' '.join(arguments)}` ended with an error, which stands above")
 
 
-def _fleet(
-    namespace: str, translation: str | None, release: str = TRITON_RELEASE, *, follows: bool = False
-) -> KubernetesFleet:
+def _fleet(namespace: str, release: str = TRITON_RELEASE, *, follows: bool = False, direct: bool = False) -> KubernetesFleet:
     from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 
-    return KubernetesFleet(namespace, _network(translation), release, follows=follows)
+    return KubernetesFleet(namespace, release, follows=follows, direct=direct, tell=_tell())
 
 
-def _fleets(namespace: str, translation: str | None, models: Mapping[str, frozenset[str]], *, follows: bool) -> Fleet:
-    return SeveralFleets(
-        {name: (_fleet(namespace, translation, name, follows=follows), served) for name, served in models.items()}
-    )
-
-
-def _network(text: str | None) -> PodNetwork | None:
-    if not text:
-        return None
-    try:
-        return PodNetwork.parse(text)
-    except ValueError as error:
-        raise Misused(f"--pod-network {error}") from None
+def _fleets(namespace: str, models: Mapping[str, frozenset[str]], *, follows: bool) -> Fleet:
+    return SeveralFleets({name: (_fleet(namespace, name, follows=follows), served) for name, served in models.items()})
 
 
 def _tell() -> Callable[[str], None]:

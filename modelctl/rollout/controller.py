@@ -20,7 +20,7 @@ from modelctl.rollout.lease import Lease
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.phases import Breach, Phases, Site, Unjudged
 from modelctl.rollout.plan import Refused, StackRelease
-from modelctl.rollout.pod_client import PodProblem
+from modelctl.rollout.pod_client import ForwardBroke, PodProblem
 from modelctl.rollout.replay import Replay
 from modelctl.store.bucket import Store
 from modelctl.store.journal import Change, Journal, Phase, Rollout
@@ -192,6 +192,8 @@ class Controller:
         while (rollout := lease.journal.rollout) is not None:
             try:
                 following = self._phases(rollout, lease).do()
+            except ForwardBroke:  # which says nothing of the new versions
+                raise
             except (PodProblem, WrongContent, Breach, Unjudged) as failure:
                 if rollout.phase not in _UNDONE_BY_ITSELF:
                     raise

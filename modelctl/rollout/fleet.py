@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from console.port_forward import PortForwards
 from modelctl import documents
 from modelctl.documents import DocumentError
 from spec.failure import NOT_TRIED, Failure
@@ -60,6 +61,7 @@ class Pod:
 
     `fleet` and `models` are its fleet's, where a stack has several; without: it serves every model of the release.
     `follower`: base URL of what brings `live/` to the pod's disk (`modelctl follow`); None: the server reads S3 itself.
+    `forwards` lead to these URLs, whose host is then the pod's name; None: their addresses are reached from here.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Pod:
     fleet: str = ""
     models: frozenset[str] | None = None
     follower: str | None = None
+    forwards: PortForwards | None = field(default=None, compare=False, repr=False)
 
     def serves(self, model: str) -> bool:
         """Return whether the model is one of its fleet's."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 
-from kubernetes import client, config
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config.config_exception import ConfigException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
-from urllib3.exceptions import HTTPError
-from urllib3.util import Retry
-from yaml import YAMLError
+from urllib3.exceptions import HTTPError, ProtocolError
 
-from modelctl.rollout import key_files
+from console.port_forward import PortForwards
+from modelctl import cluster
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
-from modelctl.rollout.pod_network import PodNetwork
 from spec import reading
 from spec.names import (
     FOLLOWER_PORT,
@@ -44,36 +39,44 @@ _LEAVE_SECONDS = 60.0
 _POLL_SECONDS = 0.5
 
 
+def _is_of_the_moment(error: BaseException) -> bool:
+    """Return whether the answer broke off, or somebody else changed the object after it was read."""
+    cause = error.__cause__
+    return isinstance(cause, ProtocolError) or (isinstance(cause, ApiException) and cause.status == 409)
+
+
+_tried_again = retry(
+    retry=retry_if_exception(_is_of_the_moment), stop=stop_after_attempt(5), wait=wait_fixed(0.2), reraise=True
+)
+"""For what may be done twice. Connections that cannot be made, or break before the answer, urllib3 tries again itself."""
+
+
 class KubernetesFleet:
     """The pods behind the headless Service of a fleet, also those that are not ready.
 
-    The admin key of a pod is its UID, as the chart sets it up. `network` None: pods are reached at their own addresses.
-    `follows`: each has `live/` on its own disk.
+    They are reached by the API server's port forward; with `direct` at their own addresses, as from a pod beside them. The
+    admin key of a pod is its UID, as the chart sets it up. `follows`: each has `live/` on its own disk. `tell` gets a line
+    for each request that was lost with its forward.
     """
 
     def __init__(
-        self, namespace: str, network: PodNetwork | None = None, release: str = TRITON_RELEASE, *, follows: bool = False
+        self,
+        namespace: str,
+        release: str = TRITON_RELEASE,
+        *,
+        follows: bool = False,
+        direct: bool = False,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the fleet of a Helm release.
-
-        Use the current context of the kubeconfig, or the pod's own account inside a cluster. Raises FleetError."""
+        """Take the fleet of a Helm release, in the cluster of `cluster.connect`. Raises as that does."""
         self._namespace = namespace
-        self._network = network
         self._follows = follows
         self._service = headless_service(release)
-        try:
-            _configure()
-        except ConfigException as error:
-            raise FleetError(
-                f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`"
-            ) from None
-        configuration = client.Configuration.get_default_copy()
-        # urllib3's own would wait as long as the answer says, be it a day.
-        configuration.retries = Retry(3, respect_retry_after_header=False)
-        api = client.ApiClient(configuration)
+        api = cluster.connect()
         self._host: str = api.configuration.host
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
+        self._forwards = None if direct else PortForwards(api, namespace, tell)
 
     def all_fleets(self) -> dict[str, Self]:
         """Return every fleet of the namespace by its Helm release, this one among them. Raises FleetError."""
@@ -125,13 +128,7 @@ class KubernetesFleet:
         except ValueError as error:
             raise FleetError(f"namespace {self._namespace}: {error}") from None
 
-    @retry(
-        # Somebody else changed another model in between: the versions are put into what is there now.
-        retry=retry_if_exception(lambda error: isinstance(error.__cause__, ApiException) and error.__cause__.status == 409),
-        stop=stop_after_attempt(5),
-        wait=wait_fixed(0.2),
-        reraise=True,
-    )
+    @_tried_again  # where somebody else changed another model in between: the versions are put into what is there now
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
         """See `Fleet`: one update of the ConfigMap, refused by the API server when it was changed after it was read."""
         found = self._config_map()
@@ -159,6 +156,7 @@ class KubernetesFleet:
         other._service = service
         return other
 
+    @_tried_again
     def _slices(self, selector: str) -> list[Any]:
         with self._sentences():
             found: list[Any] = self._discovery.list_namespaced_endpoint_slice(
@@ -169,6 +167,7 @@ class KubernetesFleet:
     def _config_map(self) -> Any:
         return self._found(self._core.read_namespaced_config_map, SERVED_VERSIONS)
 
+    @_tried_again
     def _found(self, read: Callable[..., Any], name: str) -> Any:
         """Return an object of the namespace; None where there is none by that name."""
         with self._sentences():
@@ -183,7 +182,7 @@ class KubernetesFleet:
                 raise
 
     def _pod(self, name: str, uid: str, address: str, port: int) -> Pod:
-        reached = self._network.reach(address) if self._network else address
+        reached = address if self._forwards is None else name
         host = f"[{reached}]" if ":" in reached else reached
         return Pod(
             name,
@@ -192,6 +191,7 @@ class KubernetesFleet:
             metrics=f"http://{host}:{TRITON_METRICS_PORT}",
             admin_key=uid,
             follower=f"http://{host}:{FOLLOWER_PORT}" if self._follows else None,
+            forwards=self._forwards,
         )
 
     @contextmanager
@@ -208,27 +208,6 @@ class KubernetesFleet:
             raise FleetError(
                 f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
             ) from error
-
-
-def _configure() -> None:
-    """As `config.load_config`, which takes no directory for keys, and prints a line of its own inside a cluster."""
-    # Read here: the library looks at the environment when it is imported.
-    kubeconfig = os.environ.get("KUBECONFIG")
-    default = Path.home() / ".kube" / "config"
-    if kubeconfig or default.exists():
-        given = kubeconfig or str(default)
-        for path in filter(None, given.split(os.pathsep)):
-            if Path(path).exists():
-                reading.text_file(Path(path))  # refused in a sentence where it is none
-        try:
-            config.load_kube_config(config_file=given, temp_file_path=str(key_files.directory()))
-        # The library looks at nothing before it uses it.
-        except (TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError):
-            raise FleetError(
-                f"{given} is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`"
-            ) from None
-    else:
-        config.load_incluster_config()
 
 
 def _message(body: str) -> str:

@@ -1,7 +1,8 @@
 """One pod's HTTP API: health, model control, config, inference, metrics.
 
 Every method raises PodDown when nothing answers (the pod starts, ends or died), PodHangs when the answer does not come in
-time, and PodRefuses with the server's own words when it answers with an error: PodOverloaded, which is one, with 503.
+time, and PodRefuses with the server's own words when it answers with an error: PodOverloaded, which is one, with 503. Where
+the pod is reached by a port forward, which is lost, what only reads is sent again, and all else raises ForwardBroke.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from console.port_forward import ForwardDenied, ForwardLost, PortClosed
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import FleetError, Pod
 from modelctl.store import followed
 from modelctl.store.followed import Followed
 from spec import reading
@@ -31,6 +34,9 @@ ANSWER_SECONDS = 10.0
 """For everything but loads: these answers are made from what the server has in memory, and a golden inference is one
 request.
 """
+
+REOPEN_SECONDS = 15.0
+"""How long a lost forward is opened anew: an API server of EKS that is replaced is out of its name within seconds."""
 
 _T = TypeVar("_T")
 _ADMIN_HEADER = "x-admin-key"
@@ -49,6 +55,10 @@ class PodDown(PodProblem):
 
 class PodHangs(PodProblem):
     """The connection stands, and the answer does not come."""
+
+
+class ForwardBroke(PodHangs):
+    """The API server's port forward broke before the answer came: nothing is known of the pod, nor of what it did."""
 
 
 class PodRefuses(PodProblem):
@@ -99,7 +109,11 @@ class PodClient:
         self.pod = pod
         # A proxy of the environment is for the world outside, never for pods.
         self._http = httpx.Client(
-            timeout=ANSWER_SECONDS, headers={_ADMIN_HEADER: pod.admin_key}, trust_env=False, verify=_authorities()
+            timeout=ANSWER_SECONDS,
+            headers={_ADMIN_HEADER: pod.admin_key},
+            trust_env=False,
+            verify=_authorities(),
+            transport=pod.forwards.transport() if pod.forwards is not None else None,
         )
 
     def __enter__(self) -> Self:
@@ -118,7 +132,7 @@ class PodClient:
 
     def index(self) -> list[IndexEntry]:
         """Return every version that the server knows of; a model without any has no line here."""
-        answer = self._value(self._ask("POST", "/v2/repository/index"), _INDEX)
+        answer = self._value(self._ask("POST", "/v2/repository/index", reads=True), _INDEX)
         return [
             IndexEntry(entry["name"], int(entry["version"]), entry.get("state") or "", entry.get("reason") or "")
             for entry in answer
@@ -153,8 +167,7 @@ class PodClient:
 
     def followed(self) -> Followed:
         """Return what of `live/` is on the disk of a pod that has a follower. Raises PodRefuses."""
-        with self._named():
-            answer = self._http.get(f"{self.pod.follower}{followed.PATH}")
+        answer = self._send("GET", f"{self.pod.follower}{followed.PATH}", reads=True)
         try:
             return Followed.parse(answer.content)
         except ValueError as error:
@@ -166,8 +179,7 @@ class PodClient:
 
     def measured(self, parse: Callable[[str], _T]) -> _T:
         """Return what `parse`, which raises ValueError, makes of its metrics. Raises PodRefuses."""
-        with self._named():
-            answer = self._http.get(f"{self.pod.metrics}/metrics")
+        answer = self._send("GET", f"{self.pod.metrics}/metrics", reads=True)
         if answer.status_code != httpx.codes.OK:
             raise PodRefuses(f"{self.pod.name}: /metrics answers {answer.status_code}")
         try:
@@ -176,16 +188,37 @@ class PodClient:
             raise PodRefuses(f"{self.pod.name}: /metrics answers with what are no metrics ({error})") from None
 
     def _is(self, path: str) -> bool:
-        with self._named():
-            return self._http.get(self.pod.http + path).status_code == httpx.codes.OK
+        return self._send("GET", self.pod.http + path, reads=True).status_code == httpx.codes.OK
 
-    def _ask(self, method: str, path: str, *, json: Any = None, seconds: float = ANSWER_SECONDS) -> httpx.Response:
-        with self._named():
-            answer = self._http.request(method, self.pod.http + path, json=json, timeout=httpx.Timeout(10.0, read=seconds))
+    def _ask(
+        self, method: str, path: str, *, json: Any = None, seconds: float = ANSWER_SECONDS, reads: bool = False
+    ) -> httpx.Response:
+        timeout = httpx.Timeout(10.0, read=seconds)
+        answer = self._send(method, self.pod.http + path, reads=reads or method == "GET", json=json, timeout=timeout)
         if answer.status_code != httpx.codes.OK:
             overloaded = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
             raise (PodOverloaded if overloaded else PodRefuses)(f"{self.pod.name}: {_words(answer)}")
         return answer
+
+    def _send(self, method: str, url: str, *, reads: bool, **arguments: Any) -> httpx.Response:
+        """Send a request, and again while its forward is lost, unless the pod may have done what it asks for."""
+
+        def is_sent_again(error: BaseException) -> bool:
+            return isinstance(error, ForwardLost) and (reads or not error.in_flight)
+
+        attempts = Retrying(
+            retry=retry_if_exception(is_sent_again),
+            stop=stop_after_delay(REOPEN_SECONDS),
+            wait=wait_exponential(0.1, max=2),
+            reraise=True,
+            before_sleep=lambda state: self._tell_lost(method, url, state),
+        )
+        with self._named():
+            return attempts(self._http.request, method, url, **arguments)
+
+    def _tell_lost(self, method: str, url: str, state: RetryCallState) -> None:
+        if self.pod.forwards is not None and state.outcome is not None:
+            self.pod.forwards.tell(f"{state.outcome.exception()}; {method} {httpx.URL(url).path} is sent again")
 
     def _value(self, answer: httpx.Response, form: Any) -> Any:
         """Return the JSON value of an answer. Raises PodRefuses for one of another form."""
@@ -198,6 +231,14 @@ class PodClient:
     def _named(self) -> Iterator[None]:
         try:
             yield
+        except ForwardLost as error:
+            if self.pod.forwards is not None:
+                self.pod.forwards.tell(f"{error}; whether the pod has done what it was asked for is not known")
+            raise ForwardBroke(str(error)) from None
+        except ForwardDenied as error:
+            raise FleetError(str(error)) from None
+        except PortClosed as error:
+            raise PodDown(str(error)) from None
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise PodDown(f"{self.pod.name}: nothing answers at {self.pod.http}") from None
         except httpx.TimeoutException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,11 +18,13 @@ from modelctl.repository.golden import Golden
 from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.limits import Limits, until
 from modelctl.rollout.metrics import Counters, VersionOf
-from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodDown, PodHangs, PodProblem
+from modelctl.rollout.pod_client import WITHOUT_TIME, ForwardBroke, PodClient, PodDown, PodHangs, PodProblem
 from modelctl.store.followed import Followed
 from spec.failure import NOT_TRIED, Failure
 
 _BUSY = frozenset({"LOADING", "UNLOADING"})
+_AT_ONCE = 8
+"""Pods whose counters are read at the same time: by port forwards each takes some round trips to the API server."""
 
 
 class StillAsked(Failure):
@@ -138,14 +141,10 @@ class Pods:
 
     def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
         """Return what each pod that answers has counted, by the pod's uid."""
-        found: dict[str, Mapping[VersionOf, Counters]] = {}
-        for pod in self._fleet.pods():
-            try:
-                with PodClient(pod) as client:
-                    found[pod.uid] = client.counters()
-            except PodDown:  # what does not answer has no requests either
-                continue
-        return found
+        pods = self._fleet.pods()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            counted = list(pool.map(_counters, pods))
+        return {pod.uid: counters for pod, counters in zip(pods, counted, strict=True) if counters is not None}
 
     def _there(self, pod: Pod) -> bool:
         return any(other.uid == pod.uid for other in self._fleet.pods())
@@ -212,6 +211,7 @@ class Pods:
 
     def _load(self, pod: Pod, target: Target, hashes: dict[tuple[str, str], str]) -> bool:
         """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
+        broke: ForwardBroke | None = None
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             if not self._until_fetched(pod, [target]):
                 return False
@@ -223,12 +223,18 @@ class Pods:
                     self._tell(f"{pod.name}: loaded {_name(target)} in {time.monotonic() - began:.1f} s")
                     return True
             except PodDown:
-                continue
-        raise PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s, with {_name(target)} to load")
+                broke = None
+            except ForwardBroke as lost:  # a server that was told to load goes on, and loads a second time what it has
+                broke = lost
+        raise broke or PodProblem(
+            f"{pod.name}: does not answer for {self._limits.restart:g} s, with {_name(target)} to load"
+        )
 
     def _load_now(self, client: PodClient, target: Target) -> None:
         try:
             client.load(target.model, target.config, self._limits.load)
+        except ForwardBroke:
+            raise
         except PodHangs:
             raise PodHangs(f"{client.pod.name}: loading {_name(target)} did not end in {self._limits.load:g} s") from None
         for _ in until(self._limits.load, self._limits.poll, self._check):
@@ -261,6 +267,8 @@ class Pods:
                 return client.infer(model, version, golden.request())
             except WITHOUT_TIME as busy:
                 problem = busy
+        if isinstance(problem, ForwardBroke):
+            raise problem
         raise PodProblem(f"{problem} for {self._limits.load:g} s, where {model} version {version} has to prove itself")
 
     def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
@@ -268,6 +276,7 @@ class Pods:
 
         Raises PodProblem when it is down for too long.
         """
+        broke: ForwardBroke | None = None
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             if not self._there(pod):
                 return None
@@ -278,10 +287,12 @@ class Pods:
                 # which is undone says so until it looks again, and nothing has to be restarted for that.
                 return trouble if self._until_fetched(pod, targets, patience=self._limits.settle) else None
             except PodDown:
-                continue
+                broke = None
+            except ForwardBroke as lost:
+                broke = lost
             except PodProblem as problem:
                 return str(problem)
-        raise PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s")
+        raise broke or PodProblem(f"{pod.name}: does not answer for {self._limits.restart:g} s")
 
     def _settle_now(self, client: PodClient, targets: Sequence[Target]) -> str | None:
         name = client.pod.name
@@ -327,6 +338,15 @@ class Pods:
             if len(pods) >= count and all(self._all_ready(other, _of(other, targets)) for other in pods):
                 return
         raise PodProblem(f"{pod.name}: was restarted, and no pod serves in its place after {self._limits.restart:g} s")
+
+
+def _counters(pod: Pod) -> Mapping[VersionOf, Counters] | None:
+    """Return what a pod has counted; None of one that is down, which has no requests either."""
+    try:
+        with PodClient(pod) as client:
+            return client.counters()
+    except PodDown:
+        return None
 
 
 _UNREADY = "a load failed, and its /v2/health/ready stays at 400 until it restarts"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 from tritonclient.grpc.model_config_pb2 import ModelConfig
+from urllib3.exceptions import HTTPError
 
+from console.port_forward import PortForwards
 from console.program import Interrupted
 from console.terminal import output, progress
+from modelctl import cluster
 from modelctl.loadgen import Pace
 from modelctl.loadgen.requests import request_of
 from modelctl.repository import backends
@@ -34,7 +39,7 @@ from modelctl.tune.server import TuningServer, connect
 from modelctl.tune.study import Search, Winner, choose, in_short
 from modelctl.tune.workload import Kind, requests, sequences, streams
 from spec.files import rewrite
-from spec.names import TRITON_METRICS_PORT
+from spec.names import TRITON_GRPC_PORT, TRITON_METRICS_PORT
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,14 @@ class Server:
 
 
 @dataclass(frozen=True)
+class InCluster:
+    """Such a Triton as a pod, whose key is its UID, as the chart sets it up."""
+
+    pod: str
+    namespace: str
+
+
+@dataclass(frozen=True)
 class _Run:
     """The inputs of a tuning run, which stay the same while it lasts."""
 
@@ -68,6 +81,7 @@ class _Run:
     started: datetime
     load_before: float
     gpu_memory_mib: Mapping[str, int]
+    local: bool
 
 
 def tune(
@@ -75,7 +89,7 @@ def tune(
     models: Path,
     goal: Goal,
     max_instances: int,
-    server: Server,
+    place: Server | InCluster,
     stack: Path | None,
     results: Path,
     pace: Pace | None = None,
@@ -106,9 +120,12 @@ def tune(
     )
     memory_mib = {} if stack is None else stack_file.gpu_memory_mib(stack, [part.model.name for part in parts])
     started, load_before = datetime.now(UTC), record.load_average()
-    run = _Run(asked, tuple(of_run), parts, kind, load_text, request, goal, started, load_before, memory_mib)
+    run = _Run(
+        asked, tuple(of_run), parts, kind, load_text, request, goal, started, load_before, memory_mib, _is_local(place)
+    )
     found: dict[str, Found] = {}
     with (
+        _reached(place) as server,
         connect(server.address, name, server.admin_key, [model.name for model in of_run]) as triton,
         watched(server.metrics_address, partial(progress().print, markup=False, soft_wrap=True)) as gpu_memory,
     ):
@@ -118,7 +135,7 @@ def tune(
     for one in found.values():
         _tell(run, one, files[one.part.model.name])
     _tell_memory(run, list(found.values())[-1], stack)
-    if _on_loopback(server.address) and run.load_before > record.most_load():
+    if run.local and run.load_before > record.most_load():
         print(busy_in_words(run.load_before, record.most_load()))
     if stack is not None:
         _into_stack(run, stack, {part: one.winner.candidate for part, one in found.items()}, files, loaded)
@@ -259,7 +276,7 @@ def _evidence(run: _Run, triton: TuningServer, found: Found) -> record.Evidence:
         finished=datetime.now(UTC),
         seed=run.goal.seed,
         budget_seconds=run.goal.budget_seconds,
-        machine=record.machine(run.load_before, _on_loopback(triton.address)),
+        machine=record.machine(run.load_before, run.local),
         versions=record.versions(triton.version),
         trials=[record.trial_record(trial) for trial in found.search.trials],
         winner=record.winner_record(found.winner),
@@ -274,8 +291,37 @@ def _write(found: record.Evidence, results: Path) -> Path:
     return file
 
 
-def _on_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
+@contextmanager
+def _reached(place: Server | InCluster) -> Iterator[Server]:
+    """Yield where the server is reached from here. Raises NoCluster and TuneError."""
+    if isinstance(place, Server):
+        yield place
+        return
+    api = cluster.connect()
+    forwards = PortForwards(api, place.namespace)
+    with (
+        forwards.listening(place.pod, TRITON_GRPC_PORT) as grpc,
+        forwards.listening(place.pod, TRITON_METRICS_PORT) as metrics,
+    ):
+        yield Server(grpc, _uid(api, place), metrics)
+
+
+def _uid(api: client.ApiClient, place: InCluster) -> str:
+    try:
+        pod = client.CoreV1Api(api).read_namespaced_pod(place.pod, place.namespace, _request_timeout=(5, 30))
+        return str(pod.metadata.uid)
+    except (ApiException, HTTPError, OSError, ValueError, AttributeError) as error:
+        why = f"{error.status} {error.reason}" if isinstance(error, ApiException) else str(error)
+        raise TuneError(
+            f"pod {place.pod} in the namespace {place.namespace} of {api.configuration.host} cannot be read: {why}"
+        ) from None
+
+
+def _is_local(place: Server | InCluster) -> bool:
+    """Return whether the server shares this machine's CPUs."""
+    if isinstance(place, InCluster):
+        return False
+    host = place.address.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
@@ -15,13 +14,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from kubernetes.stream import portforward
 from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
+from console.port_forward import ForwardDenied, ForwardLost, PortClosed, PortForwards
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_PORT, TRITON_NAMESPACE, TRITON_RELEASE
@@ -193,20 +193,14 @@ class Cluster:
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""
-        with self._sentences():
-            forward = portforward(
-                self._core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT)
-            )
+        forwards = PortForwards(self._api, TRITON_NAMESPACE)
         try:
-            connection = _Connection(forward.socket(TRITON_HTTP_PORT))
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (http.client.HTTPException, OSError) as error:
-            said = forward.error(TRITON_HTTP_PORT) or str(error) or type(error).__name__
+            with httpx.Client(transport=forwards.transport(), timeout=_ANSWER_SECONDS) as triton:
+                answer = triton.post(f"http://{pod}:{TRITON_HTTP_PORT}{path}", json=dict(body))
+        except (PortClosed, ForwardLost, ForwardDenied, httpx.TransportError) as error:
+            said = str(error) or type(error).__name__
             raise ClusterUnusable(f"pod {pod} cannot be asked through the API server: {said}") from None
-        finally:
-            forward.close()
+        return answer.status_code, answer.content
 
     def _part(self, found: Any, name: str) -> Any:
         """Return a part that each such object has. Raises ClusterUnusable where it has not."""
@@ -234,15 +228,6 @@ class Cluster:
         except (ValueError, TypeError, AttributeError) as error:
             # The client reads an answer into objects without looking whether it is one.
             raise self._somebody_else() from error
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP on a socket that is connected already."""
-
-    def __init__(self, connected: Any) -> None:
-        super().__init__("localhost", timeout=_ANSWER_SECONDS)
-        connected.settimeout(_ANSWER_SECONDS)
-        self.sock = connected
 
 
 @contextmanager

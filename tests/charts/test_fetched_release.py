@@ -96,7 +96,7 @@ def test_in_place_a_sidecar_fetches_what_rollouts_bring() -> None:
     pod = rendering.pod(following())
     before, beside = pod["initContainers"]
     assert before["args"] == ["follow", "--once", "--bucket=triton-prod-models", "--to=/models", "--serve=$(POD_IP):8002"]
-    assert beside["args"] == ["follow", "--bucket=triton-prod-models", "--to=/models", "--serve=$(POD_IP):8003"]
+    assert beside["args"] == ["follow", "--bucket=triton-prod-models", "--to=/models", "--serve=0.0.0.0:8003"]
     assert (before.get("restartPolicy"), beside["restartPolicy"]) == (None, "Always")
     assert beside["ports"] == [{"name": "models", "containerPort": 8003, "protocol": "TCP"}]
     for name in ("image", "command", "env", "volumeMounts", "securityContext"):

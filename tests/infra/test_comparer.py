@@ -115,7 +115,7 @@ def test_its_arguments_are_those_of_the_command_about_both_releases(made: Record
         "tolerance": ["classify=1e-05"],
         "http": "$(POD_IP):8000",
         "grpc": "$(POD_IP):8001",
-        "serve": "$(POD_IP):8002",
+        "serve": "0.0.0.0:8002",
         "seconds": 60.0,
         "http_proxy": None,
     }, shlex.join(arguments)

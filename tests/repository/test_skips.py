@@ -8,7 +8,7 @@ from tests.paths import ROOT
 
 TESTS = ROOT / "tests"
 REASONS = {
-    "modelctl/rollout/test_key_files.py": "who is not root cannot look as another user",
+    "modelctl/cluster/test_key_files.py": "who is not root cannot look as another user",
     "spec/test_files.py": "file systems without extended attributes; who is not root cannot give files away",
     "system/e2e/test_upgrades.py": "a clone with a part of the history; in CI that fails",
     "system/serving/test_bad_input.py": "who is not root cannot mount",

@@ -1,5 +1,5 @@
-"""moto's server with three corrections, blocked encryption (moto_encryption.py), machine starts (moto_launches.py), access to
-clusters (moto_cluster_access.py) and late failures of EKS (moto_eks.py).
+"""moto's server with three corrections, blocked encryption (moto_encryption.py), machine starts (moto_launches.py),
+access to clusters (moto_cluster_access.py) and late failures of EKS (moto_eks.py).
 
 A policy statement whose conditions it cannot judge says nothing. moto 5.2 hands no request values to a bucket policy's
 conditions and then counts them as met, so a policy that denies plain HTTP, or another encryption key, denies every request.

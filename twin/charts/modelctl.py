@@ -10,6 +10,7 @@ _COMMAND = ["python", "-m", "modelctl"]
 _FETCHING = ("fetch", "follow")
 _ENDPOINT = "--endpoint-url="
 _CLUSTER_NAME = "dns:///"
+_EVERYWHERE = "=0.0.0.0:"
 
 
 def command(launch: Launch) -> LocalCommand:
@@ -39,8 +40,11 @@ def compare(launch: Launch) -> LocalCommand:
 
 
 def _words(launch: Launch, *commands: str) -> list[str]:
-    """Return the words of a container that runs one of these commands. Raises SpecError for another."""
-    words = list(launch.words)
+    """Return the words of a container that runs one of these commands, which listens at its pod's address alone.
+
+    Raises SpecError for another command.
+    """
+    words = [word.replace(_EVERYWHERE, f"={launch.address}:") for word in launch.words]
     if words[: len(_COMMAND)] != _COMMAND or words[len(_COMMAND) :][:1] not in [[name] for name in commands]:
         known = " or ".join(repr(" ".join([*_COMMAND, name])) for name in commands)
         raise SpecError("RunContainerError", f"modelctl runs here as {known} …, not as {' '.join(words)!r}")

@@ -9,6 +9,7 @@ import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from twin.cluster import port_forward
 from twin.cluster.certificates import Pki
@@ -21,16 +22,22 @@ class KubeletEndpoint:
     """Serves `/containerLogs/<namespace>/<pod>/<container>` and `/portForward/<namespace>/<pod>` to the API server.
 
     Over TLS on loopback. `log_file` and `host` (where the pod's process listens) are None for a pod that kwok simulates.
+    `spec` of one that runs here says which of its ports are not at the loopback address, to which a port forward leads.
     """
 
     def __init__(
-        self, pki: Pki, log_file: Callable[[str, str, str], Path | None], host: Callable[[str, str], str | None]
+        self,
+        pki: Pki,
+        log_file: Callable[[str, str, str], Path | None],
+        host: Callable[[str, str], str | None],
+        spec: Callable[[str, str], Mapping[str, Any]],
     ) -> None:
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
         self._context.load_cert_chain(pki.serving.certificate, pki.serving.key)
         self._context.verify_mode = ssl.CERT_REQUIRED
         self._log_file = log_file
         self._host = host
+        self._spec = spec
 
     async def start(self, port: int) -> None:
         """Listen on 127.0.0.1:`port`."""
@@ -64,7 +71,8 @@ class KubeletEndpoint:
         elif not port_forward.speaks(headers) or len(ports) != 1:
             await _refuse(writer, 501, f"the twin's nodes forward one port, by WebSocket ({port_forward.PROTOCOL})")
         else:
-            await port_forward.serve(headers, host, ports[0], reader, writer)
+            hidden = listens_elsewhere(self._spec(namespace, pod), ports[0])
+            await port_forward.serve(headers, None if hidden else host, ports[0], reader, writer)
 
     async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
         url = urllib.parse.urlsplit(target)
@@ -93,6 +101,13 @@ class KubeletEndpoint:
             position += len(more)
             writer.write(more)
             await writer.drain()
+
+
+def listens_elsewhere(spec: Mapping[str, Any], port: int) -> bool:
+    """Return whether a container has the port at its pod's address alone, by its own arguments."""
+    sidecars = (one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always")
+    containers = [*spec.get("containers", ()), *sidecars]
+    return any(argument.endswith(f"$(POD_IP):{port}") for one in containers for argument in one.get("args", ()))
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, message: str) -> None:

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from twin.host import ports
 from twin.host.home import TwinHome, read_json, write_json
 
-TRANSLATION = "10.244.0.0/16=127.244.0.0/16"
-"""The value of `modelctl`'s MODELCTL_POD_NETWORK: where the addresses of the API are reached."""
 _GUARD_PORT = 7999
 _RANGES = range(128, 256)
 """Third octets. Those below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""

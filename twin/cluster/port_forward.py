@@ -30,9 +30,13 @@ def speaks(headers: Mapping[str, str]) -> bool:
 
 
 async def serve(
-    headers: Mapping[str, str], host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    headers: Mapping[str, str], host: str | None, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Take the connection over, and carry bytes to and from `host`:`port` until one side ends it."""
+    """Take the connection over, and carry bytes to and from `host`:`port` until one side ends it.
+
+    `host` None: nothing listens there. As containerd says it, the error is that of the loopback address inside of the pod:
+    https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/sandbox_portforward_linux.go.
+    """
     accept = base64.b64encode(
         hashlib.sha1((headers["sec-websocket-key"] + _ACCEPT).encode(), usedforsecurity=False).digest()
     )
@@ -44,9 +48,12 @@ async def serve(
     for channel in (_DATA, _ERROR):
         writer.write(_frame(_BINARY, channel + struct.pack("<H", port)))
     try:
+        if host is None:
+            raise ConnectionRefusedError
         from_pod, to_pod = await asyncio.open_connection(host, port)
-    except OSError as error:
-        writer.write(_frame(_BINARY, _ERROR + f"port {port} of the pod: {error.strerror}".encode()) + _frame(_CLOSE, b""))
+    except OSError:
+        refused = f"failed to connect to localhost:{port} inside namespace: connect: connection refused"
+        writer.write(_frame(_BINARY, _ERROR + refused.encode()) + _frame(_CLOSE, b""))
         await writer.drain()
         return
     pumps = [asyncio.create_task(_to_pod(reader, writer, to_pod)), asyncio.create_task(_from_pod(from_pod, writer))]

@@ -14,7 +14,6 @@ from console import loopback
 from spec import reading
 from spec.failure import Failure
 from spec.stack_names import stack_file
-from twin.cluster import pod_addresses
 from twin.engine import account, layout, stack_files
 from twin.host import processes
 from twin.host.environment import foreign
@@ -176,7 +175,6 @@ def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[st
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
         "PULUMI_K8S_DELETE_UNREACHABLE": "false",
-        "MODELCTL_POD_NETWORK": pod_addresses.TRANSLATION,
         "AWS_ENDPOINT_URL": aws_endpoint,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",

@@ -44,10 +44,19 @@ class PodRunner:
 
     def uid(self, namespace: str, name: str) -> str | None:
         """Return the UID of a pod that runs here."""
-        for uid, worker in self._workers.items():
+        pod = self._pod(namespace, name)
+        return None if pod is None else str(pod["metadata"]["uid"])
+
+    def spec(self, namespace: str, name: str) -> Object | None:
+        """Return the spec of a pod that runs here."""
+        pod = self._pod(namespace, name)
+        return None if pod is None else pod["spec"]
+
+    def _pod(self, namespace: str, name: str) -> Object | None:
+        for worker in self._workers.values():
             metadata = worker.pod["metadata"]
             if (metadata["namespace"], metadata["name"]) == (namespace, name):
-                return uid
+                return worker.pod
         return None
 
     def _synchronize(self, pods: list[Object]) -> None:

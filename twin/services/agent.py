@@ -13,8 +13,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twin.aws.base.clients import Clients
 from twin.charts.registry import CHARTS, POD_PROGRAMS
@@ -130,7 +131,10 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
         given = read_json(home.pods / uid / "address.json") if uid else None
         return loopback(given["podIP"]) if given else None
 
-    await KubeletEndpoint(pki, log_file, host).start(listen.kubelet)
+    def spec(namespace: str, pod: str) -> Mapping[str, Any]:
+        return runner.spec(namespace, pod) or {}
+
+    await KubeletEndpoint(pki, log_file, host, spec).start(listen.kubelet)
     services = ClusterServices(api)
     await ClusterDns(services).start(listen.dns)
     await ClusterProxy(services).start(listen.proxy)

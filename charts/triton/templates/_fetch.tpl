@@ -33,7 +33,8 @@ server (a native sidecar) and fetches what a rollout brings; the first is then t
   args:
     - follow
     {{- include "triton.fetcherArgs" . | nindent 4 }}
-    - --serve=$(POD_IP):8003
+    # Also at the loopback address, to which the API server's port forward leads: rollouts ask it so.
+    - --serve=0.0.0.0:8003
   ports:
     - name: models
       containerPort: 8003

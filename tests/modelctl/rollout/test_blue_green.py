@@ -25,7 +25,7 @@ from modelctl.rollout.limits import Limits, Terms
 from modelctl.rollout.metrics import Counters
 from modelctl.rollout.misused import Misused
 from modelctl.rollout.plan import Refused
-from modelctl.rollout.pod_client import PodClient, PodHangs
+from modelctl.rollout.pod_client import ForwardBroke, PodClient, PodHangs
 from modelctl.rollout.replay import Replay, ReplayError
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
@@ -226,7 +226,7 @@ def test_copies_that_cannot_be(stage: Stage, mirror: str, rollout: str, said: st
         "dev", "x", stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0, mirror=mirror
     )
     with pytest.raises(Misused, match=said):
-        command.rollout(asked, BUCKET, None, "triton", None)
+        command.rollout(asked, BUCKET, None, "triton")
 
 
 @pytest.mark.parametrize("percent", [5, 100])
@@ -256,6 +256,25 @@ def test_a_pod_without_time_at_the_end_is_asked_again(stage: Stage, monkeypatch:
     monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
     result = stage.rollout()
     assert result.reason == (None if hangs == 1 else "0 of 1 pods of the candidate answer")
+
+
+def test_a_candidate_is_not_taken_back_for_a_way_that_is_lost(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([False, False, *[True] * 99])  # before the share, in the watch, and at its end
+
+    def counters(_: PodClient) -> dict[Any, Counters]:
+        if next(looks, False):
+            raise ForwardBroke("pod a: port 8002: the API server's port forward was lost")
+        return {}
+
+    monkeypatch.setattr(PodClient, "counters", counters)
+    monkeypatch.setattr(blue_green, "until", lambda seconds, *_: range(3 if seconds else 1))  # times
+    with pytest.raises(ForwardBroke):
+        stage.rollout()
+    tried = load_stack_file(stage.file).models.candidate
+    assert tried is not None
+    assert (tried.release.id, tried.percent) == (stage.new.id, 100)
+    monkeypatch.setattr(PodClient, "counters", lambda _: {})
+    assert stage.rollout().outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -391,10 +410,10 @@ def test_the_command_brings_pulumi_up_and_reads_the_pods_of_both_slots(
     ran: list[list[str]] = []
     tried = stage.pods.enter_context(answering_pod(lambda _: out(1.0)))
     fleets = {"triton-blue": IdleFleet([]), "triton-green": IdleFleet([tried], stage.new.id)}
-    monkeypatch.setattr(command, "_fleet", lambda _namespace, _network, name: fleets[name])
+    monkeypatch.setattr(command, "_fleet", lambda _namespace, name: fleets[name])
     monkeypatch.setattr(command.pulumi_program, "run", lambda arguments: ran.append(arguments) or 0)
     asked = command.Asked("dev", stage.new.id, stage.file.parent, "100%", LIMITS, back=False, replay=None, may_differ=0.0)
-    command.rollout(asked, BUCKET, None, "triton", None)
+    command.rollout(asked, BUCKET, None, "triton")
     assert ran == 3 * [["up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive"]]
     assert capsys.readouterr().out == f"{stage.new.id} serves: adder version 2\n"
     assert served(stage) == ("green", stage.new.id, stage.old.id)

@@ -29,7 +29,6 @@ users: [{name: dead, user: {}}]
 def _a_cluster_that_is_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-    monkeypatch.delenv("MODELCTL_POD_NETWORK", raising=False)
 
 
 def _run(*arguments: str) -> Ended:
@@ -86,7 +85,7 @@ def test_a_stack_file_without_a_release_has_nothing_to_watch() -> None:
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_no_pods_are_not_alike(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
-    monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([]))
+    monkeypatch.setattr(command, "_fleet", lambda *_, **__: IdleFleet([]))
     done = _run("parity", *options)
     said = "error: no pods of Triton in namespace triton, so there is nothing to compare\n"
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
@@ -101,7 +100,7 @@ def test_no_pods_are_not_alike(monkeypatch: pytest.MonkeyPatch, options: list[st
 )
 def test_pods_that_are_alike_are_counted_by_fleet(monkeypatch: pytest.MonkeyPatch, fleets: list[str], said: str) -> None:
     found = [PodState(fleet, f"pod-{index}") for index, fleet in enumerate(fleets)]
-    monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([]))
+    monkeypatch.setattr(command, "_fleet", lambda *_, **__: IdleFleet([]))
     monkeypatch.setattr(command.fleet_parity, "states", lambda _: found)
     done = _run("parity")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, said)
@@ -110,13 +109,6 @@ def test_pods_that_are_alike_are_counted_by_fleet(monkeypatch: pytest.MonkeyPatc
 def test_a_file_of_requests_that_is_not_there_is_named() -> None:
     done = _rollout("0123456789ab", "--replay", "nowhere.jsonl")
     assert (done.exit_code, done.stderr) == (2, "error: nowhere.jsonl: there is no such file; check the path\n")
-
-
-def test_a_translation_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODELCTL_POD_NETWORK", "10.244.0.0")
-    done = _run("parity")
-    assert done.exit_code == 2
-    assert done.stderr.startswith("error: --pod-network '10.244.0.0' translates no network: there is no =")
 
 
 def test_a_cluster_that_is_down_is_a_sentence() -> None:

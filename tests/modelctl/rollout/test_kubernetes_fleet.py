@@ -93,8 +93,8 @@ def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: Kuber
     found = fleet.all_fleets()
     assert list(found) == ["triton-a", "triton-b"]
     assert [[(pod.name, pod.uid, pod.http) for pod in one.pods()] for one in found.values()] == [
-        [("a", "uid-a", "http://10.0.0.1:8000")],
-        [("b", "uid-b", "http://10.0.0.1:8000")],
+        [("a", "uid-a", "http://a:8000")],
+        [("b", "uid-b", "http://b:8000")],
     ]
 
 
@@ -136,9 +136,15 @@ def test_nobody_waits_as_long_as_an_answer_says(fleet: KubernetesFleet, monkeypa
 @pytest.mark.usefixtures("fleet")
 def test_where_pods_have_releases_on_their_own_disks_they_are_asked_for_them() -> None:
     (pod,) = KubernetesFleet("triton", follows=True).all_fleets()["triton-a"].pods()
-    assert pod.follower == "http://10.0.0.1:8003"
+    assert pod.follower == "http://a:8003"
     (pod,) = KubernetesFleet("triton").all_fleets()["triton-a"].pods()
     assert pod.follower is None
+
+
+@pytest.mark.usefixtures("fleet")
+def test_from_a_pod_beside_them_pods_are_reached_at_their_own_addresses() -> None:
+    (pod,) = KubernetesFleet("triton", direct=True).all_fleets()["triton-a"].pods()
+    assert (pod.http, pod.metrics, pod.forwards) == ("http://10.0.0.1:8000", "http://10.0.0.1:8002", None)
 
 
 class _Changing(http_server.Handler):

@@ -215,8 +215,8 @@ def test_a_stack_file_says_which_fleets_are_watched(store: Store, tmp_path: Path
         return Seen([], [], [])
 
     monkeypatch.setattr(command, "watch_fleets", watching)
-    monkeypatch.setattr(command, "_fleet", lambda _, __, release: release)
-    command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=False)
+    monkeypatch.setattr(command, "_fleet", lambda _, release: release)
+    command.watch(file, BUCKET, None, "triton", Limits(watch=0), take_back=False)
     assert found == [("a", "triton-a", {"adder": 1}, []), ("b", "triton-b", {"adder": 1}, ["adder"])]
 
 
@@ -234,8 +234,8 @@ def test_a_candidate_is_not_watched_beside_the_release(
         return Seen([], [], [])
 
     monkeypatch.setattr(command, "watch_fleets", watching)
-    monkeypatch.setattr(command, "_fleet", lambda _, __, release: release)
-    command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=False)
+    monkeypatch.setattr(command, "_fleet", lambda _, release: release)
+    command.watch(file, BUCKET, None, "triton", Limits(watch=0), take_back=False)
     assert found == [("triton-blue", {"adder": 1}, ["adder"])]
 
 
@@ -256,7 +256,7 @@ def test_pods_that_have_no_time_leave_a_release_unjudged(
         monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([full, hanging]))
         before = file.read_text()
         with pytest.raises(Failure) as failure:
-            command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=True)
+            command.watch(file, BUCKET, None, "triton", Limits(watch=0), take_back=True)
         end.set()
 
     asked = "where its golden inferences were asked for"
@@ -283,7 +283,7 @@ def test_a_release_that_was_pinned_meanwhile_stays(store: Store, tmp_path: Path,
     with answering_pod(wrong) as pod:
         monkeypatch.setattr(command, "_fleet", lambda *_: IdleFleet([pod]))
         with pytest.raises(Failure) as failure:
-            command.watch(file, BUCKET, None, "triton", None, Limits(watch=0), take_back=True)
+            command.watch(file, BUCKET, None, "triton", Limits(watch=0), take_back=True)
 
     assert (failure.value.exit_code, str(failure.value)) == (
         1,

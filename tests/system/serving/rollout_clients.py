@@ -12,6 +12,7 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from modelctl.loadgen import RequestFailed, Result, Schedule, run
+from modelctl.rollout.fleet import Fleet
 from tests.system.serving.rollout_releases import MODEL
 from tests.system.serving.rollout_site import Site
 
@@ -21,8 +22,8 @@ class Clients:
     `<version asked for>:<version that answered>:<whether it is right>`.
     """
 
-    def __init__(self, site: Site, seed: int = 1) -> None:
-        self._fleet = site.fleet
+    def __init__(self, site: Site, seed: int = 1, fleet: Fleet | None = None) -> None:
+        self._fleet = fleet or site.fleet
         self._urls = site.servers.grpc_addresses()
         self._chance = random.Random(seed)  # noqa: S311 (repeatable, nothing secret)
 

@@ -17,7 +17,7 @@ import httpx
 from benchmarks.rollout_servers import LocalFleet, Servers
 from modelctl.rollout import parity
 from modelctl.rollout.controller import Controller, Outcome, Result, Wanted
-from modelctl.rollout.fleet import Pod
+from modelctl.rollout.fleet import Fleet, Pod
 from modelctl.rollout.lease import LEASE_SECONDS, Lease
 from modelctl.rollout.limits import Limits
 from modelctl.rollout.replay import Replay
@@ -71,7 +71,7 @@ class Site:
         replay: Replay | None = None,
         limits: Limits = rollout_driver.LIMITS,
         watch: Callable[[str], None] = lambda _: None,
-        fleet: LocalFleet | None = None,
+        fleet: Fleet | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> Result:
         """Rolls the release out in this process; None: --back. `watch` is called after each step."""

@@ -9,6 +9,7 @@ from twin.charts.modelctl import COMPARER, MODELCTL
 from twin.charts.registry import POD_PROGRAMS
 from twin.host.home import REPOSITORY
 from twin.pods.pod_spec import SpecError
+from twin.pods.program import PodProgram
 
 FETCH = ["python", "-m", "modelctl", "fetch", "3f2a9c1b7d04", "--bucket=models", "--to=/volumes/models"]
 
@@ -59,3 +60,10 @@ def test_what_compares_answers_finds_the_services_of_the_twin() -> None:
     assert POD_PROGRAMS.of(pod["spec"]["containers"][0]) is COMPARER
     with pytest.raises(SpecError, match="modelctl runs here as 'python -m modelctl compare' …, not as"):
         COMPARER.command(launch(*FETCH))
+
+
+@pytest.mark.parametrize(("program", "words"), [(MODELCTL, [*FETCH[:3], "follow"]), (COMPARER, [*FETCH[:3], "compare"])])
+def test_what_listens_everywhere_listens_at_its_pods_address_alone(program: PodProgram, words: list[str]) -> None:
+    """The machine is shared by all pods, and by whoever else is on it."""
+    started = program.command(launch(*words, "--serve=0.0.0.0:8003", "--endpoint-url=http://127.0.0.1:5000", HOME="/tmp"))
+    assert [word for word in started.argv if word.startswith("--serve=")] == ["--serve=127.244.130.5:8003"]

@@ -13,6 +13,7 @@ import pytest
 from kubernetes.stream.ws_client import PortForward
 from websocket import WebSocket
 
+from twin.cluster import kubelet as kubelet_endpoint
 from twin.cluster import port_forward
 
 
@@ -94,7 +95,8 @@ def test_a_port_on_which_nothing_listens_is_told(kubelet: Kubelet) -> None:
         sock = forward.socket(port)
         sock.settimeout(20)
         assert sock.recv(1) == b""
-        assert forward.error(port) == f"port {port} of the pod: Connect call failed ('127.0.0.1', {port})"
+        said = f"failed to connect to localhost:{port} inside namespace: connect: connection refused"
+        assert forward.error(port) == said
 
 
 @pytest.mark.parametrize(
@@ -103,3 +105,14 @@ def test_a_port_on_which_nothing_listens_is_told(kubelet: Kubelet) -> None:
 )
 def test_another_protocol_is_not_taken_for_it(headers: dict[str, str]) -> None:
     assert not port_forward.speaks(headers)
+
+
+def test_a_port_at_the_pods_address_alone_is_not_at_its_loopback_address() -> None:
+    """The kubelet connects to localhost in the pod: an init container has ended by then, but a sidecar listens."""
+    follow = {"args": ["follow", "--serve=$(POD_IP):8003"], "restartPolicy": "Always"}
+    everywhere = {"args": ["follow", "--serve=0.0.0.0:8003"], "restartPolicy": "Always"}
+    fetch = {"args": ["fetch", "--serve=$(POD_IP):8002"]}
+    server = {"name": "triton", "args": ["tritonserver"]}
+    spec = {"containers": [server], "initContainers": [fetch, follow]}
+    assert [kubelet_endpoint.listens_elsewhere(spec, port) for port in (8000, 8002, 8003)] == [False, False, True]
+    assert not kubelet_endpoint.listens_elsewhere({**spec, "initContainers": [fetch, everywhere]}, 8003)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from modelctl.rollout import key_files
+from modelctl.cluster import key_files
 from tests.paths import ROOT
 from twin.cluster import certificates
 from twin.host.home import TwinHome
