@@ -274,6 +274,8 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
+	# Version 1 is for the twin's shell (`python -m awscli`). On an activated PATH it would hide the person's version 2, which can log in.
+	rm -f $(VENV)/bin/aws $(VENV)/bin/aws.cmd $(VENV)/bin/aws_*
 	touch $@
 	echo "python: done in $$((SECONDS - start)) s"
 
