@@ -16,10 +16,11 @@ from twin.engine import stack_files
 from twin.host import claim
 from twin.host.home import TwinHome
 
+# The stacks of `stackctl init` have Karpenter.
 _START = (
     "from rich.console import Console; from twin.host import tools; from twin.host.home import TwinHome; "
     "from twin.services.servers import PROGRAMS, Servers; "
-    "Servers.start(TwinHome.from_environment(), tools.ensure(PROGRAMS, Console()), Console())"
+    "Servers.start(TwinHome.from_environment(), tools.ensure([*PROGRAMS, 'karpenter'], Console()), Console())"
 )
 
 
