@@ -34,7 +34,7 @@ STANDING: Mapping[str, Check] = {
     "streams, canaries and TLS in Envoy": platform.gateway,
     "the AWS Load Balancer Controller's rights suffice": platform.load_balancer,
     "NetworkPolicy, PodDisruptionBudget, security contexts": serving.disruption_budget,
-    "GPUs' profiling counters are exported beside EKS's node monitoring agent": platform.profiling_counters,
+    "GPUs' profiling counters are exported next to EKS's node monitoring agent": platform.profiling_counters,
     # The last one, as it may wait for a day.
     "a budget counts what its stack costs": account.budget_counts,
 }
