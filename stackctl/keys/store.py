@@ -32,7 +32,7 @@ from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable, error_code
 
 _KEY_BYTES = 32
 _KEY = re.compile(r"[!-~]+")
-"""What a header takes: no line end, no blank."""
+"""A key that a header takes: no line end, no blank."""
 _RECOVERY_DAYS = 7
 
 Keys = Mapping[str, str]
