@@ -64,7 +64,14 @@ def subject(
     def listed(path: str) -> Sequence[Mapping[str, Any]]:
         return next((found for part, found in (objects or {}).items() if path.endswith(part)), [])
 
-    known = {"resources": (ROLE,), "objects": listed, "drift": lambda: "", "caller": CALLER, "text": str, **more}
+    known: dict[str, Any] = {
+        "resources": (ROLE,),
+        "objects": listed,
+        "drift": lambda: "",
+        "caller": CALLER,
+        "text": str,
+        **more,
+    }
     return Subject(given or settings(), readers or Readers("us-west-2", {}), **known)
 
 
