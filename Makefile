@@ -122,6 +122,7 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
 # Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
+# (Karpenter is built for the stacks of `stackctl init` too: test_first_inference.py, test_certify.py.)
 # is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn.
 SLOW := autoscaling delivery faults fleets gateway hpa interruptions keda monitoring nodes upgrades
 slow_files = $(sort $(wildcard $(addprefix tests/system/e2e/test_$(1),.py _*.py)))
@@ -274,6 +275,8 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
+	# Version 1 is for the twin's shell (`python -m awscli`). On an activated PATH it would hide the person's version 2, which can log in.
+	rm -f $(VENV)/bin/aws $(VENV)/bin/aws.cmd $(VENV)/bin/aws_*
 	touch $@
 	echo "python: done in $$((SECONDS - start)) s"
 

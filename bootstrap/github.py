@@ -13,6 +13,7 @@ from bootstrap.permissions import StateAccess
 from bootstrap.settings import Settings
 from infra.aws.account import Account
 from spec.iam_policy import document
+from spec.names import DEPLOY_ROLE
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
@@ -81,7 +82,7 @@ class GitHub(pulumi.ComponentResource):
             )
             self.deploy_role_arns[region] = self._role(
                 f"{name}-deploy{suffix}",
-                f"triton-eks-deploy{suffix}",
+                f"{DEPLOY_ROLE}{suffix}",
                 "Deployments by GitHub's environments",
                 provider_arn,
                 deploy_subjects(args.settings),

@@ -9,11 +9,23 @@ from pathlib import Path
 import botocore
 from botocore import exceptions as aws
 
-CREDENTIALS = "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+LOG_IN = "`aws login` or `aws sso login`"
+CREDENTIALS = f"set AWS_PROFILE (after {LOG_IN}), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 CONFIGURATION = (aws.ProfileNotFound, aws.ConfigParseError, aws.ConfigNotFound, aws.InvalidConfigError)
-_NO_CREDENTIALS = (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError)
-LOGIN = (aws.SSOError, aws.TokenRetrievalError)
+_NO_CREDENTIALS = (aws.NoCredentialsError, aws.PartialCredentialsError)
+_SSO = (aws.SSOError, aws.TokenRetrievalError)
+SOURCES = (*_SSO, aws.LoginError, aws.CredentialRetrievalError)
+"""The profile names a source of credentials, and that source has none."""
+_REFUSED_SOURCES = {
+    "AssumeRole": "check role_arn and source_profile of the profile, and the trust policy of the role",
+    "AssumeRoleWithWebIdentity": (
+        "check AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE (or the profile's role_arn and web_identity_token_file), and "
+        "the trust policy of the role"
+    ),
+    "GetRoleCredentials": "check sso_account_id and sso_role_name of the profile",
+}
+"""The calls that botocore makes for credentials, and what to check when AWS refuses one."""
 _UNREACHED = (aws.EndpointConnectionError, aws.ConnectTimeoutError)
 _BOTOCORE = Path(botocore.__file__).parent
 # What botocore repeats of credentials: those in an address (a proxy, an endpoint), and a header that http.client refuses.
@@ -28,8 +40,12 @@ def explain(error: BaseException) -> str | None:
         return f"the AWS configuration cannot be used: {said}; check AWS_PROFILE and ~/.aws/config"
     if isinstance(error, _NO_CREDENTIALS):
         return f"there are no AWS credentials: {CREDENTIALS}"
-    if isinstance(error, LOGIN):
+    if isinstance(error, _SSO):
         return f"the AWS login has expired or is missing ({said}): run `aws sso login`"
+    if isinstance(error, aws.LoginError):
+        return f"the AWS login has expired or is missing ({said}): run `aws login`"
+    if isinstance(error, aws.CredentialRetrievalError):
+        return f"the profile gives no AWS credentials ({said}); run its credential_process by hand, or log in again"
     if isinstance(error, aws.NoRegionError):
         return "no AWS region: set AWS_REGION"
     if isinstance(error, aws.ProxyConnectionError):
@@ -47,7 +63,10 @@ def explain(error: BaseException) -> str | None:
         return f"the connection to AWS broke: {said}; run the same command again"
     if isinstance(error, aws.ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))
-        return "the AWS credentials have expired: log in again, for example `aws sso login`" if code in EXPIRED else None
+        if error.operation_name in _REFUSED_SOURCES:
+            why = " ".join(str(error.response.get("Error", {}).get("Message", "")).split())
+            return f"AWS refuses {error.operation_name} ({code}: {why}); {_REFUSED_SOURCES[error.operation_name]}"
+        return f"the AWS credentials have expired: log in again ({LOG_IN})" if code in EXPIRED else None
     if isinstance(error, aws.BotoCoreError):
         return f"AWS cannot be asked: {said}"
     # `Invalid endpoint`, numbers that are none, and a value where a section of the profile belongs.
@@ -57,6 +76,11 @@ def explain(error: BaseException) -> str | None:
         return f"the AWS configuration cannot be used: {said}; check the variables AWS_… and ~/.aws/config"
     if isinstance(error, EOFError) and _passed(error, _BOTOCORE):
         return "AWS asks for a code of MFA, and nobody is there to type it; log in first, and use the credentials of that"
+    if isinstance(error, OSError) and error.filename and _passed(error, _BOTOCORE / "credentials.py"):
+        return (
+            f"the profile gives no AWS credentials: {error.filename}: {error.strerror}; correct "
+            "AWS_WEB_IDENTITY_TOKEN_FILE, or the profile's web_identity_token_file or credential_process"
+        )
     if isinstance(error, Exception) and _passed(error, _BOTOCORE / "credentials.py"):  # a credential_process, above all
         return (
             f"no AWS credentials are to be had from the profile ({type(error).__name__}: {said}); "

@@ -37,7 +37,12 @@ As EC2 listed them for https://github.com/aws/aws-cdk/pull/25333. Of `eks-auth`,
 """
 
 
+def gateway_service(service: str, region: str) -> str:
+    """Return the name of the endpoint service behind a gateway endpoint: it begins with `com.` in every partition."""
+    return f"com.amazonaws.{region}.{service}"
+
+
 def interface_service(service: str, region: str) -> str:
-    """Return the name of the endpoint service behind an interface endpoint; a gateway's begins with `com.` everywhere."""
+    """Return the name of the endpoint service behind an interface endpoint."""
     prefix = "cn." if partition_of(region) == "aws-cn" and service in _WITH_CN else ""
     return f"{prefix}com.amazonaws.{region}.{service}"

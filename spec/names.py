@@ -203,6 +203,11 @@ def client_secret(cluster: str, client: str) -> str:
     return f"{cluster}/clients/{client}"
 
 
+def budget(cluster: str, region: str) -> str:
+    """Return the name of a stack's budget. Budgets and cost monitors are the account's, hence the region in it."""
+    return f"{cluster}-{region}"
+
+
 def interruption_queue(cluster: str) -> str:
     """Return the queue of notices that Karpenter reads, and the prefix of the rules of EventBridge that fill it."""
     return f"{cluster}-interruptions"
@@ -212,6 +217,9 @@ def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -
     """Return the URL of a queue, known before the queue exists."""
     return f"https://sqs.{region}.{dns_suffix(partition)}/{account_id}/{name}"
 
+
+DEPLOY_ROLE = "triton-eks-deploy"
+"""How the names of the roles begin that GitHub's workflows deploy with; those of further regions end with them."""
 
 WORKLOAD_ROLES = ("alertmanager", "model-reader", "worker")
 """The purposes of the roles whose ARN has to be known before they exist (`workload_role`)."""

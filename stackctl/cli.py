@@ -121,7 +121,7 @@ def orphans(stack: StackArgument = "", as_json: Json = False) -> int:
 @app.command()
 def certify(
     stack: StackArgument = "",
-    hours: Annotated[float, typer.Option(min=0.1, max=24.0, help="How long it may take, without the teardown.")] = 3.0,
+    hours: Annotated[float, typer.Option(min=0.1, max=48.0, help="How long it may take, without the teardown.")] = 3.0,
     confirm: Annotated[str, typer.Option(help="The stack's name once more, where nobody can be asked to type it.")] = "",
 ) -> int:
     """Bring up a stack that is not there, check the claims of docs/proven.md on it, and delete it; says the price first."""

@@ -134,8 +134,8 @@ def _nodes_of_the_fewest_pods(settings: Settings, pool: GpuPool) -> int:
 
 
 def _fewest_pods(settings: Settings) -> int:
-    """Return the pods of a fleet that there are at least, those that hold nodes ready included."""
-    pods = settings.fewest_pods if settings.models.release is not None else 0
+    """Return the minimum replicas of a fleet and its warm pods, also before the first release is pinned."""
+    pods = settings.fewest_pods
     return pods + (settings.autoscaling.warm_pods if settings.autoscaling is not None else 0)
 
 

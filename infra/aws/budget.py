@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.stack import Stack
+from spec.names import budget
 from spec.settings.cost import CostLimits
 
 _TOLD_AT_PERCENT = 80
@@ -30,8 +31,7 @@ class CostGuard(pulumi.ComponentResource):
     def __init__(self, name: str, stack: Stack, limits: CostLimits, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:cost:CostGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        # Budgets and monitors are the account's, whatever the region: only with it is the name unique there.
-        account_name = f"{stack.cluster_name}-{stack.region}"
+        account_name = budget(stack.cluster_name, stack.region)
         topics = [limits.topic_arn] if limits.topic_arn is not None else []
         aws.budgets.Budget(
             f"{name}-budget",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from spec.endpoints import INTERFACE_SERVICES, Profile, interface_service
+from spec.endpoints import INTERFACE_SERVICES, Profile, gateway_service, interface_service
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Endpoints(pulumi.ComponentResource):
         aws.ec2.VpcEndpoint(
             f"{name}-s3",
             vpc_id=args.vpc_id,
-            service_name=f"com.amazonaws.{args.region}.s3",
+            service_name=gateway_service("s3", args.region),
             vpc_endpoint_type="Gateway",
             route_table_ids=args.route_table_ids,
             tags={**args.tags, "Name": f"{name}-s3"},

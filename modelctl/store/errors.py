@@ -10,7 +10,7 @@ from boto3.exceptions import S3UploadFailedError
 from botocore import exceptions as aws
 
 from console import aws_errors
-from console.aws_errors import CREDENTIALS, EXPIRED
+from console.aws_errors import CREDENTIALS
 from spec.failure import NOT_TRIED, Failure
 
 _ACTIONS = {
@@ -64,9 +64,9 @@ def explain(error: Exception, place: Place) -> str:
     """Return one sentence for an exception of boto3 about `place`."""
     if isinstance(error, aws.ClientError):
         return _explain_answer(error, place)
-    if isinstance(error, aws_errors.CONFIGURATION + aws_errors.LOGIN):
+    if isinstance(error, aws_errors.CONFIGURATION + aws_errors.SOURCES):
         return str(aws_errors.explain(error))
-    if isinstance(error, aws.NoCredentialsError | aws.PartialCredentialsError | aws.CredentialRetrievalError):
+    if isinstance(error, aws.NoCredentialsError | aws.PartialCredentialsError):
         return f"no AWS credentials to reach {place}: {CREDENTIALS}"
     if isinstance(error, aws.NoRegionError):
         return "no AWS region: set AWS_REGION to the bucket's region"
@@ -87,6 +87,8 @@ def _endpoint(error: Exception, place: Place) -> str:
 
 
 def _explain_answer(error: aws.ClientError, place: Place) -> str:
+    if said := aws_errors.explain(error):
+        return said
     details = error.response.get("Error", {})
     code = str(details.get("Code", ""))
     operation = error.operation_name
@@ -96,8 +98,6 @@ def _explain_answer(error: aws.ClientError, place: Place) -> str:
         action = _ACTIONS.get(operation, operation)
         key = " (and to kms:GenerateDataKey and kms:Decrypt on the bucket's key)" if action == "s3:PutObject" else ""
         return f"access to {place} is denied: these credentials need {action}{key}"
-    if code in EXPIRED:
-        return str(aws_errors.explain(error))
     if code in _WRONG_KEYS:
         return f"the AWS credentials are not accepted ({code}): {CREDENTIALS}"
     if code in {"PermanentRedirect", "301", "IllegalLocationConstraintException"}:

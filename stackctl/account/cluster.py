@@ -175,14 +175,9 @@ class Cluster:
 
         Each has a name, a spec and a status, which may be empty, and nothing that is null. Raises ClusterUnusable.
         """
-        asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
-        with self._sentences():
-            answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
-            content = answer.read() or b""
-            if answer.status == HTTPStatus.NOT_FOUND:
-                return []
-            if answer.status != HTTPStatus.OK:
-                raise ApiException(answer.status, answer.reason, content.decode(errors="replace"))
+        content = self._get(path)
+        if content is None:
+            return []
         try:
             found = reading.checked(reading.answer(content, self._host), {"items": [_LISTED]}, path)
         except Unreadable as error:
@@ -190,6 +185,25 @@ class Cluster:
         if not isinstance(found.get("items"), list) or not all(map(_is_whole, found["items"])):
             raise self._somebody_else()
         return [{"spec": {}, "status": {}, **_without_nulls(item)} for item in found["items"]]
+
+    def text(self, path: str) -> str:
+        """Return the answer at a path of the API as text, like a pod's metrics. Raises ClusterUnusable."""
+        content = self._get(path)
+        if content is None:
+            raise ClusterUnusable(f"the cluster at {self._host} has nothing at {path}")
+        return content.decode(errors="replace")
+
+    def _get(self, path: str) -> bytes | None:
+        """Return the content at a path of the API, None where it has none. Raises ClusterUnusable."""
+        asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
+        with self._sentences():
+            answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
+            content = answer.read() or b""
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return None
+            if answer.status != HTTPStatus.OK:
+                raise ApiException(answer.status, answer.reason, content.decode(errors="replace"))
+        return content
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""

@@ -37,7 +37,8 @@ def caller(readers: Readers) -> Caller:
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "an error")
         raise AwsUnusable(
-            f"AWS does not accept the credentials ({code}): log in again, for example `aws sso login`"
+            aws_errors.explain(error)
+            or f"AWS does not accept the credentials ({code}): log in again ({aws_errors.LOG_IN}), or correct the access key"
         ) from None
     except BotoCoreError as error:
         raise AwsUnusable(str(aws_errors.explain(error))) from None

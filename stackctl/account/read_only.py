@@ -17,6 +17,9 @@ from spec.iam_policy import allow, document
 Operations = Mapping[str, Mapping[str, str]]
 """Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
 
+_DRY_RUNS: Mapping[str, frozenset[str]] = {"ec2": frozenset({"RunInstances"})}
+"""Operations that are allowed with `DryRun=True`, with which AWS answers and does nothing."""
+
 CLIENT_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 """How long a client of AWS waits, and how often it asks again."""
 _LONGEST = 300
@@ -40,7 +43,8 @@ class Readers:
     """`readers("ec2")` gives a boto3 client of the region, one per service.
 
     Credentials, profile and endpoint are those of the environment, as for every AWS tool. Each operation that a client can
-    do is looked up in `operations` before a request is built, those of paginators and waiters too. Raises Refused there, and
+    do is looked up in `operations` before a request is built, those of paginators and waiters too. A dry run changes nothing
+    and is allowed. Raises Refused there, and
     NotAws, a BotoCoreError, for an answer that no AWS service gives.
     """
 
@@ -67,8 +71,10 @@ class Readers:
             self._clients[key] = client
         return self._clients[key]
 
-    def _refuse_what_is_not_listed(self, model: Any, **_: Any) -> None:
+    def _refuse_what_is_not_listed(self, model: Any, params: Mapping[str, Any], **_: Any) -> None:
         service, operation = model.service_model.service_name, model.name
+        if operation in _DRY_RUNS.get(service, ()) and params.get("DryRun") is True:
+            return
         if operation not in self.operations.get(service, {}):
             raise Refused(f"{service}:{operation} is not on the list of operations that only read; nothing was sent")
 

@@ -9,6 +9,7 @@ from stackctl.preflight.operations import OPERATIONS as OF_PREFLIGHT
 
 _OWN: Operations = {
     "accessanalyzer": {"ValidatePolicy": "access-analyzer:ValidatePolicy"},
+    "budgets": {"DescribeBudget": "budgets:ViewBudget"},
     "logs": {"DescribeLogGroups": "logs:DescribeLogGroups", "DescribeLogStreams": "logs:DescribeLogStreams"},
     "eks": {
         "DescribeAddon": "eks:DescribeAddon",

@@ -51,6 +51,7 @@ def certify(
     The teardown comes also after Ctrl-C, which is raised again afterwards.
     """
     deadline = time.monotonic() + seconds
+    subject.time_left = lambda: deadline - time.monotonic()
     outcomes: dict[str, Outcome] = {}
     try:
         say("pulumi up")

@@ -30,6 +30,7 @@ UNTRIED: Mapping[str, str] = {
         "it needs the rates of models on GPUs, measured: `modelctl tune` does that"
     ),
     "`stackctl init` writes a stack file that is valid and true for the account": _BEFORE,
+    "AWS credentials of every kind are used, or the command says what to do": _BEFORE,
     "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
     "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
     "interruption, and pushes over nothing": _BEFORE,
@@ -55,7 +56,6 @@ UNTRIED: Mapping[str, str] = {
     "away whatever happens": "it is what runs",
     "a runner of GitHub's jobs in the VPC is let in to the API server, and may not deploy by itself": _GITHUB,
     "workflows and the roles that they use": _GITHUB,
-    "the workflows' roles may make every call that a stack takes, and read it in a preview": _GITHUB,
     "no secret is shown": "it needs somebody who reads state, logs and command lines, and knows what is secret",
     "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
     "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "

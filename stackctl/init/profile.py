@@ -82,22 +82,24 @@ config:
 
 
 def _nodes(found: Found) -> str:
-    if not found.gpu_types:
-        return f"""\
+    system = f"""\
   triton-eks:nodes:
     autoscaler: karpenter  # it starts the nodes for Triton
-    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 2, desired: 2, max: 2, diskGiB: 50}}
+    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 2, desired: 2, max: 2, diskGiB: 50}}"""
+    if not found.gpu_types:
+        return f"""\
+{system}
     cpu: {{instanceTypes: [{", ".join(CPU_TYPES)}], max: 2, diskGiB: 100}}"""
+    falls_back = "  # Karpenter falls back to on-demand" if found.capacity == "spot" else ""
     return f"""\
-  triton-eks:nodes:
-    system: {{instanceTypes: [{SYSTEM_TYPE}], min: 1, desired: 2, max: 3, diskGiB: 50}}
+{system}
   triton-eks:gpu:
     pools:
       - name: gpu
         instanceTypes: [{", ".join(found.gpu_types)}]
-        capacity: {found.capacity}
+        capacity: {found.capacity}{falls_back}
         min: 0
-        desired: 1
+        desired: 0
         max: 2
         diskGiB: 200"""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console import aws_errors
 from console.not_aws import refuse_others_answers
+from spec import reading
 from spec.failure import Failure
 from spec.names import KEY_SLOTS, client_secret, cluster_name
 from spec.ownership import Ownership, own_tags, tags_of
@@ -29,6 +31,8 @@ from spec.settings import Settings
 from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable, error_code
 
 _KEY_BYTES = 32
+_KEY = re.compile(r"[!-~]+")
+"""A key that a header takes: no line end, no blank."""
 _RECOVERY_DAYS = 7
 
 Keys = Mapping[str, str]
@@ -158,16 +162,16 @@ def _written(keys: Keys) -> str:
 
 
 def _parsed(name: str, text: str | None) -> Keys:
-    valid = f"an object with {', '.join(KEY_SLOTS)}, of which current is there"
+    valid = f"an object with {', '.join(KEY_SLOTS)}, of which current is there, each once and a key that a header takes"
     try:
-        found = json.loads(text or "")
-    except ValueError:
-        found = None
-    named = isinstance(found, dict) and "current" in found and found.keys() <= set(KEY_SLOTS)
-    if not named or not all(isinstance(key, str) and key for key in found.values()):
+        slots = reading.json_object(text or "")
+    except reading.Unreadable:
+        slots = {}
+    named = "current" in slots and slots.keys() <= set(KEY_SLOTS)
+    if not named or not all(isinstance(key, str) and _KEY.fullmatch(key) for key in slots.values()):
         # Not what it is: that may be a key.
         raise KeysRefused(f"{name} is not what this program writes there, {valid}; delete it and create it again")
-    return dict(found)
+    return slots
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from stackctl.account.read_only import Operations
 
 OPERATIONS: Operations = {
     "sts": {"GetCallerIdentity": "sts:GetCallerIdentity"},
+    "freetier": {"GetAccountPlanState": "freetier:GetAccountPlanState"},
     "service-quotas": {
         "GetServiceQuota": "servicequotas:GetServiceQuota",
         "GetAWSDefaultServiceQuota": "servicequotas:GetAWSDefaultServiceQuota",
@@ -25,6 +26,7 @@ OPERATIONS: Operations = {
             "DescribeRouteTables",
             "DescribeSubnets",
             "DescribeVpcAttribute",
+            "DescribeVpcEndpointServices",
             "DescribeVpcEndpoints",
             "DescribeVpcs",
         )

@@ -38,19 +38,24 @@ class Surroundings:
     def of(cls, environ: Mapping[str, str]) -> Surroundings:
         """Read them. Raises TunnelUnusable for a proxy that cannot be gone through."""
         no_proxy = next((environ[name] for name in loopback.NO_PROXY if environ.get(name)), "")
-        given = next((environ[name] for name in _VARIABLES if environ.get(name)), "")
-        if not given:
+        variable = next((name for name in _VARIABLES if environ.get(name)), None)
+        if variable is None:
             return cls(None, no_proxy)
-        address = urlsplit(given if "://" in given else f"http://{given}")
-        if address.scheme != "http" or not address.hostname:
-            raise TunnelUnusable("HTTPS_PROXY is no address of an http proxy; give one like http://proxy.example.com:3128")
+        text = environ[variable]
+        try:
+            address = urlsplit(text if "://" in text else f"http://{text}")
+            host, port = address.hostname, 80 if address.port is None else address.port
+        except ValueError:  # brackets without an IPv6 address, or a port that is none
+            host, port = None, 0
+        if not host or not port or address.scheme != "http":
+            raise TunnelUnusable(f"{variable} is no address of an http proxy; give one like http://proxy.example.com:3128")
         if address.username is not None:
             # Every process of this machine could go through the tunnel's proxy, and so with that login.
             raise TunnelUnusable(
-                "HTTPS_PROXY has a login in it, which the tunnel would lend to everybody on this machine; give a proxy "
+                f"{variable} has a login in it, which the tunnel would lend to everybody on this machine; give a proxy "
                 "without one, or unset it"
             )
-        return cls((address.hostname, address.port or 80), no_proxy)
+        return cls((host, port), no_proxy)
 
     def proxy_for(self, host: str) -> tuple[str, int] | None:
         """Return the proxy to reach a host by; None: directly."""

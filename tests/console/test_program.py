@@ -75,7 +75,7 @@ FAILURES: list[tuple[Callable[[], None], int, str]] = [
     (raising(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")), 2, "Connection reset by peer"),
     (raising(BrokenPipeError(errno.EPIPE, "Broken pipe")), 2, "Broken pipe"),  # of a connection: the output is there
     (raising(TimeoutError("timed out")), 2, "timed out"),
-    (raising(NoCredentialsError()), 2, "there are no AWS credentials: set AWS_PROFILE (after `aws sso login`), or"),
+    (raising(NoCredentialsError()), 2, "there are no AWS credentials: set AWS_PROFILE (after `aws login` or `aws sso"),
     (raising(REFUSED), 2, f"AWS cannot be asked: {SAID}"),
     (raising(MemoryError()), 2, "memory ran out; end other programs and run it again"),
     (

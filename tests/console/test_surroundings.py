@@ -33,7 +33,7 @@ AWS = {
     "not text": ({"AWS_CONFIG_FILE": "binary"}, "Unable to parse config file"),
     "no credentials": (
         {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
-        "set AWS_PROFILE (after `aws sso login`), or",
+        "set AWS_PROFILE (after `aws login` or `aws sso login`), or",
     ),
     "expired login": ({"AWS_PROFILE": "sso"}, "run `aws sso login`"),
     "nothing answers": ({"AWS_ENDPOINT_URL": NOTHING_LISTENS}, "127.0.0.1:1"),

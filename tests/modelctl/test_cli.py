@@ -224,7 +224,7 @@ def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert _sentence(_run("list", "--bucket", BUCKET), 2) == (
         f"no AWS credentials to reach s3://{BUCKET}: "
-        "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        "set AWS_PROFILE (after `aws login` or `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     )
 
 
@@ -310,13 +310,13 @@ def test_a_bucket_name_that_cannot_be() -> None:
         (
             "list_objects_v2",
             "ExpiredToken",
-            "the AWS credentials have expired: log in again, for example `aws sso login`",
+            "the AWS credentials have expired: log in again (`aws login` or `aws sso login`)",
         ),
         (
             "list_objects_v2",
             "InvalidAccessKeyId",
             "the AWS credentials are not accepted (InvalidAccessKeyId): "
-            "set AWS_PROFILE (after `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            "set AWS_PROFILE (after `aws login` or `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ),
         ("list_objects_v2", "PermanentRedirect", f"bucket {BUCKET} lies in another region: set AWS_REGION to it"),
         ("list_objects_v2", "SlowDown", f"s3://{BUCKET} answered ListObjectsV2 with SlowDown: because"),

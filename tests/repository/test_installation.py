@@ -127,3 +127,9 @@ def test_tuning_needs_the_extra_of_models_beside_it() -> None:
     extra = {canonicalize_name(Requirement(line).name) for line in PROJECT["optional-dependencies"]["models"]}
     ours = {"console", "modelctl", "spec"}
     assert without_a_package(imported(tuning=True) - ours, locked(LOCK)) == extra
+
+
+def test_the_environment_has_no_aws_in_front_of_a_persons_own() -> None:
+    """`make venv` removes the programs of awscli, version 1: on an activated PATH `aws login` would be unknown."""
+    assert importlib.metadata.version("awscli").startswith("1.")
+    assert sorted(path.name for path in Path(sys.executable).parent.glob("aws*")) == []

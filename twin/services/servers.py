@@ -146,7 +146,7 @@ def _alive(home: TwinHome) -> set[str]:
 
 
 def _write_shell_programs(home: TwinHome, kubectl: Path) -> None:
-    """Write `bin/`: kubectl as it is; helm, built when it is first asked for; `pulumi` with the twin's stack file."""
+    """Write `bin/`: kubectl; `aws`, version 1 of `.venv`; helm, built on first use; `pulumi` with the twin's stack file."""
     folder = home.path / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "kubectl"
@@ -155,6 +155,7 @@ def _write_shell_programs(home: TwinHome, kubectl: Path) -> None:
         link.symlink_to(kubectl)
     helm = tools.FAMILIES["helm"].programs().paths()["helm"]
     python, repository, own, built = (shlex.quote(str(path)) for path in (sys.executable, REPOSITORY, home.path, helm))
+    write_whole(folder / "aws", f'#!/bin/sh\nexec {python} -P -m awscli "$@"\n'.encode(), mode=0o755)
     script = f'[ -x {built} ] || PYTHONPATH={repository} {python} -m twin.host.tools helm || exit\nexec {built} "$@"\n'
     write_whole(folder / "helm", b"#!/bin/sh\n" + script.encode(), mode=0o755)
     script = f'TWIN_HOME={own} PYTHONPATH={repository} exec {python} -m twin pulumi -- "$@"\n'

@@ -24,6 +24,8 @@ STANDING: Mapping[str, Check] = {
     "Mountpoint and FSx for Lustre": serving.models_are_mounted,
     "preflight finds what an account lacks, and can only read": run.preflight_was_right,
     "what an environment costs": account.prices,
+    "each VPC endpoint is of a service that AWS offers in the stack's zones": account.endpoints_are_available,
+    "the workflows' roles may make every call that a stack takes, and read it in a preview": run.deploy_role_suffices,
     "Triton starts with the rendered arguments and becomes ready": serving.triton_is_ready,
     "Triton reads one release from S3": serving.first_inference,
     "monitors and rules select our pods": platform.monitoring_runs,
@@ -32,6 +34,9 @@ STANDING: Mapping[str, Check] = {
     "streams, canaries and TLS in Envoy": platform.gateway,
     "the AWS Load Balancer Controller's rights suffice": platform.load_balancer,
     "NetworkPolicy, PodDisruptionBudget, security contexts": serving.disruption_budget,
+    "GPUs' profiling counters are exported next to EKS's node monitoring agent": platform.profiling_counters,
+    # The last one, as it may wait for a day.
+    "a budget counts what its stack costs": account.budget_counts,
 }
 """By the words of the claim on the page: what is tried while the stack stands."""
 

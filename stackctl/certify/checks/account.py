@@ -8,8 +8,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from spec.names import container_log_group, model_bucket, runner_project
-from stackctl.certify.outcome import Outcome, differ, judged, not_tried
+from spec.names import budget, container_log_group, model_bucket, runner_project
+from stackctl.certify.outcome import Outcome, agree, differ, judged, not_tried
 from stackctl.certify.subject import Subject
 from stackctl.cost import prices as price_tables
 from stackctl.cost.refresh import API_REGION, look_up
@@ -21,7 +21,10 @@ _GRAVE = frozenset({"ERROR", "SECURITY_WARNING"})
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/access-analyzer-reference-policy-checks.html
 """
+_ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 _HTTPS = 443
+_BUDGETS_REGION = "us-east-1"
+_DAY, _BUDGET_POLL = 24 * 3600, 3600
 _NEAR = Decimal("0.01")
 """By how much of itself a price may differ from the table's."""
 
@@ -41,6 +44,39 @@ def _of_eks(subject: Subject) -> Iterator[tuple[bool, str]]:
     entries = set(eks.list_access_entries(clusterName=cluster)["accessEntries"])
     for arn in subject.settings.cluster.admin_role_arns:
         yield arn in entries, f"{arn} has {'an' if arn in entries else 'no'} access entry"
+
+
+def endpoints_are_available(subject: Subject) -> Outcome:
+    """Look whether AWS has made each of the stack's VPC endpoints, and of which service."""
+    ids = [resource.id for resource in subject.resources if resource.type == _ENDPOINT]
+    if not ids:
+        return not_tried("the stack has no VPC endpoint")
+    pages = subject.readers("ec2").get_paginator("describe_vpc_endpoints").paginate(VpcEndpointIds=ids)
+    seen = [
+        (str(one["State"]).lower() == "available", f"{one['ServiceName']} is {one['State']}")
+        for page in pages
+        for one in page["VpcEndpoints"]
+    ]
+    return judged(seen, differ(f"AWS has none of the endpoints {', '.join(ids)}"))
+
+
+def budget_counts(subject: Subject) -> Outcome:
+    """Look whether the stack's budget counts any cost, and wait for that for a day if the run has the time."""
+    settings = subject.settings
+    if settings.cost is None:
+        return not_tried("the stack has no budget (section cost)")
+    name = budget(settings.cluster_name, settings.region)
+    budgets, asked = subject.readers("budgets", _BUDGETS_REGION), {"AccountId": subject.caller.account, "BudgetName": name}
+    waits = range(_DAY // _BUDGET_POLL) if subject.time_left() > _DAY else ()
+    for pause in (0, *(_BUDGET_POLL for _ in waits)):
+        if pause:
+            subject.sleep(pause)
+        spend = budgets.describe_budget(**asked)["Budget"].get("CalculatedSpend", {}).get("ActualSpend")
+        if spend is not None and Decimal(spend["Amount"]) > 0:
+            return agree(f"{name} counts {spend['Amount']} {spend['Unit']}")
+    if not waits:
+        return not_tried(f"{name} counts 0, and costs reach a budget within a day: give certify --hours 30")
+    return differ(f"after a day {name} counts 0: are project and environment cost allocation tags? (docs/cost.md)")
 
 
 def who_reaches_the_api_server(subject: Subject) -> Outcome:

@@ -8,6 +8,9 @@ from stackctl.certify.outcome import Outcome, differ, judged, not_tried
 from stackctl.certify.subject import Subject
 
 _MONITORING = f"/apis/apps/v1/namespaces/{MONITORING_NAMESPACE}/statefulsets"
+_PODS = f"/api/v1/namespaces/{MONITORING_NAMESPACE}/pods"
+_EXPORTER, _EXPORTER_PORT = "dcgm-exporter", 9400
+_PROFILING = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 _AUTOSCALERS = f"/apis/autoscaling/v2/namespaces/{TRITON_NAMESPACE}/horizontalpodautoscalers"
 _GATEWAYS = "/apis/gateway.networking.k8s.io/v1/gateways"
 _SERVICES = f"/api/v1/namespaces/{GATEWAY_NAMESPACE}/services"
@@ -22,6 +25,21 @@ def monitoring_runs(subject: Subject) -> Outcome:
         wanted, ready = found["spec"].get("replicas", 1), found.get("status", {}).get("readyReplicas", 0)
         seen.append((ready == wanted, f"{found['metadata']['name']}: {ready} of {wanted} pods are ready"))
     return judged(seen, differ("the operator has made no Prometheus"))
+
+
+def profiling_counters(subject: Subject) -> Outcome:
+    """Look whether each exporter has the GPUs' profiling counters: EKS's node monitoring agent reads the same GPUs."""
+    pods = [
+        pod["metadata"]["name"]
+        for pod in subject.objects(_PODS)
+        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/name") == _EXPORTER
+    ]
+    seen = []
+    for name in pods:
+        lines = subject.text(f"{_PODS}/{name}:{_EXPORTER_PORT}/proxy/metrics").splitlines()
+        series = sum(line.startswith(f"{_PROFILING}{{") for line in lines)
+        seen.append((series > 0, f"{name} exports {series} series of {_PROFILING}"))
+    return judged(seen, not_tried("no exporter of GPU metrics runs"))
 
 
 def one_autoscaler_owns_the_pods(subject: Subject) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spec.names import DEPLOY_ROLE
 from stackctl.certify.outcome import Outcome, agree, differ, not_tried
 from stackctl.certify.subject import FIRST_INFERENCE, TEARDOWN, UP, Subject
 from stackctl.preflight.checks.check import Status
@@ -14,7 +15,17 @@ def nothing_has_drifted(subject: Subject) -> Outcome:
         return differ(f"`pulumi up` failed: {subject.trouble[UP]}")
     drift = subject.drift()
     made = sum(resource.custom for resource in subject.resources)
-    return differ(drift) if drift else agree(f"{made} resources were made; read again, none has changed")
+    return differ(drift) if drift else agree(f"{made} resources were made; read again twice, none has changed")
+
+
+def deploy_role_suffices(subject: Subject) -> Outcome:
+    """Say whether `up` succeeded at once as the workflows' role, new KMS keys with tags and aliases included."""
+    role = subject.caller.arn.split(":")[5].split("/")[1:2]
+    if not role or not role[0].startswith(DEPLOY_ROLE):
+        return not_tried(f"the run is not {DEPLOY_ROLE}'s: assume that role, and run certify again")
+    if UP in subject.trouble:
+        return differ(f"`pulumi up` as {role[0]} failed: {subject.trouble[UP]}")
+    return agree(f"`pulumi up` as {role[0]} succeeded at the first try")
 
 
 def preflight_was_right(subject: Subject) -> Outcome:

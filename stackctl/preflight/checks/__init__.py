@@ -2,6 +2,7 @@
 
 from stackctl.preflight.checks import (
     account,
+    account_plan,
     add_ons,
     ami_release,
     api_access,
@@ -9,12 +10,15 @@ from stackctl.preflight.checks import (
     charts,
     client_keys,
     domain,
+    endpoint_services,
     existing_cluster,
     existing_network,
     half_created,
     images,
     instance_offerings,
     kubernetes_version,
+    launch,
+    local_tools,
     model_release,
     service_quotas,
     spot_role,
@@ -23,9 +27,13 @@ from stackctl.preflight.checks import (
 from stackctl.preflight.checks.check import Check
 
 CHECKS: tuple[Check, ...] = (
+    Check("local tools", local_tools.check),
     Check("account", account.check),
+    Check("account plan", account_plan.check),
     Check("service quotas", service_quotas.check),
     Check("instance offerings", instance_offerings.check),
+    Check("launch", launch.check),
+    Check("endpoint services", endpoint_services.check),
     Check("Kubernetes version", kubernetes_version.check),
     Check("add-ons", add_ons.check),
     Check("half-created resources", half_created.check),

@@ -18,4 +18,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         named = subject.settings.allowed_account_ids is not None
         yield fail(message, remedy) if named else warn(message, remedy)
         return
+    if caller.arn.endswith(":root"):
+        yield warn(
+            f"{caller.account}, as {ALLOWED_ACCOUNTS_KEY} says; the credentials are the root user's, who would be an "
+            "administrator of the cluster for good",
+            "create a user or role with AdministratorAccess, and log in as that",
+        )
+        return
     yield ok(f"{caller.account}, as {ALLOWED_ACCOUNTS_KEY} says; {caller.arn}")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spec.settings.scheduling.add_ons import addons
 from spec.versions import KUBERNETES
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield a finding for each pin that is missing, else one for all."""
+    """Yield a finding for each add-on of the stack whose pin is missing, else one for all."""
     kubernetes = subject.settings.cluster.version
     if subject.settings.cluster.existing is not None:
         yield ok("none are made: those of the cluster are its owner's")
         return
-    pins = KUBERNETES[kubernetes].addons
+    pins = {name: KUBERNETES[kubernetes].addons[name] for name in addons(subject.settings)}
     missing = False
     for addon, pinned in pins.items():
         offered = _offered(subject, addon, kubernetes)

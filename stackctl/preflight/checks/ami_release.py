@@ -28,6 +28,11 @@ def image_parameter(kubernetes: str, release: str, variant: str) -> str:
     return f"{_folder(kubernetes, variant)}/{name}/image_id"
 
 
+def image_id(subject: Subject, kubernetes: str, release: str, variant: str) -> str | None:
+    """Return the id of an image of a release in the stack's region, None without one."""
+    return _parameter(subject, image_parameter(kubernetes, release, variant))
+
+
 def recommended_parameter(kubernetes: str, variant: str) -> str:
     """Return the SSM parameter with the release that AWS recommends now."""
     return f"{_folder(kubernetes, variant)}/recommended/release_version"
@@ -38,19 +43,19 @@ def _folder(kubernetes: str, variant: str) -> str:
 
 
 def _variant(subject: Subject, kubernetes: str, release: str, variant: str) -> Finding:
-    image_id = _parameter(subject, image_parameter(kubernetes, release, variant))
+    image = image_id(subject, kubernetes, release, variant)
     remedy = f'change ami_release in spec/versions.py, KUBERNETES["{kubernetes}"]'
-    if image_id is None:
+    if image is None:
         newest = _parameter(subject, recommended_parameter(kubernetes, variant))
         return fail(
             f"there is no {variant} image of release {release} in {subject.settings.region}",
             remedy + (f"; AWS recommends {newest}" if newest is not None else ""),
         )
-    images = subject.readers("ec2").describe_images(ImageIds=[image_id])["Images"]
+    images = subject.readers("ec2").describe_images(ImageIds=[image])["Images"]
     state = images[0]["State"] if images else "gone"
     if state != "available":
-        return fail(f"the {variant} image of release {release} ({image_id}) is {state}", remedy)
-    return ok(f"{variant}: {release} is {image_id}")
+        return fail(f"the {variant} image of release {release} ({image}) is {state}", remedy)
+    return ok(f"{variant}: {release} is {image}")
 
 
 def _parameter(subject: Subject, name: str) -> str | None:

@@ -50,7 +50,13 @@ def judge(name: str, pool: GpuPool, reservation: Mapping[str, Any], subject: Sub
     if zone not in (pool.zones or ()):  # settings make such a pool name its one zone, which the network lists
         return fail(f"{name} is in {zone}, where the pool has no subnet", f"give the pool zones: [{zone}]")
     if state in ("scheduled", "pending", "payment-pending"):
-        return warn(f"{name} is {state} and begins {_when(reservation.get('StartDate'))}", "no node starts before that")
+        begins = f"{name} is {state} and begins {_when(reservation.get('StartDate'))}"
+        if pool.desired:
+            return fail(
+                f"{begins}, and the pool starts with {pool.desired}; its node group would end in CREATE_FAILED",
+                "set the pool's min and desired to 0 until then, or run `pulumi up` after that",
+            )
+        return warn(begins, "no node starts before that")
     if state != "active":
         return fail(f"{name} is {state}", "reserve anew, or give the pool another capacity")
     return _room(name, pool, reservation, subject)

@@ -13,21 +13,26 @@ from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield the zones that the stack would span, or what is missing where."""
-    settings = subject.settings
-    pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
-    cpu_types = settings.nodes.instance_types
-    wanted = sorted({*cpu_types, *(name for pool in pools for name in pool.instance_types)})
-    offering = read_offering(subject.readers, wanted)
     try:
-        network = settings.network
-        file = stack_file(settings.stack)
-        zones = select_zones(network.node_zones, pools, cpu_types, offering, file, network.path_of_zone)
+        zones, offering = stack_zones(subject)
     except SettingsError as error:
         for problem in error.problems:
             remedy = f"choose other zones or types in {error.source}, or confine a pool to the zones that have its types"
             yield fail(str(problem), remedy)
         return
-    yield ok(f"{', '.join(wanted)} are offered in {', '.join(zones)}; that is no promise of capacity")
+    yield ok(f"{', '.join(offering.by_type)} are offered in {', '.join(zones)}; that is no promise of capacity")
+
+
+def stack_zones(subject: Subject) -> tuple[tuple[str, ...], Offering]:
+    """Return the zones that the stack's nodes would be in, and what EC2 offers. Raises SettingsError."""
+    settings, network = subject.settings, subject.settings.network
+    pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]
+    cpu_types = settings.nodes.instance_types
+    offering = read_offering(
+        subject.readers, sorted({*cpu_types, *(name for pool in pools for name in pool.instance_types)})
+    )
+    file = stack_file(settings.stack)
+    return select_zones(network.node_zones, pools, cpu_types, offering, file, network.path_of_zone), offering
 
 
 def read_offering(readers: Readers, instance_types: list[str]) -> Offering:

@@ -14,6 +14,7 @@ from botocore.stub import ANY, Stubber
 from spec import gpu_pool
 from spec.gpu_pool import GPU_TAINT
 from spec.settings import Settings
+from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers
 from stackctl.certify.checks import account, nodes, platform, run, serving
 from stackctl.certify.operations import OPERATIONS
@@ -28,9 +29,11 @@ from stackctl.preflight.command import Row
 from tests.aws_environment import use_none_of_the_developers
 from tests.spec.stack_config import settings
 from tests.spec.test_fleets import THREE
-from tests.spec.test_stack_mistakes_autoscaling import HPA, KARPENTER
+from tests.spec.test_stack_mistakes_autoscaling import HPA, KARPENTER, MONITORED
+from tests.spec.test_stack_mistakes_traffic import GATEWAY
 
 ARN = "arn:aws:iam::123456789012:role/reader-1"
+CALLER = Caller("123456789012", "arn:aws:sts::123456789012:assumed-role/admin/jane")
 ROLE = Resource(
     "urn:pulumi:staging::triton-eks::aws:iam/role:Role::model-reader-role",
     "reader-1",
@@ -61,12 +64,20 @@ def subject(
     def listed(path: str) -> Sequence[Mapping[str, Any]]:
         return next((found for part, found in (objects or {}).items() if path.endswith(part)), [])
 
-    return Subject(given or settings(), readers or Readers("us-west-2", {}), (ROLE,), listed, lambda: "", **more)
+    known: dict[str, Any] = {
+        "resources": (ROLE,),
+        "objects": listed,
+        "drift": lambda: "",
+        "caller": CALLER,
+        "text": str,
+        **more,
+    }
+    return Subject(given or settings(), readers or Readers("us-west-2", {}), **known)
 
 
 def node(given: Settings, **changes: Any) -> dict[str, Any]:
-    """A node of the first pool, as declared, but for `changes`: labels, taints, GPUs."""
-    pool = given.gpu.pools[0]
+    """A node of the first pool, as declared, but for `changes`: labels, taints, GPUs, the pool."""
+    pool = given.gpu.pools[changes.get("pool", 0)]
     resource = gpu_pool.gpu_resource(pool.sharing)
     taint = {"key": GPU_TAINT.key, "value": GPU_TAINT.value, "effect": GPU_TAINT.effect}
     return {
@@ -89,7 +100,20 @@ def pod(restarts: int) -> dict[str, Any]:
     return {"metadata": {"name": "triton-a", "namespace": "triton"}, "status": {"containerStatuses": [container]}}
 
 
+def stateful(name: str, ready: int) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"replicas": 1}, "status": {"readyReplicas": ready}}
+
+
+def service(name: str, balancer: dict[str, Any] | None) -> dict[str, Any]:
+    kind = {"type": "ClusterIP"} if balancer is None else {"type": "LoadBalancer"}
+    return {"metadata": {"name": name}, "spec": kind, "status": {"loadBalancer": balancer or {}}}
+
+
 GIVEN = settings()
+WATCHED = settings(MONITORED)
+BEHIND_A_GATEWAY = settings({"gateway": GATEWAY})
+SHARING = settings({"gpu.pools[1].sharing": {"strategy": "time-slicing", "replicas": 4}})
+MOUNTED = settings({"models.access": "mountpoint"})
 SCALED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triton"}
 
 
@@ -169,6 +193,71 @@ CASES: list[tuple[Callable[[Subject], Outcome], dict[str, Any], Settings | None,
         differ("PodDisruptionBudget triton counts 0 pods; DisruptionAllowed is False"),
     ),
     (platform.monitoring_runs, {}, None, not_tried("the stack has no monitoring")),
+    (
+        platform.monitoring_runs,
+        {"statefulsets": [stateful("prometheus", 1), stateful("alertmanager", 1)]},
+        WATCHED,
+        agree("prometheus: 1 of 1 pods are ready", "alertmanager: 1 of 1 pods are ready"),
+    ),
+    (
+        platform.monitoring_runs,
+        {"statefulsets": [stateful("prometheus", 0), stateful("alertmanager", 1)]},
+        WATCHED,
+        differ("prometheus: 0 of 1 pods are ready"),
+    ),
+    (platform.monitoring_runs, {}, WATCHED, differ("the operator has made no Prometheus")),
+    (
+        platform.gateway,
+        {"gateways": [with_condition("inference", "Programmed", "True", addresses=[{"value": "lb.example.com"}])]},
+        BEHIND_A_GATEWAY,
+        agree("gateway inference: Programmed is True, its address is lb.example.com"),
+    ),
+    (
+        platform.gateway,
+        {"gateways": [with_condition("inference", "Programmed", "True")]},
+        BEHIND_A_GATEWAY,
+        differ("gateway inference: Programmed is True, its address is missing"),
+    ),
+    (platform.gateway, {}, BEHIND_A_GATEWAY, differ("there is no gateway")),
+    (
+        platform.load_balancer,
+        {"services": [service("envoy", {"ingress": [{"hostname": "lb.example.com"}]}), service("metrics", None)]},
+        BEHIND_A_GATEWAY,
+        agree("Service envoy: lb.example.com"),
+    ),
+    (
+        platform.load_balancer,
+        {"services": [service("envoy", {})]},
+        BEHIND_A_GATEWAY,
+        differ("Service envoy: no load balancer"),
+    ),
+    (platform.load_balancer, {}, BEHIND_A_GATEWAY, differ("no Service asks for a load balancer")),
+    (
+        nodes.share_their_gpus,
+        {"nodes": [node(SHARING, pool=1)]},
+        SHARING,
+        agree("ip-10-0-0-1 of p4d offers 32 nvidia.com/gpu.shared"),
+    ),
+    (
+        nodes.share_their_gpus,
+        {"nodes": [node(SHARING, pool=1, gpus="8")]},
+        SHARING,
+        differ("ip-10-0-0-1 of p4d offers 8 nvidia.com/gpu.shared"),
+    ),
+    (
+        serving.models_are_mounted,
+        {"persistentvolumeclaims": [{"metadata": {"name": "models"}, "status": {"phase": "Bound"}}]},
+        MOUNTED,
+        agree("claim models is Bound"),
+    ),
+    (
+        serving.models_are_mounted,
+        {"persistentvolumeclaims": [{"metadata": {"name": "models"}, "status": {"phase": "Pending"}}]},
+        MOUNTED,
+        differ("claim models is Pending"),
+    ),
+    (serving.models_are_mounted, {}, MOUNTED, not_tried("there is no claim of a volume")),
+    (platform.profiling_counters, {}, None, not_tried("no exporter of GPU metrics runs")),
     (platform.gateway, {}, None, not_tried("the stack has no gateway")),
     (platform.load_balancer, {}, None, not_tried("the stack has no gateway, and so no load balancer")),
     (
@@ -217,7 +306,7 @@ LEFT = Leftover("volume", "vol-1", "disk", "its tag", 0.0, "aws ec2 delete-volum
 @pytest.mark.parametrize(
     ("check", "more", "outcome"),
     [
-        (run.nothing_has_drifted, {}, agree("1 resources were made; read again, none has changed")),
+        (run.nothing_has_drifted, {}, agree("1 resources were made; read again twice, none has changed")),
         (run.nothing_has_drifted, {"trouble": {UP: "no quota"}}, differ("`pulumi up` failed: no quota")),
         (run.preflight_was_right, {}, not_tried("preflight found nothing to look at")),
         (
@@ -273,7 +362,8 @@ class Answers:
 
     def give(self, service: str, operation: str, answer: dict[str, Any], asked: dict[str, Any] | None = None) -> None:
         if service not in self._stubbers:
-            self._stubbers[service] = Stubber(self.readers(service))
+            region = "us-east-1" if service == "budgets" else None
+            self._stubbers[service] = Stubber(self.readers(service, region))
             self._stubbers[service].activate()
         self._stubbers[service].add_response(operation, answer, asked)
 
@@ -481,3 +571,120 @@ def test_prices_are_held_against_the_price_list(
     monkeypatch.setattr(account.price_tables, "load", lambda _region: old)
     monkeypatch.setattr(account, "look_up", lambda *_: Refreshed(table=new, changed=changed, missing=missing))
     assert account.prices(subject(readers=readers)) == outcome
+
+
+EXPORTER = {"metadata": {"name": "dcgm-x", "labels": {"app.kubernetes.io/name": "dcgm-exporter"}}}
+SCRAPE = "# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge\n"
+
+
+@pytest.mark.parametrize(
+    ("scrape", "outcome"),
+    [
+        (
+            SCRAPE + 'DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0"} 0.5\nDCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="1"} 0\n',
+            agree("dcgm-x exports 2 series of DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+        ),
+        (
+            SCRAPE + 'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n',
+            differ("dcgm-x exports 0 series of DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+        ),
+    ],
+)
+def test_profiling_counters_are_read_from_each_exporter(scrape: str, outcome: Outcome) -> None:
+    other = {"metadata": {"name": "grafana", "labels": {}}}
+    pages = {"/api/v1/namespaces/monitoring/pods/dcgm-x:9400/proxy/metrics": scrape}
+    assert platform.profiling_counters(subject({"pods": [EXPORTER, other]}, text=pages.__getitem__)) == outcome
+
+
+ENDPOINTS = [
+    Resource(f"urn:pulumi:staging::triton-eks::{kind}::network-endpoints-{id}", id, kind, True, False, False, {})
+    for kind, id in (("aws:ec2/vpcEndpoint:VpcEndpoint", "vpce-1"), ("aws:ec2/vpc:Vpc", "vpc-1"))
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        ("available", agree("com.amazonaws.us-west-2.ecr.api is available")),
+        ("failed", differ("com.amazonaws.us-west-2.ecr.api is failed")),
+        (None, differ("AWS has none of the endpoints vpce-1")),
+    ],
+)
+def test_each_endpoint_is_looked_up(aws: Answers, state: str | None, outcome: Outcome) -> None:
+    there = {"VpcEndpointId": "vpce-1", "ServiceName": "com.amazonaws.us-west-2.ecr.api", "State": state}
+    answer = {"VpcEndpoints": [there] if state else []}
+    aws.give("ec2", "describe_vpc_endpoints", answer, {"VpcEndpointIds": ["vpce-1"]})
+    assert account.endpoints_are_available(subject(readers=aws.readers, resources=ENDPOINTS)) == outcome
+
+
+def test_a_stack_without_endpoints_shows_nothing_of_them(aws: Answers) -> None:
+    assert account.endpoints_are_available(subject(readers=aws.readers)) == not_tried("the stack has no VPC endpoint")
+
+
+LIMITED = settings({"cost": {"monthlyUsd": 5000, "emails": ["oncall@example.com"]}})
+BUDGET = {
+    "BudgetName": "triton-staging-us-west-2",
+    "TimeUnit": "MONTHLY",
+    "BudgetType": "COST",
+}
+
+
+def budget(amount: str) -> dict[str, Any]:
+    return {"Budget": {**BUDGET, "CalculatedSpend": {"ActualSpend": {"Amount": amount, "Unit": "USD"}}}}
+
+
+def test_a_budget_is_waited_for_until_it_counts_something(aws: Answers) -> None:
+    asked, slept = {"AccountId": "123456789012", "BudgetName": "triton-staging-us-west-2"}, list[float]()
+    for amount in ("0.0", "0.0", "3.21"):
+        aws.give("budgets", "describe_budget", budget(amount), asked)
+    one = subject(given=LIMITED, readers=aws.readers, time_left=lambda: 30 * 3600, sleep=slept.append)
+    assert account.budget_counts(one) == agree("triton-staging-us-west-2 counts 3.21 USD")
+    assert slept == [3600, 3600]
+
+
+def test_a_budget_that_counts_nothing_for_a_day_differs(aws: Answers) -> None:
+    slept = list[float]()
+    for _ in range(25):
+        aws.give("budgets", "describe_budget", budget("0"))
+    one = subject(given=LIMITED, readers=aws.readers, time_left=lambda: 30 * 3600, sleep=slept.append)
+    assert account.budget_counts(one) == differ(
+        "after a day triton-staging-us-west-2 counts 0: are project and environment cost allocation tags? (docs/cost.md)"
+    )
+    assert sum(slept) == 24 * 3600
+
+
+def test_a_short_run_waits_for_no_budget(aws: Answers) -> None:
+    aws.give("budgets", "describe_budget", {"Budget": BUDGET})
+    one = subject(given=LIMITED, readers=aws.readers, time_left=lambda: 3 * 3600, sleep=_no_sleep)
+    assert account.budget_counts(one) == not_tried(
+        "triton-staging-us-west-2 counts 0, and costs reach a budget within a day: give certify --hours 30"
+    )
+    assert account.budget_counts(subject(readers=aws.readers)) == not_tried("the stack has no budget (section cost)")
+
+
+def _no_sleep(_seconds: float) -> None:
+    raise AssertionError("nothing is waited for")
+
+
+@pytest.mark.parametrize(
+    ("arn", "trouble", "outcome"),
+    [
+        (
+            "arn:aws:sts::123456789012:assumed-role/triton-eks-deploy/GitHubActions",
+            {},
+            agree("`pulumi up` as triton-eks-deploy succeeded at the first try"),
+        ),
+        (
+            "arn:aws:sts::123456789012:assumed-role/triton-eks-deploy-eu-west-1/GitHubActions",
+            {UP: "AccessDenied: kms:CreateAlias"},
+            differ("`pulumi up` as triton-eks-deploy-eu-west-1 failed: AccessDenied: kms:CreateAlias"),
+        ),
+        (
+            "arn:aws:iam::123456789012:root",
+            {},
+            not_tried("the run is not triton-eks-deploy's: assume that role, and run certify again"),
+        ),
+    ],
+)
+def test_the_deploy_role_is_judged_by_its_own_run(arn: str, trouble: dict[str, str], outcome: Outcome) -> None:
+    assert run.deploy_role_suffices(subject(caller=Caller("123456789012", arn), trouble=trouble)) == outcome

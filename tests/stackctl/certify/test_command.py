@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -123,4 +124,23 @@ def test_without_models_to_release_nothing_is_begun(checkout: Path, account: str
 def test_the_objects_of_a_stack_without_a_cluster_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command.pulumi_program, "outputs", lambda _stack: {"region": "us-west-2", "clusterName": None})
     with pytest.raises(ClusterUnusable, match="no output clusterName, tritonRoleArn"):
-        command._objects(STACK, "/api/v1/nodes")
+        command._asked(STACK, lambda cluster: cluster.objects("/api/v1/nodes"))
+
+
+@pytest.mark.parametrize(
+    ("codes", "drift"),
+    [([0, 0], ""), ([1], "the first time: - bucket changed"), ([0, 1], "the second time: - bucket changed")],
+)
+def test_drift_is_looked_for_twice_with_a_refresh(monkeypatch: pytest.MonkeyPatch, codes: list[int], drift: str) -> None:
+    asked: list[list[str]] = []
+
+    def ask(arguments: list[str]) -> CompletedProcess[str]:
+        asked.append(arguments)
+        return CompletedProcess(arguments, codes[len(asked) - 1], "- bucket\n", "  changed\n")
+
+    monkeypatch.setattr(command.pulumi_program, "ask", ask)
+    assert command._drift(STACK) == drift
+    assert len(asked) == len(codes)
+    assert {tuple(arguments) for arguments in asked} == {
+        ("preview", "--stack", STACK, "--refresh", "--expect-no-changes", "--diff", "--non-interactive")
+    }

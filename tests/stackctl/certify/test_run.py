@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from spec.failure import Failure
+from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers
 from stackctl.certify import claims, report
 from stackctl.certify import run as certification
@@ -51,7 +52,8 @@ class Recorded:
 
 
 def subject(objects: Callable[[str], list[dict[str, str]]] = lambda _path: []) -> Subject:
-    return Subject(settings(), Readers("us-west-2", {}), (), objects, lambda: "")
+    who = Caller("123456789012", "arn:aws:iam::123456789012:user/jane")
+    return Subject(settings(), Readers("us-west-2", {}), (), objects, lambda: "", who, lambda path: path)
 
 
 def by_claim(results: Sequence[Result]) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -72,7 +74,7 @@ def test_a_stack_is_brought_up_asked_and_taken_away_and_every_claim_is_in_the_re
     assert said == ["pulumi up", "the first inference", "the claims", "taking the stack away"]
     assert [one.claim for one in results] == PAGE
     found = by_claim(results)
-    assert found[DRIFT] == ("agree", ("1 resources were made; read again, none has changed",))
+    assert found[DRIFT] == ("agree", ("1 resources were made; read again twice, none has changed",))
     assert found[GONE] == ("agree", ("the search of `stackctl orphans` found nothing of the stack",))
     assert found["broken nodes are replaced"][0] == "not tried"
 

@@ -37,7 +37,8 @@ def test_every_value_of_the_file_is_the_accounts_or_the_persons(account: Account
     assert made.cluster.admin_role_arns == ()
     assert (made.triton.image, made.models.release) == (IMAGE, None)
     [pool] = made.gpu.pools
-    assert (pool.instance_types, pool.capacity, pool.desired) == (("g5.xlarge", "g5.2xlarge"), "spot", 1)
+    assert (pool.instance_types, pool.capacity, pool.desired) == (("g5.xlarge", "g5.2xlarge"), "spot", 0)
+    assert (made.node_autoscaler, made.nodes.system.min) == ("karpenter", 2)
     assert made.disposable
     assert [warning.path for warning in made.warnings] == ["allowDestroy", "models.release"]
     lines = done.stdout.splitlines()

@@ -231,10 +231,27 @@ def test_a_second_creation_leaves_the_key(aws: Any) -> None:
     assert kept(aws) == before
 
 
-def test_what_is_no_set_of_keys_is_told_without_being_shown(aws: Any) -> None:
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '{"key": "hidden"}',
+        '{"current": "hidden", "current": "hidden2"}',
+        '{"current": "hidden\\n"}',
+        '{"current": "hidden\\r\\nx-admin: 1"}',
+        '{"current": "hid den"}',
+        '{"current": "hidden", "next": ""}',
+        '{"current": "hidden", "next": null}',
+        '["current"]',
+        '{"current": ' + "[" * 60_000 + "]" * 60_000 + "}",
+    ],
+    ids=["slot", "twice", "line end", "header", "blank", "empty", "null", "list", "deep"],
+)
+@pytest.mark.parametrize("command", ["rotate", "expire", "revoke"])
+def test_what_is_no_set_of_keys_is_told_without_being_shown(aws: Any, secret: str, command: str) -> None:
     keys("create", "team-a")
-    aws.put_secret_value(SecretId=SECRET, SecretString='{"key": "hidden"}')
-    done = keys("rotate", "team-a")
+    aws.put_secret_value(SecretId=SECRET, SecretString=secret)
+    done = keys(command, "team-a")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert f"{SECRET} is not what this program writes there" in done.stderr
     assert "hidden" not in done.output
 

@@ -36,8 +36,8 @@ def answers() -> Iterator[Callable[..., Stubber]]:
     """
     stubbers: list[Stubber] = []
 
-    def begin(subject: Subject, service: str) -> Stubber:
-        stubber = Stubber(subject.readers(service))
+    def begin(subject: Subject, service: str, region: str | None = None) -> Stubber:
+        stubber = Stubber(subject.readers(service, region))
         stubber.activate()
         stubbers.append(stubber)
         return stubber

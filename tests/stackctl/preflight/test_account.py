@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,15 @@ def test_a_stack_that_names_no_account_is_warned_of(subject: Callable[..., Subje
     (finding,) = check.check(subject({"aws:allowedAccountIds": REMOVED}))
     assert finding.status is Status.WARN
     assert finding.remedy.endswith('write aws:allowedAccountIds: ["123456789012"] there')
+
+
+def test_the_root_user_is_warned_of(subject: Callable[..., Subject]) -> None:
+    one = replace(subject(), caller=Caller("123456789012", "arn:aws:iam::123456789012:root"))
+    (finding,) = check.check(one)
+    assert (finding.status, finding.remedy) == (
+        Status.WARN,
+        "create a user or role with AdministratorAccess, and log in as that",
+    )
 
 
 def test_what_deletes_refuses_a_stack_that_names_no_account() -> None:

@@ -68,14 +68,53 @@ def offer(stubber: Stubber, addon: str, *versions: str) -> None:
     )
 
 
+OF_EVERY_STACK = (
+    "vpc-cni",
+    "kube-proxy",
+    "coredns",
+    "metrics-server",
+    "eks-node-monitoring-agent",
+    "eks-pod-identity-agent",
+    "aws-ebs-csi-driver",
+)
+
+
 def test_pins_that_eks_has_are_ok(subject: Callable[..., Subject], answers: Callable[..., Stubber]) -> None:
     one = subject()
     stubber = answers(one, "eks")
-    for addon, pinned in PINS.addons.items():
-        offer(stubber, addon, "v99.0.0-eksbuild.1", pinned)
+    for addon in OF_EVERY_STACK:
+        offer(stubber, addon, "v99.0.0-eksbuild.1", PINS.addons[addon])
     (finding,) = add_ons.check(one)
     assert finding.status is Status.OK
-    assert finding.message == ", ".join(f"{addon} {pinned}" for addon, pinned in PINS.addons.items())
+    assert finding.message == ", ".join(f"{addon} {PINS.addons[addon]}" for addon in OF_EVERY_STACK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        ({"models.access": "mountpoint"}, ["aws-mountpoint-s3-csi-driver"]),
+        (
+            {"models.access": "fsx-lustre", "models.fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 125}},
+            ["aws-fsx-csi-driver"],
+        ),
+        (
+            {"logs": {"containers": {"retentionDays": 30}, "containerInsights": {"retentionDays": 7}}},
+            ["amazon-cloudwatch-observability"],
+        ),
+    ],
+)
+def test_an_add_on_is_asked_for_when_the_stack_installs_it(
+    subject: Callable[..., Subject], answers: Callable[..., Stubber], changes: dict[str, Any], more: list[str]
+) -> None:
+    one = subject(changes)
+    stubber = answers(one, "eks")
+    for addon in OF_EVERY_STACK:
+        offer(stubber, addon, PINS.addons[addon])
+    for addon in more:
+        offer(stubber, addon)
+    assert [finding.message for finding in add_ons.check(one)] == [
+        f"{addon} {PINS.addons[addon]} is not on offer for Kubernetes 1.35: EKS has no version of it" for addon in more
+    ]
 
 
 def test_every_pin_that_eks_lacks_is_told_with_what_there_is(
@@ -83,7 +122,7 @@ def test_every_pin_that_eks_lacks_is_told_with_what_there_is(
 ) -> None:
     one = subject()
     stubber = answers(one, "eks")
-    for addon, pinned in PINS.addons.items():
+    for addon, pinned in ((name, PINS.addons[name]) for name in OF_EVERY_STACK):
         offers = {"coredns": ("v9.3.0-eksbuild.1", "v9.2.0-eksbuild.1"), "metrics-server": ()}.get(addon, (pinned,))
         offer(stubber, addon, *offers)
     assert [(finding.status, finding.message) for finding in add_ons.check(one)] == [
@@ -352,4 +391,19 @@ def test_a_missing_permission_is_named(
         Status.UNKNOWN,
         f"needs {action}",
         f"give the credentials {action}: docs/preflight.md has the whole policy",
+    )
+
+
+@pytest.mark.parametrize("state", ["scheduled", "pending", "payment-pending"])
+def test_a_block_that_has_not_begun_fails_for_a_pool_that_starts_with_a_node(
+    subject: Callable[..., Subject], answers: Callable[..., Stubber], state: str
+) -> None:
+    one = reserved(subject, capacity="capacity-block", min=0, desired=1)
+    block = {"ReservationType": "capacity-block", "State": state, "StartDate": datetime(2026, 12, 1, 11, 30, tzinfo=UTC)}
+    finding = found(one, answers, room_matters=False, **block)
+    assert (finding.status, finding.message, finding.remedy) == (
+        Status.FAIL,
+        f"pool p4d: {RESERVATION} is {state} and begins 2026-12-01 11:30 UTC, and the pool starts with 1; its node group "
+        "would end in CREATE_FAILED",
+        "set the pool's min and desired to 0 until then, or run `pulumi up` after that",
     )

@@ -8,6 +8,7 @@ import re
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from stackctl.account.read_only import Operations, Readers, Refused, policy_document
 from stackctl.orphans.operations import OPERATIONS as ORPHANS
@@ -22,6 +23,18 @@ def test_an_operation_that_is_not_listed_is_refused_and_nothing_is_sent(account:
     with pytest.raises(Refused, match=r"^ec2:DeleteVpc is not on the list of operations that only read; nothing was sent$"):
         readers("ec2").delete_vpc(VpcId=vpc["VpcId"])
     assert vpc["VpcId"] in [known["VpcId"] for known in readers("ec2").describe_vpcs()["Vpcs"]]
+
+
+def test_a_launch_is_sent_as_a_dry_run_alone(account: str) -> None:
+    ec2, image = Readers("us-west-2", OPERATIONS)("ec2"), {"ImageId": "ami-12345678", "MinCount": 1, "MaxCount": 1}
+    for dry_run in ({}, {"DryRun": False}, {"DryRun": "true"}):
+        with pytest.raises(Refused, match=r"^ec2:RunInstances is not on the list"):
+            ec2.run_instances(**image, **dry_run)
+    with pytest.raises(ClientError, match=r"DryRunOperation"):
+        ec2.run_instances(**image, DryRun=True)
+    with pytest.raises(Refused, match=r"^ec2:CreateVpc is not on the list"):
+        ec2.create_vpc(CidrBlock="10.0.0.0/16", DryRun=True)
+    assert ec2.describe_instances()["Reservations"] == []
 
 
 def test_reading_that_is_not_listed_is_refused_too(account: str) -> None:
@@ -47,8 +60,10 @@ def test_every_listed_operation_exists_and_only_reads(operations: Operations) ->
         assert all(re.match(r"(Get|List|Describe|Head)[A-Z]", operation) for operation in known), service
 
 
-ASKS_OTHERS = {"preflight/checks/charts.py": {"httpx", "urllib.parse"}}
-"""Of the repositories of charts, which are not AWS."""
+ASKS_OTHERS = {
+    "preflight/checks/charts.py": {"httpx", "urllib.parse"},  # repositories of charts, which are not AWS
+    "preflight/checks/local_tools.py": {"subprocess"},  # programs of this machine print their versions
+}
 
 
 @pytest.mark.parametrize("package", ["preflight", "orphans"])

@@ -261,6 +261,33 @@ def test_a_proxy_that_cannot_be_gone_through_is_a_sentence(proxy: str, sentence:
     assert str(refused.value) == sentence
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://proxy:99999",
+        "http://proxy:abc",
+        "http://proxy:0",
+        "http://[::1",
+        "http://[x]:3128",
+        "proxy:-1",
+        "http://:3128",
+    ],
+)
+def test_a_malformed_proxy_names_the_variable_and_the_right_form(variable: str, address: str) -> None:
+    with pytest.raises(TunnelUnusable) as refused:
+        Surroundings.of({variable: address})
+    assert str(refused.value) == (f"{variable} is no address of an http proxy; give one like http://proxy.example.com:3128")
+
+
+@pytest.mark.parametrize(
+    ("address", "proxy"),
+    [("http://proxy:3128", ("proxy", 3128)), ("proxy", ("proxy", 80)), ("http://[::1]:3128", ("::1", 3128))],
+)
+def test_an_address_of_a_proxy_may_leave_out_scheme_and_port(address: str, proxy: tuple[str, int]) -> None:
+    assert Surroundings.of({"https_proxy": address}).proxy == proxy
+
+
 @pytest.mark.parametrize(
     "program", [None, "import signal; signal.signal(2, lambda *_: exit(5)); print(flush=True); signal.pause()"]
 )

@@ -5,8 +5,8 @@ from typing import Any
 import boto3
 
 REGION = "us-west-2"
-ADMINISTRATORS = {"platform-admin"}
-"""Roles that were there before our program was: a stack names them, somebody else makes them."""
+OTHERS_ROLES = {"platform-admin", "AWSServiceRoleForEC2Spot"}
+"""Roles that exist before a stack does: administrators that it names, and EC2's for spot (`make state`)."""
 
 
 def client(url: str, service: str) -> Any:
@@ -34,7 +34,7 @@ def leftovers(url: str) -> dict[str, list[str]]:
         "auto scaling group": [
             g["AutoScalingGroupName"] for g in client(url, "autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
         ],
-        "role": [r["RoleName"] for r in iam.list_roles()["Roles"] if r["RoleName"] not in ADMINISTRATORS],
+        "role": [r["RoleName"] for r in iam.list_roles()["Roles"] if r["RoleName"] not in OTHERS_ROLES],
         "policy": [p["PolicyName"] for p in iam.list_policies(Scope="Local")["Policies"]],
         "oidc provider": [p["Arn"] for p in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]],
         "kms key": [k["KeyId"] for k in kms.list_keys()["Keys"] if _in_use(kms, k["KeyId"])],

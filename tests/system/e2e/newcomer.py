@@ -11,15 +11,18 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from examples.packaged import build
+from stackctl.preflight.checks import spot_role
+from tests.system.e2e import account
 from tests.system.e2e.conftest import UP_SECONDS, Twin, clone, taken_down
 from twin.engine import stack_files
 from twin.host import claim
 from twin.host.home import TwinHome
 
+# The stacks of `stackctl init` have Karpenter.
 _START = (
     "from rich.console import Console; from twin.host import tools; from twin.host.home import TwinHome; "
     "from twin.services.servers import PROGRAMS, Servers; "
-    "Servers.start(TwinHome.from_environment(), tools.ensure(PROGRAMS, Console()), Console())"
+    "Servers.start(TwinHome.from_environment(), tools.ensure([*PROGRAMS, 'karpenter'], Console()), Console())"
 )
 
 
@@ -33,6 +36,9 @@ def servers_alone(folder: Path) -> Iterator[Twin]:
             command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
         )
         assert started.returncode == 0, started.stderr
+        # Of `make state`. moto gives a service-linked role of spot.amazonaws.com another name.
+        iam = account.client(twin.servers().aws_url, "iam")
+        iam.create_role(RoleName=spot_role.NAME, AssumeRolePolicyDocument="{}")
         yield twin
 
 

@@ -16,6 +16,9 @@ from tests.system.e2e.conftest import Twin
 from tests.system.e2e.newcomer import prepare_models, servers_alone
 from twin.host.home import REPOSITORY
 
+# Karpenter may have to be built first.
+pytestmark = pytest.mark.timeout(5400)
+
 STACK = "first"
 IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
 FLAGS = {

@@ -1,5 +1,6 @@
 """Commands that need a running twin and find none, and the programs of a twin's shell."""
 
+import importlib.metadata
 import json
 import subprocess
 from pathlib import Path
@@ -47,3 +48,11 @@ def test_helm_that_cannot_be_built_is_an_error_of_the_command(tmp_path: Path, mo
     done = subprocess.run([tmp_path / "home" / "bin" / "helm", "list"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: building helm from " in done.stderr
+
+
+def test_aws_in_the_shell_is_the_one_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_stand_in.install(tmp_path, monkeypatch)
+    servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
+    aws = tmp_path / "home" / "bin" / "aws"
+    done = subprocess.run([aws, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"aws-cli/{importlib.metadata.version('awscli')} ")
