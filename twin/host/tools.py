@@ -212,8 +212,8 @@ FAMILIES = {
             # With AWS as its only provider: the libraries of the other clouds would be most of the build.
             patched=True,
         ),
-        # For the tests of the group `official` alone (twin/plugins/official.py). It compiles with its own releases of Pulumi's
-        # libraries only.
+        # For the tests of the group `official` (twin/plugins/official.py). A module without the engine, because it does not
+        # compile with the engine's releases of Pulumi's libraries.
         Family(
             "pulumi-kubernetes",
             (("pulumi-resource-kubernetes", f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes"),),

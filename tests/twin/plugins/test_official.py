@@ -1,4 +1,4 @@
-"""The proxy in front of the official Kubernetes provider: a server that records its calls takes that provider's place here."""
+"""The proxy in front of the official Kubernetes provider, whose place a server takes that records its calls."""
 
 from __future__ import annotations
 
