@@ -184,7 +184,7 @@ def test_an_object_of_somebody_else_is_refused_by_the_twin_and_taken_over_by_the
     assert (id, state["data"]) == ("default/theirs", {"a": "1", "b": "2"})
 
 
-def test_a_refused_creation_is_in_doubt_for_the_engine_with_the_official_provider(
+def test_a_refused_creation_has_another_code_with_the_official_provider(
     providers: tuple[Provider, Provider],
 ) -> None:
     found = [failure(one.create, CONFIG_MAP, config_map("Not_A_Name")) for one in providers]
