@@ -67,7 +67,7 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[misc]
             return forward(request)
         except grpc.RpcError as error:
             failed: Any = error
-            context.set_trailing_metadata(failed.trailing_metadata() or ())  # has what is half created
+            context.set_trailing_metadata(failed.trailing_metadata() or ())  # the half-created object
             abort(context, failed.code(), failed.details())
 
 

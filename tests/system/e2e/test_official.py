@@ -124,7 +124,7 @@ def test_local_comes_up_stays_as_it_is_changes_and_goes(tmp_path: Path) -> None:
             changes = [(step["op"], step["type"], step["changed"]) for step in steps if step["op"] != "same"]
             assert changes == [("update", "kubernetes:apps/v1:Deployment", memory)]
         run(f"pulumi up --stack local {QUIET}")
-        # It has waited for the new pod: nothing has to be waited for any more.
+        # `pulumi up` has waited for the new pod.
         run("kubectl rollout status deployment/triton -n triton --watch=false | grep 'successfully rolled out'")
         assert not set(run("kubectl get pods -n triton -o name").split()) & set(before)
 

@@ -1,4 +1,4 @@
-"""The twin's Kubernetes provider beside the official one, on one API server: the same call to both.
+"""The same calls to the twin's Kubernetes provider and to the official one, on one API server.
 
 docs/twin.md#the-official-kubernetes-provider lists what differs.
 """
