@@ -46,7 +46,7 @@ def official(twin: Twin) -> Twin:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a preview lists of each resource by its URN, and what policies say of them."""
+    """The resources of a preview by their URNs, and the results of policies."""
 
     resources: dict[str, tuple[str, str]]
     """The operation and the parent."""
