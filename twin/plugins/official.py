@@ -39,7 +39,7 @@ _OF_BOTH: dict[str, type[Message]] = {"Configure": provider_pb2.ConfigureRequest
 """The twin's provider needs these too. It refuses a cluster that is not on loopback before the official one sees it."""
 
 
-class Proxy(grpc.GenericRpcHandler):  # type: ignore[misc]
+class Proxy(grpc.GenericRpcHandler):
     """Forwards calls to the official provider, but those about a Helm release to the twin's."""
 
     def __init__(self, twin: KubernetesProvider, official: grpc.Channel) -> None:
