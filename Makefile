@@ -124,7 +124,7 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 # Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
 # (Karpenter is built for the stacks of `stackctl init` too: test_first_inference.py, test_certify.py.)
 # is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn.
-SLOW := autoscaling delivery faults fleets gateway hpa interruptions keda monitoring nodes upgrades
+SLOW := autoscaling delivery faults fleets gateway hpa interruptions keda monitoring nodes official upgrades
 slow_files = $(sort $(wildcard $(addprefix tests/system/e2e/test_$(1),.py _*.py)))
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -137,7 +137,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: th
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_files,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, interruptions, monitoring, nodes or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, interruptions, monitoring, nodes, official or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(or $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_files,$(group))),$(error no file of the tests is of the group $(GROUP)))
 
 # Without an environment: `.ci/slow` asks.

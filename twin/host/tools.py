@@ -116,6 +116,7 @@ _KUBERNETES_VERSION = " ".join(
 )
 _EXTERNAL_SECRETS = "github.com/external-secrets/external-secrets"
 _ENVOY_GATEWAY = "github.com/envoyproxy/gateway"
+_PULUMI_KUBERNETES = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 FAMILIES = {
     family.name: family
@@ -209,6 +210,17 @@ FAMILIES = {
             _EXTERNAL_SECRETS,
             (100, 200),
             # With AWS as its only provider: the libraries of the other clouds would be most of the build.
+            patched=True,
+        ),
+        # For the tests of the group `official` (twin/plugins/official.py). A module without the engine, because it does not
+        # compile with the engine's releases of Pulumi's libraries.
+        Family(
+            "pulumi-kubernetes",
+            (("pulumi-resource-kubernetes", f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes"),),
+            _PULUMI_KUBERNETES,
+            (330, 660),
+            f"-X {_PULUMI_KUBERNETES}/pkg/version.Version={{version}}",
+            # Its main package embeds two files that the module lacks.
             patched=True,
         ),
         Family(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -16,6 +17,8 @@ MODULES = {
     "pulumi-resource-kubernetes": "twin.plugins.kubernetes",
 }
 """The name that the engine looks for, and the module that it gets."""
+OFFICIAL = {"pulumi-resource-kubernetes": "twin.plugins.official"}
+"""The module in place of the twin's with `TWIN_OFFICIAL_KUBERNETES=1`."""
 
 
 def write_launchers(directory: Path, python: Path) -> list[Path]:
@@ -25,7 +28,8 @@ def write_launchers(directory: Path, python: Path) -> list[Path]:
     in, which may be another revision of this project, off the plugin's import path.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    return [_write(directory / name, python, module) for name, module in sorted(MODULES.items())]
+    modules = MODULES | (OFFICIAL if os.environ.get("TWIN_OFFICIAL_KUBERNETES") else {})
+    return [_write(directory / name, python, module) for name, module in sorted(modules.items())]
 
 
 def _write(path: Path, python: Path, module: str) -> Path:

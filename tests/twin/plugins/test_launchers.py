@@ -86,6 +86,22 @@ def test_the_folder_that_the_engine_runs_in_does_not_shadow_the_twin(tmp_path: P
     assert info.version.endswith("+twin")
 
 
+def test_the_official_kubernetes_provider_is_named_when_it_is_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing built"))
+    monkeypatch.setenv("TWIN_OFFICIAL_KUBERNETES", "1")
+    write_launchers(tmp_path, Path(sys.executable))
+    launcher = [tmp_path / "pulumi-resource-kubernetes", "127.0.0.1:1"]
+    done = subprocess.run(launcher, text=True, capture_output=True, timeout=30)
+    remedy = "run `python3 -m twin.host.tools pulumi-kubernetes`"
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"the official Kubernetes provider is not built; {remedy}\n",
+    )
+
+
 def test_a_person_who_starts_a_plugin_is_told_what_it_is(tmp_path: Path) -> None:
     write_launchers(tmp_path, Path(sys.executable))
     done = subprocess.run([tmp_path / "pulumi-resource-eks"], text=True, capture_output=True, timeout=30)
