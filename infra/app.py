@@ -45,7 +45,6 @@ from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
 from spec.stack_names import stack_file
-from spec.versions import TRITON_RELEASES
 from spec.wording import listed
 
 
@@ -69,7 +68,7 @@ def deploy(settings: Settings) -> None:
     Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, when a VPC
     or a cluster that is there already does not do, or when the Helm values hold flags that the server does not understand.
     """
-    triton_values.check_extra_arguments(settings.environment, TRITON_RELEASES[settings.triton.version].server)
+    triton_values.check_extra_arguments(settings.environment, settings.triton.ngc_release.server)
     triton_values.check_drain(settings.environment, settings.models.serving)
     drain = triton_values.read_drain(settings.environment, settings.models.serving)
     account = aws_account.current(settings.region)

@@ -15,5 +15,21 @@ class OnnxRuntime:
 
 _1_24 = OnnxRuntime("1.24.4", {"ai.onnx": 25, "ai.onnx.ml": 5}, 13)
 _1_27 = OnnxRuntime("1.27.0", {"ai.onnx": 26, "ai.onnx.ml": 5}, 13)
-ONNX_RUNTIMES: Mapping[str, OnnxRuntime] = {"26.04": _1_24, "26.05": _1_24, "26.06": _1_24, "26.07": _1_27}
+_1_28 = OnnxRuntime("1.28.0", {"ai.onnx": 26, "ai.onnx.ml": 5}, 13)
+ONNX_RUNTIMES: Mapping[str, OnnxRuntime] = {
+    "26.04": _1_24,
+    "26.05": _1_24,
+    "26.06": _1_24,
+    "26.07": _1_27,
+    "26.08": _1_28,
+    # At least that of 26.08: their build.py could not be read.
+    "26.09": _1_28,
+    "26.10": _1_28,
+    "26.11": _1_28,
+}
 """By the releases of spec/versions.py."""
+
+
+def onnx_runtime(release: str) -> OnnxRuntime:
+    """Return the ONNX Runtime of a release; the newest one for a release that spec/versions.py does not know."""
+    return ONNX_RUNTIMES.get(release, ONNX_RUNTIMES[max(ONNX_RUNTIMES)])

@@ -2,7 +2,7 @@
 
 Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of
 the server at 25.04 for how values are read; docs/facts/triton-configuration.md for what is newer, fatal or inert; the
-READMEs of the backends for their settings. A version is that of the server: NGC 26.07 is 2.71.
+READMEs of the backends for their settings. A version is that of the server: NGC 26.08 is 2.72.
 """
 
 import re
@@ -299,7 +299,7 @@ FLAGS: Mapping[str, Flag] = {
     "--trace-count": Flag(_integer, instead="use --trace-config=count=<count>"),
     "--trace-log-frequency": Flag(_integer, instead="use --trace-config=triton,log-frequency=<value>"),
 }
-"""Every flag of the newest release (2.71, NGC 26.07)."""
+"""Every flag of 2.72 (NGC 26.08); those of 2.73 to 2.75 were not read."""
 
 NO_FLAGS: Mapping[str, str] = {
     "--model-warmup": "warm-up is model_warmup in config.pbtxt, warmup in models.serving",

@@ -179,33 +179,50 @@ CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
 }
 
 
+# A driver runs each toolkit of its major version: docs/facts/gpu-nodes.md#driver-and-cuda.
+CUDA_DRIVERS: Mapping[str, str] = {"13": "580.65.06"}
+"""The oldest NVIDIA driver by major version of CUDA."""
+
+
+def cuda_major(version: str) -> str:
+    """Return the major version: `13` of `13.4`."""
+    return version.partition(".")[0]
+
+
 @dataclass(frozen=True)
 class TritonRelease:
     """One NGC release of Triton that this platform accepts.
 
-    `server`: version that the server reports; `cuda`: toolkit of the image; `minimum_driver`: oldest NVIDIA driver that
-    runs it; `minimum_compute_capability`: oldest GPU generation that it was built for. `tensorrt`: version of the image
-    `-py3`, as far as it is known.
+    `server`: version that the server reports; `cuda`: toolkit of the image, of a major version in CUDA_DRIVERS;
+    `minimum_compute_capability`: oldest GPU generation that it supports. `tensorrt`: version in the image `-py3`, as far as
+    it is known.
     """
 
     server: str
     cuda: str
-    minimum_driver: str
     minimum_compute_capability: float
     tensorrt: str | None = None
 
+    @property
+    def minimum_driver(self) -> str:
+        """The oldest NVIDIA driver that runs the image."""
+        return CUDA_DRIVERS[cuda_major(self.cuda)]
 
-# docs/facts/gpu-nodes.md#driver-and-cuda for the driver, docs/facts/gpu-nodes.md#gpu-generations for the capability,
+
+# docs/facts/triton-configuration.md#releases, docs/facts/gpu-nodes.md#gpu-generations for the capability,
 # docs/facts/triton-configuration.md#tensorrt-plans for TensorRT.
-_CUDA_13_DRIVER = "580.65.06"
 TRITON_RELEASES: Mapping[str, TritonRelease] = {
-    "26.04": TritonRelease("2.68.0", "13", _CUDA_13_DRIVER, 7.5, "10"),
-    "26.05": TritonRelease("2.69.0", "13", _CUDA_13_DRIVER, 7.5, "10"),
-    "26.06": TritonRelease("2.70.0", "13", _CUDA_13_DRIVER, 7.5, "11"),
-    "26.07": TritonRelease("2.71.0", "13.3", _CUDA_13_DRIVER, 7.5, "11"),
+    "26.04": TritonRelease("2.68.0", "13", 7.5, "10"),
+    "26.05": TritonRelease("2.69.0", "13", 7.5, "10"),
+    "26.06": TritonRelease("2.70.0", "13", 7.5, "11"),
+    "26.07": TritonRelease("2.71.0", "13.3", 7.5, "11"),
+    "26.08": TritonRelease("2.72.0", "13.4", 7.5, "11"),
+    "26.09": TritonRelease("2.73.0", "13.4", 7.5, "11"),
+    "26.10": TritonRelease("2.74.0", "13.4", 7.5, "11"),
+    "26.11": TritonRelease("2.75.0", "13", 7.5, "11"),
 }
 # renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=loose extractVersion=^(?<version>\d+\.\d+)-py3$
-DEFAULT_TRITON_VERSION = "26.07"
+DEFAULT_TRITON_VERSION = "26.11"
 # Older images carry remotely exploitable CVEs (up to 25.06), memory-safety bugs in the HTTP front end (before 25.10), and
 # report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
 # docs/facts/triton-server.md#health.
@@ -213,6 +230,9 @@ OLDEST_TRITON_VERSION = "26.04"
 # Ignores SIGPIPE, so that an S3 connection which was closed while it was idle does not end the server
 # (docs/facts/triton-s3.md#requests).
 OLDEST_TRITON_WITHOUT_SIGPIPE = "26.06"
+# Before, the dynamic batcher of a model with a queue timeout, a queue delay and two instances can stop dispatching
+# (docs/facts/triton-configuration.md#releases).
+OLDEST_TRITON_WITHOUT_STARVATION = "26.08"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
 

@@ -62,7 +62,7 @@ def init(
 
 @app.command()
 def image(
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="NGC release of Triton, like 26.07.")],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="NGC release of Triton, like 26.11.")],
     stack: Annotated[str, typer.Option(metavar="STACK", help="Stack whose file is written.")],
     mirror: Annotated[bool, typer.Option("--mirror", help="Copy it to ECR of the stack's account first.")] = False,
 ) -> None:

@@ -15,7 +15,7 @@ from modelctl.release import catalog
 from modelctl.release.stack_configs import config_key
 from modelctl.repository.backends import backend_of, model_file_of
 from modelctl.repository.model import CONFIG_FILE
-from modelctl.repository.plans import built_with, is_plan
+from modelctl.repository.plans import HEADER_BYTES, built_with, is_plan
 from modelctl.repository.textproto import parse
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest
@@ -77,14 +77,16 @@ def build_plans(
 
 def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> None:
     """Write a plan that was built beside the releases of a bucket; one that is there stays as it is. Raises NotBuilt."""
-    if not key.startswith(PLANS_PREFIX) or ".." in key.split("/"):
-        raise NotBuilt(f"{key} is no place of a plan; it begins with {PLANS_PREFIX}")
+    if not key.startswith(PLANS_PREFIX) or not {"", "..", "."}.isdisjoint(key.split("/")):
+        raise NotBuilt(f"{key!r} is not the key of a plan, which is {PLANS_PREFIX}…/model.plan")
     try:
         known, built, size = is_plan(file), built_with(file), file.stat().st_size
     except OSError as error:
         raise NotBuilt(f"{file}: {error.strerror}; trtexec writes it") from None
     if not known:
         raise NotBuilt(f"{file}: is no plan, its first bytes are not those of TensorRT")
+    if size < HEADER_BYTES:
+        raise NotBuilt(f"{file}: is cut off after {size} bytes; build the plan again")
     if size > _LARGEST_PLAN:
         raise NotBuilt(f"{file}: {size} bytes are more than the {_LARGEST_PLAN} that S3 takes at once")
     store = open_store(bucket, endpoint_url)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from spec.failure import NOT_TRIED, Failure
+from spec.wording import one_of
 
 _SAID = ("--shapes", "--minShapes", "--optShapes", "--maxShapes")
+_SIZES = re.compile(r"[1-9]\d*(x[1-9]\d*)*")
 _OURS = ("--onnx", "--saveEngine", "--loadEngine", "--skipInference")
 
 
@@ -29,6 +33,7 @@ def arguments(model: str, config: ModelConfig, given: tuple[str, ...]) -> tuple[
     if wrong := [argument for argument in given if not argument.startswith("--")]:
         raise WrongArguments(f"{wrong[0]!r} is no argument of trtexec; after -- they begin with --, like --minShapes=IN:1x3")
     if any(name in _SAID for name in names):
+        _check_shapes(model, {tensor.name for tensor in config.input}, given)
         return given
     sizes = {
         tensor.name: list(tensor.reshape.shape) if tensor.HasField("reshape") else list(tensor.dims)
@@ -45,6 +50,21 @@ def arguments(model: str, config: ModelConfig, given: tuple[str, ...]) -> tuple[
     preferred = max(config.dynamic_batching.preferred_batch_size, default=most)
     profile = (("--minShapes", 1), ("--optShapes", preferred), ("--maxShapes", most))
     return (*(f"{option}={_shapes(sizes, batch)}" for option, batch in profile), *given)
+
+
+def _check_shapes(model: str, inputs: set[str], given: tuple[str, ...]) -> None:
+    """Raise WrongArguments for shapes that are not complete, and for an input that the model does not have."""
+    for argument in given:
+        option, _, shapes = argument.partition("=")
+        if option not in _SAID:
+            continue
+        for shape in shapes.split(","):
+            name, _, sizes = shape.rpartition(":")
+            if name.strip("'") not in inputs or not _SIZES.fullmatch(sizes):
+                raise WrongArguments(
+                    f"{argument}: {shape!r} is not the shape of an input of {model}; write INPUT:1x3, "
+                    f"for {one_of(sorted(inputs))}"
+                )
 
 
 def _shapes(sizes: dict[str, list[int]], batch: int) -> str:

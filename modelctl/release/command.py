@@ -18,8 +18,7 @@ from console.exit_codes import DONE
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
 from modelctl.release import catalog
-from modelctl.release.pin import PinError, required_stack_files
-from modelctl.release.pin import pin as write_pin
+from modelctl.release.pin import PinError, pin_accepted, required_stack_files
 from modelctl.release.progress import Bar, Lines, Observer, observer
 from modelctl.release.promote import Promotion, PromotionError, bucket_of, copy_release, promotion, settings_of
 from modelctl.release.publish import prepare, publish
@@ -236,7 +235,7 @@ def _stacks_beside(models_dir: Path) -> Path:
 
 
 def _pin(file: Path, manifest: Manifest) -> None:
-    changes = write_pin(file, manifest)
+    changes = pin_accepted(file, manifest)
     for change in changes:
         print(f"{file}: {change}")
     if not changes:

@@ -19,7 +19,9 @@ from modelctl.store.manifest import Manifest
 from spec import reading, stack_file
 from spec.failure import NOT_TRIED, Failure
 from spec.files import NotWritten
+from spec.problem import SettingsError
 from spec.reading import Unreadable
+from spec.settings import load_content, load_stack_file
 from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
@@ -34,6 +36,10 @@ class PinError(Failure):
     """A stack file cannot be read or changed; the text says why."""
 
     exit_code = NOT_TRIED
+
+
+class PinRefused(PinError):
+    """A stack file without mistakes would have some with the release."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,24 @@ def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]
         _write_release(editor.config, editor.key(KEY), values)
         save(editor, {(editor.key(KEY), "release"): values}, judge)
     return changes
+
+
+def pin_accepted(file: Path, manifest: Manifest) -> list[str]:
+    """Do as `pin`, and raise PinRefused if a stack file without mistakes would have some with this release."""
+
+    def judge(content: bytes) -> None:
+        try:
+            load_content(content, file)
+        except SettingsError as error:
+            raise PinRefused(
+                f"{file}: with release {manifest.id} the stack is refused, and nothing was written:\n{error}"
+            ) from None
+
+    try:
+        load_stack_file(file)
+    except SettingsError:  # one of pins alone, or refused before, too: the release is not the reason
+        return pin(file, manifest)
+    return pin(file, manifest, judge)
 
 
 def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: str) -> None:

@@ -8,15 +8,13 @@ from shlex import join, quote
 
 from modelctl.release import catalog
 from modelctl.release.earlier_wants import commit_with
-from modelctl.release.pin import PinError, Pinned, pin, pinned
+from modelctl.release.pin import PinError, Pinned, PinRefused, pin_accepted, pinned
 from modelctl.release.retire import refuse_retired
 from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
-from spec.problem import SettingsError
-from spec.settings import load_content, load_stack_file
 
 _STACKS = Path("stacks")
 """Where the file with the wants lies when what is given is one of pins alone."""
@@ -64,30 +62,16 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
             f"{file}: the pin has changed meanwhile, from release {now.id} to {found.id if found else 'none'}; nothing was "
             "written"
         )
+    try:
+        changes = pin_accepted(file, manifest)
+    except PinRefused as refused:
+        raise RollbackError(str(refused)) from None
     return RolledBack(
         release=manifest,
         left=now.id,
         forward=left is not None and manifest.created > left.created,
-        changes=_pin(file, manifest),
+        changes=changes,
     )
-
-
-def _pin(file: Path, manifest: Manifest) -> list[str]:
-    """Pin the release unless the stack would be refused for it, say for a canary of a version that it does not have."""
-
-    def judge(content: bytes) -> None:
-        try:
-            load_content(content, file)
-        except SettingsError as error:
-            raise RollbackError(
-                f"{file}: with release {manifest.id} the stack is refused, and nothing was written:\n{error}"
-            ) from None
-
-    try:
-        load_stack_file(file)
-    except SettingsError:  # one of pins alone, or refused before, too: the release is not the reason
-        return pin(file, manifest)
-    return pin(file, manifest, judge)
 
 
 def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:

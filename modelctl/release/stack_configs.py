@@ -20,7 +20,7 @@ from modelctl.repository.problems import Problem
 from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines, ensembles, environments, golden, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
-from spec.onnx_runtimes import ONNX_RUNTIMES
+from spec.onnx_runtimes import onnx_runtime
 from spec.settings import ModelServing
 from spec.settings.relations.tensorrt import mistake
 
@@ -151,7 +151,7 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
                 yield _problem(stack, model, f"{version}/{golden.FILE}: {message}")
     for model in models.values():
         for path, onnx_model in model.onnx.items():
-            for message in onnx.check_runtime(onnx_model, ONNX_RUNTIMES[stack.release], f"Triton {stack.release}"):
+            for message in onnx.check_runtime(onnx_model, onnx_runtime(stack.release), f"Triton {stack.release}"):
                 yield Problem(stack.file, f"models: {model.directory / path}: {message}")
     served = {name: configs.get(name, model.config) for name, model in models.items()}
     peers = {name: ensembles.Peer(config, models[name].versions) for name, config in served.items()}

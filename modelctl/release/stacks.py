@@ -15,7 +15,6 @@ from spec.settings.chart_values import pod_values
 from spec.settings.digest import compute_capabilities
 from spec.settings.relations.tensorrt import Runtime, runtime
 from spec.stack_file import StackFileError, decoded
-from spec.versions import TRITON_RELEASES
 
 MODELS_KEY = "triton-eks:models"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
@@ -26,7 +25,7 @@ class Stack:
     """A stack that says what it wants of its models.
 
     `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
-    its Triton server (`2.71.0`) in the release `release` (`26.07`), and `tensorrt` what runs plans there. `access` is how
+    its Triton server (`2.75.0`) in the release `release` (`26.11`), and `tensorrt` what runs plans there. `access` is how
     its pods read releases, `tmp_mib` the size of their /tmp. `openai`: the OpenAI-compatible front end is the server.
     """
 
@@ -88,7 +87,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
             serving=settings.models.serving,
             digest=serving_digest(settings),
             compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings)),
-            server=TRITON_RELEASES[settings.triton.version].server,
+            server=settings.triton.ngc_release.server,
             release=settings.triton.version,
             access=settings.models.access,
             tensorrt=runtime(settings),

@@ -201,8 +201,21 @@ TritonVersion = Annotated[
     matching(
         r"\d\d\.\d\d",
         "is not a Triton release",
-        'give an NGC release like "26.07"',
+        'give an NGC release like "26.11"',
         number='{value} without quotes is a number (26.10 would become 26.1); quote it: "{value:05.2f}"',
+    ),
+]
+ServerVersion = Annotated[
+    str,
+    matching(r"\d{1,3}\.\d{1,3}\.\d{1,3}", "is not a version of the server", 'give one like "2.75.0"'),
+]
+CudaVersion = Annotated[
+    str,
+    matching(
+        r"\d{1,2}(\.\d{1,2}){0,2}",
+        "is not a version of CUDA",
+        'give one like "13.4"',
+        number='{value} without quotes is a number (13.10 would become 13.1); quote it: "{value}"',
     ),
 ]
 TensorrtVersion = Annotated[

@@ -2,18 +2,35 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from spec.problem import Problem
 from spec.settings import images
-from spec.settings.fields import Cpu, Name, ResourceName, TensorrtVersion, TritonVersion, cpu_millis
+from spec.settings.fields import (
+    Cpu,
+    CudaVersion,
+    Name,
+    ResourceName,
+    ServerVersion,
+    TensorrtVersion,
+    TritonVersion,
+    cpu_millis,
+)
 from spec.settings.images import is_repository
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule, warning
-from spec.settings.section import Section
-from spec.versions import OLDEST_TRITON_VERSION, TRITON_RELEASES, example_digest
+from spec.settings.section import Absent, Section
+from spec.versions import (
+    CUDA_DRIVERS,
+    OLDEST_TRITON_VERSION,
+    TRITON_RELEASES,
+    TritonRelease,
+    cuda_major,
+    example_digest,
+)
 from spec.wording import one_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -55,7 +72,15 @@ class Triton(Section):
 
     guide: ClassVar[str] = "docs/serving.md"
 
-    version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.07"')
+    version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.11"')
+    server: ServerVersion | None = Field(
+        default=None,
+        description='the server of the image in quotes, like "2.75.0"; given with `cuda` and `tensorrt` for a '
+        "release that is newer than all of spec/versions.py, else forbidden",
+    )
+    cuda: CudaVersion | None = Field(
+        default=None, description='the CUDA of the image in quotes, like "13.4"; given with `server`, else forbidden'
+    )
     tensorrt: TensorrtVersion | None = Field(
         default=None,
         description='the TensorRT of the image in quotes, like "11.1.0", as `dpkg -l | grep libnvinfer` in it says; without '
@@ -103,10 +128,23 @@ class Triton(Section):
         "copies go to the candidate, and their answers are dropped",
     )
 
+    @property
+    def ngc_release(self) -> TritonRelease:
+        """The facts about the image's release. Raises Absent if neither spec/versions.py nor the stack file has them."""
+        if self.version in TRITON_RELEASES:
+            return TRITON_RELEASES[self.version]
+        if self.server is None or self.cuda is None or cuda_major(self.cuda) not in CUDA_DRIVERS:
+            raise Absent
+        newest = TRITON_RELEASES[max(TRITON_RELEASES)]
+        return replace(newest, server=self.server, cuda=self.cuda, tensorrt=self.tensorrt)
+
     @rule
     def _version_is_safe(self, at: Place) -> Iterator[Problem]:
-        """Require a release that spec/versions.py knows."""
+        """Require a release of spec/versions.py, or a newer one with server, cuda and tensorrt."""
         if self.version in TRITON_RELEASES:
+            for key in ("server", "cuda"):
+                if getattr(self, key) is not None:
+                    yield at.problem(key, f"spec/versions.py has it for {self.version}; remove it")
             return
         newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
         if self.version < OLDEST_TRITON_VERSION:
@@ -115,8 +153,29 @@ class Triton(Section):
                 f"{self.version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
                 f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
             )
-        else:
+        elif self.version < max(TRITON_RELEASES):
             yield at.problem("version", f"spec/versions.py does not know {self.version}; use {newer}")
+        elif missing := [key for key in ("server", "cuda", "tensorrt") if getattr(self, key) is None]:
+            yield at.problem(
+                "version",
+                f"spec/versions.py does not know {self.version}; give {', '.join(missing)} of its image too, or use {newer}",
+            )
+        elif self.cuda is not None and cuda_major(self.cuda) not in CUDA_DRIVERS:
+            yield at.problem(
+                "cuda",
+                f"spec/versions.py has no oldest driver for CUDA {self.cuda}; use an image with {one_of(CUDA_DRIVERS)}",
+            )
+
+    @warning
+    def _version_is_checked_less(self, at: Place) -> Iterator[Problem]:
+        """Warn about a release that spec/versions.py does not know: its flags and limits are not checked."""
+        if self.version not in TRITON_RELEASES:
+            newest = max(TRITON_RELEASES)
+            yield at.problem(
+                "version",
+                f"spec/versions.py does not know {self.version}; its flags, GPUs and ONNX Runtime are checked as in "
+                f"{newest}. Read its release notes",
+            )
 
     @rule
     def _server_can_start(self, at: Place) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from stackctl.images.registry import Manifest, Registry
 
 
 def find(version: str) -> tuple[Registry, str, Manifest]:
-    """Return the registry, path and manifest of a release of Triton (`26.07`). Raises RegistryFailed, NoSuchImage."""
+    """Return the registry, path and manifest of a release of Triton (`26.11`). Raises RegistryFailed, NoSuchImage."""
     repository, _, tag = triton_upstream_tag(version).rpartition(":")
     host, _, path = repository.partition("/")
     registry = Registry(host)

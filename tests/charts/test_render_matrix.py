@@ -85,7 +85,7 @@ def test_every_object_is_in_the_namespace_and_carries_the_labels(environment: st
         assert document["metadata"]["namespace"] == "triton"
         assert labels["app.kubernetes.io/name"] == "triton"
         assert labels["app.kubernetes.io/instance"] == "triton"
-        assert labels["app.kubernetes.io/version"] == "26.07"
+        assert labels["app.kubernetes.io/version"] == "26.11"
         assert labels["helm.sh/chart"] == "triton-0.1.0"
 
 

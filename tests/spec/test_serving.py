@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from spec.problem import SettingsError
 from spec.settings import ModelServing, serving_digest
 from spec.settings.serving import TIMEOUT_PER_SLO
 from tests.spec.stack_config import settings
@@ -69,6 +70,7 @@ def test_every_value_is_read() -> None:
         "cached": {**CPU, "responseCache": True},
     }
     triton = {"triton.responseCacheMiB": 64, "triton.rateLimiterResources": {"slots": 4}, "triton.rollout": "in-place"}
+    triton["triton.version"] = "26.08"  # older ones starve a batcher with a delay and two instances
     read = settings({**UNPINNED, "models.serving": serving, **triton})
     plan, sequence = read.models.serving["plan"], read.models.serving["sequence"]
     assert (plan.preferred_batch_sizes, plan.warmup, plan.gpu_memory_mib) == ((4, 8), (), 900)
@@ -192,3 +194,48 @@ def test_a_stack_says_after_how_long_in_the_queue_a_request_is_rejected(
 
 def test_the_timeout_is_where_an_exponential_tail_leaves_one_request_in_8000() -> None:
     assert round(1 / math.exp(-TIMEOUT_PER_SLO * math.log(20))) == 8000
+
+
+def starved(version: str, **model: object) -> str:
+    """Return the problems of a stack with one model of two instances."""
+    serving = {"a": {**CPU, "instances": 2, **model}}
+    try:
+        settings({**UNPINNED, "models.serving": serving, "triton.version": version})
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+# https://github.com/triton-inference-server/server/issues/8870: a queue timeout, a delay above 0 and two queued payloads.
+@pytest.mark.parametrize(
+    ("version", "model", "is_refused"),
+    [
+        ("26.07", {"maxQueueDelayUs": 100}, True),
+        ("26.07", {"expectedRate": 1000, "peakRate": 2000}, True),
+        ("26.07", {"expectedRate": 999, "peakRate": 2000}, False),
+        ("26.07", {"expectedRate": 1000, "peakRate": 2000, "maxQueueDelayUs": 0}, False),
+        ("26.07", {"maxQueueDelayUs": 100, "instances": 1}, False),
+        ("26.08", {"maxQueueDelayUs": 100}, False),
+    ],
+)
+def test_a_batcher_that_older_servers_starve_is_refused(version: str, model: dict[str, object], is_refused: bool) -> None:
+    problem = starved(version, **model)
+    assert ("models.serving.a.maxQueueDelayUs: with a queue delay" in problem) is is_refused
+    assert problem.endswith('use triton.version "26.08" or newer, or maxQueueDelayUs: 0') is is_refused
+
+
+def test_a_newer_release_than_any_known_is_accepted_with_a_warning() -> None:
+    read = settings(
+        {"triton.version": "27.01", "triton.server": "2.77.0", "triton.cuda": "13.6", "triton.tensorrt": "11.3.0"}
+    )
+    release = read.triton.ngc_release
+    assert (release.server, release.cuda, release.tensorrt, release.minimum_driver) == (
+        "2.77.0",
+        "13.6",
+        "11.3.0",
+        "580.65.06",
+    )
+    assert [str(warning) for warning in read.warnings if "27.01" in str(warning)] == [
+        "triton.version: spec/versions.py does not know 27.01; its flags, GPUs and ONNX Runtime are checked as in "
+        "26.11. Read its release notes"
+    ]

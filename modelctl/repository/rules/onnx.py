@@ -94,7 +94,7 @@ def check_model(model: OnnxModel) -> Iterator[str]:
 
 
 def check_runtime(model: OnnxModel, runtime: OnnxRuntime, server: str) -> Iterator[str]:
-    """Yield why the ONNX Runtime of a server (`Triton 26.07`) does not read the file."""
+    """Yield why the ONNX Runtime of a server (`Triton 26.11`) does not read the file."""
     if model.ir_version > runtime.ir_version:
         yield (
             f"it is of version {model.ir_version} of the format (ir_version), and the ONNX Runtime {runtime.version} of "

@@ -12,7 +12,6 @@ from spec.settings.chart_values import pod_values
 from spec.settings.model import Document
 from spec.settings.relations.subject import Subject, of_each_fleet
 from spec.settings.rule import rule
-from spec.versions import TRITON_RELEASES
 
 _COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 _STRONGLY_TYPED = (11,)
@@ -29,8 +28,7 @@ class Runtime:
 
 def runtime(document: Document) -> Runtime | None:
     """Return what runs plans in a stack: what it says itself, or what is known of its release; None: neither."""
-    release = TRITON_RELEASES.get(document.triton.version)
-    version = document.triton.tensorrt or (release.tensorrt if release is not None else None)
+    version = document.triton.tensorrt or document.triton.ngc_release.tensorrt
     if version is None:
         return None
     return Runtime(version, _COMPATIBLE in pod_values(document.environment).extra_args)

@@ -16,7 +16,7 @@ from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
 from spec.settings.scheduling.pods import daemons
 from spec.settings.section import Absent
-from spec.versions import KUBERNETES, TRITON_RELEASES, driver_key
+from spec.versions import KUBERNETES, OLDEST_TRITON_WITHOUT_STARVATION, driver_key
 from spec.wording import did_you_mean, one_of
 
 # Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
@@ -24,6 +24,8 @@ _COPIES_IN_PLACE = 4
 # The container's rotated logs, as the chart has it.
 _LOGS_MIB = 256
 _ON_DISK: tuple[ModelAccess, ...] = ("s3", "local")
+# In requests/s: `modelctl release` derives a delay only if a batch, of two at least, fills within 1000 µs.
+_LOWEST_RATE_WITH_DELAY = 1000
 # Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
 _IMAGES_GIB = 30
 
@@ -31,14 +33,34 @@ _IMAGES_GIB = 30
 @rule
 def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
     """Require an AMI whose driver runs the image's CUDA."""
-    release = TRITON_RELEASES.get(subject.document.triton.version)
+    release = subject.document.triton.ngc_release
     pins = KUBERNETES.get(subject.document.cluster.version)
-    if release and pins and driver_key(pins.nvidia_driver) < driver_key(release.minimum_driver):
+    if pins and driver_key(pins.nvidia_driver) < driver_key(release.minimum_driver):
         yield Problem(
             "triton.version",
             f"CUDA {release.cuda} in {subject.document.triton.version} needs driver {release.minimum_driver} and the AMI "
             f"of Kubernetes {subject.document.cluster.version} has {pins.nvidia_driver}; raise its ami_release",
         )
+
+
+@rule
+def _batchers_do_not_starve(subject: Subject) -> Iterator[Problem]:
+    """Refuse a queue delay on several instances before 26.08: the batcher can stop dispatching
+    (docs/facts/triton-configuration.md#releases).
+    """
+    version = subject.document.triton.version
+    if version >= OLDEST_TRITON_WITHOUT_STARVATION:
+        return
+    for name, model in subject.document.models.serving.items():
+        delay = model.max_queue_delay_us
+        # Every model has a queue timeout.
+        has_delay = delay > 0 if delay is not None else model.expected_rate >= _LOWEST_RATE_WITH_DELAY
+        if model.instances > 1 and has_delay:
+            yield Problem(
+                f"models.serving.{name}.maxQueueDelayUs",
+                f"with a queue delay, a queue timeout and {model.instances} instances, the batcher of Triton {version} can "
+                f'stop dispatching; use triton.version "{OLDEST_TRITON_WITHOUT_STARVATION}" or newer, or maxQueueDelayUs: 0',
+            )
 
 
 @rule
@@ -60,10 +82,10 @@ def _pool_exists(subject: Subject) -> Iterator[Problem]:
 @of_each_fleet
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that Triton can run on."""
-    release = TRITON_RELEASES.get(subject.document.triton.version)
+    release = subject.document.triton.ngc_release
     _, types = pool_of(subject)
     for known in types:
-        if release and known.compute_capability and known.compute_capability < release.minimum_compute_capability:
+        if known.compute_capability and known.compute_capability < release.minimum_compute_capability:
             yield Problem(
                 "triton.pool",
                 f"{known.name} has compute capability {known.compute_capability} and Triton needs "

@@ -198,8 +198,10 @@ def test_a_plan_that_is_there_stays(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "key", "said"),
     [
-        (HEADER, "releases/3f2a9c1b7d04/sums/1/x.plan", "releases/3f2a9c1b7d04/sums/1/x.plan is no place of a plan; "),
-        (HEADER, "plans/../releases/x.plan", "plans/../releases/x.plan is no place of a plan; "),
+        (HEADER, "releases/3f2a9c1b7d04/x.plan", "'releases/3f2a9c1b7d04/x.plan' is not the key of a plan, which is plans/"),
+        (HEADER, "plans/../releases/x.plan", "'plans/../releases/x.plan' is not the key of a plan, which is plans/"),
+        (HEADER, "plans/3f2a9c1b7d04/", "'plans/3f2a9c1b7d04/' is not the key of a plan, which is plans/"),
+        (b"ftrt", "plans/x.plan", "new.plan: is cut off after 4 bytes; build the plan again"),
         (b"<html>", "plans/x.plan", "new.plan: is no plan, its first bytes are not those of TensorRT"),
         (None, "plans/x.plan", "new.plan: No such file or directory; trtexec writes it"),
     ],
@@ -275,6 +277,9 @@ VARIES = CONFIG.replace("dims: [ 2 ] },", "dims: [ -1, 4 ] },", 1)
         ),
         (VARIES, ("--shapes=A:1x9x4,B:1x2",), ("--shapes=A:1x9x4,B:1x2",)),
         (VARIES, (), "the sizes of A [-1, 4] of sums vary; say for which the plan is, like -- --minShapes="),
+        (VARIES, ("--shapes=A:1x9x4,C:1x2",), "--shapes=A:1x9x4,C:1x2: 'C:1x2' is not the shape of an input of sums; write"),
+        (VARIES, ("--minShapes=A:1x9x",), "--minShapes=A:1x9x: 'A:1x9x' is not the shape of an input of sums; write"),
+        (VARIES, ("--optShapes",), "--optShapes: '' is not the shape of an input of sums; write INPUT:1x3, for A or B"),
         (CONFIG, ("--onnx=x",), "--onnx of trtexec is given by the Job itself; leave it out"),
         (CONFIG, ("fp16",), "'fp16' is no argument of trtexec; after -- they begin with --, like --minShapes=IN:1x3"),
     ],

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from modelctl.release import rollback
+from modelctl.release import pin as pinning
 from modelctl.release.pin import Pinned, pin, pinned
 from modelctl.release.publish import release
 from modelctl.release.retire import retire
+from modelctl.release.rollback import roll_back
 from modelctl.release.stacks import read_stack
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
@@ -337,6 +338,8 @@ def test_a_previous_release_without_the_version_of_a_canary_leaves_the_file_as_i
     assert (result.exit_code, result.stdout, file.read_text()) == (1, "", before)
     said = f"{file}: with release {older.id} the stack is refused, and nothing was written:"
     assert f"error: {said}\n" in result.stderr
+    pinned = run("modelctl", "pin", older.id, "--file", file, "--bucket", BUCKET)
+    assert (pinned.exit_code, pinned.stderr, file.read_text()) == (2, result.stderr, before)
     assert "gateway.canaries.classify.version: 1 is the version that all requests go to; give another one" in result.stderr
 
 
@@ -354,8 +357,8 @@ def test_a_release_that_the_stack_is_refused_for_is_never_in_the_file(
 
     older, _ = releases
     before = file.read_bytes()
-    monkeypatch.setattr(rollback, "load_content", kill)
+    monkeypatch.setattr(pinning, "load_content", kill)
 
     with pytest.raises(Killed):
-        rollback.roll_back(file, store)
+        roll_back(file, store)
     assert file.read_bytes() == before

@@ -51,3 +51,9 @@ def test_the_slo_is_a_bound_of_a_latency_bucket() -> None:
     assert derive.histogram_buckets_ms(50, 120) == [5, 12.5, 25, 37.5, 50, 62.5, 75, 100, 120, 200, 500]
     assert derive.histogram_buckets_ms(50, 100) == derive.histogram_buckets_ms(50)
     assert derive.histogram_buckets_ms(3) == [0.3, 0.75, 1.5, 2.25, 3, 3.75, 4.5, 6, 12, 30]
+
+
+@pytest.mark.parametrize(("rate", "delay"), [(999, 0), (1000, 1000)])
+def test_a_delay_is_derived_from_a_thousand_requests_a_second_on(rate: int, delay: int) -> None:
+    """spec/settings/relations/triton.py relies on this bound (_LOWEST_RATE_WITH_DELAY)."""
+    assert derive.queue_delay_us(600_000, rate, 2) == delay

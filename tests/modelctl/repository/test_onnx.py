@@ -349,9 +349,9 @@ def test_a_model_for_a_newer_runtime_than_any_is_told(tmp_path: Path) -> None:
     made.opset_import[0].version, made.ir_version = 27, 14
 
     assert messages(repository(tmp_path, CONFIG, made)) == [
-        "1/model.onnx: it is of version 14 of the format (ir_version), and the ONNX Runtime 1.27.0 of Triton 26.07 reads up "
+        "1/model.onnx: it is of version 14 of the format (ir_version), and the ONNX Runtime 1.28.0 of Triton 26.11 reads up "
         "to 13; export it with an older onnx",
-        "1/model.onnx: it needs operator set 27 of ai.onnx, and the ONNX Runtime 1.27.0 of Triton 26.07 has up to 26; "
+        "1/model.onnx: it needs operator set 27 of ai.onnx, and the ONNX Runtime 1.28.0 of Triton 26.11 has up to 26; "
         "export it with opset_version=26, or take a newer server",
     ]
 

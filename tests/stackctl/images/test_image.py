@@ -31,7 +31,7 @@ LOGIN = "Basic " + base64.b64encode(b"AWS:secret").decode()
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     """NVIDIA's registry, with a release for two architectures, whose parts come from a store of its own."""
     registry = Registry(elsewhere=True)
-    registry.push("26.07-py3", *LAYERS, platforms=("arm64", "amd64"))
+    registry.push("26.11-py3", *LAYERS, platforms=("arm64", "amd64"))
     with serving(registry):
         monkeypatch.setattr(upstream, "triton_upstream_tag", lambda version: f"{registry.host}/{PATH}:{version}-py3")
         yield registry
@@ -56,12 +56,12 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "checkout" / "stacks"
 
 
-def image(*arguments: str, version: str = "26.07", stack: str = "dev") -> Ended:
+def image(*arguments: str, version: str = "26.11", stack: str = "dev") -> Ended:
     return run("stackctl", "image", version, "--stack", stack, *arguments)
 
 
 def wanted(nvidia: Registry) -> str:
-    return digest(nvidia.manifests["26.07-py3"][1]) and next(
+    return digest(nvidia.manifests["26.11-py3"][1]) and next(
         found for found, (kind, content) in nvidia.manifests.items() if kind == OCI and not content.endswith(b" ")
     )
 
@@ -84,7 +84,7 @@ def test_the_digest_of_the_image_for_the_nodes_is_written(nvidia: Registry, stac
 def test_a_mirror_has_the_image_byte_by_byte(nvidia: Registry, ecr: Registry, stacks: Path) -> None:
     done = image("--mirror")
     assert done.exit_code == 0, done.output
-    assert ecr.manifests["26.07-py3"] == nvidia.manifests[wanted(nvidia)]
+    assert ecr.manifests["26.11-py3"] == nvidia.manifests[wanted(nvidia)]
     assert {ecr.blobs[digest(layer)] for layer in LAYERS} == set(LAYERS)
     assert load_stack_file(stacks / "Pulumi.dev.yaml").triton.image == f"{ecr.host}/{PATH}@{wanted(nvidia)}"
     [repository] = boto3.client("ecr", region_name="us-west-2").describe_repositories()["repositories"]
@@ -103,7 +103,7 @@ def test_a_copy_that_was_cut_short_goes_on_with_what_is_missing(nvidia: Registry
         2,
         f"error: {nvidia.host} has sent 2100000 bytes that are not part {digest(LAYERS[1])[:19]}…; run it again\n",
     )
-    assert "26.07-py3" not in ecr.manifests and digest(LAYERS[1]) not in ecr.blobs
+    assert "26.11-py3" not in ecr.manifests and digest(LAYERS[1]) not in ecr.blobs
     nvidia.damaged.clear()
     ecr.requests.clear()
     done = image("--mirror")
@@ -116,7 +116,7 @@ def test_a_copy_that_was_cut_short_goes_on_with_what_is_missing(nvidia: Registry
     assert [request for request in ecr.requests if request.startswith("POST")] == [f"POST /v2/{PATH}/blobs/uploads/"]
     ecr.requests.clear()
     assert image("--mirror").exit_code == 0
-    assert ecr.requests == [f"GET /v2/{PATH}/manifests/26.07-py3"]
+    assert ecr.requests == [f"GET /v2/{PATH}/manifests/26.11-py3"]
 
 
 def test_a_part_that_breaks_off_is_told_of_the_registry_that_sends_it(nvidia: Registry, ecr: Registry, stacks: Path) -> None:
@@ -153,10 +153,10 @@ def test_a_file_that_cannot_be_changed_is_a_sentence(
 
 
 def test_a_tag_of_another_image_is_not_pushed_over(nvidia: Registry, ecr: Registry, stacks: Path) -> None:
-    other = ecr.push("26.07-py3", b"other")
+    other = ecr.push("26.11-py3", b"other")
     done = image("--mirror")
     assert done.exit_code == 2
-    assert f"/{PATH}:26.07-py3 is another image ({other[:19]}…) than " in done.stderr
+    assert f"/{PATH}:26.11-py3 is another image ({other[:19]}…) than " in done.stderr
     assert "cannot be pushed again; delete it there, if no stack runs it" in done.stderr
 
 
@@ -248,7 +248,7 @@ def test_a_token_that_no_header_takes_is_none_and_is_not_printed(
 ) -> None:
     monkeypatch.setattr(registry_server, "TOKEN", token)
     with pytest.raises(RegistryFailed, match=r"^127\.0\.0\.1 gives no token for nvidia/tritonserver; does a proxy answer"):
-        Client(nvidia.host).image(PATH, "26.07-py3")
+        Client(nvidia.host).image(PATH, "26.11-py3")
 
 
 def test_a_login_that_is_refused_is_told(ecr: Registry) -> None:
