@@ -222,7 +222,7 @@ class Connection:
 
     @property
     def readable(self) -> bool:
-        """Whether something has come, the end of the connection included."""
+        """Return whether something has come, the end of the connection included."""
         sock = self._websocket.sock
         return sock is None or _pending(sock) or sock in _readable([sock], 0)
 
