@@ -1,4 +1,4 @@
-"""What the API server's port forward costs a request, beside a connection to the server itself.
+"""Measure the API server's port forward for requests to a pod, beside connections to the server itself.
 
 `python benchmarks/port_forward.py` starts a control plane, the kubelet's end of the twin, and a Triton, all on this machine,
 and prints one line for each way. The ways are measured in turns, so that a busy machine slows all of them.
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,14 @@ def main() -> None:
             for name, make in ways.items():
                 with make() as http:
                     http.get("/v2")
-                    measured.setdefault(name, []).extend(_timed(lambda http=http: http.get("/v2")) for _ in range(REQUESTS))
+                    measured.setdefault(name, []).extend(_timed(partial(http.get, "/v2")) for _ in range(REQUESTS))
                 rates.setdefault(name, []).append(_rate(make, 1))
                 rates.setdefault(f"{name}, {AT_ONCE} at once", []).append(_rate(make, AT_ONCE))
             for name, url, transport in (
                 ("direct, a connection each", f"http://{record.address}:{METRICS}/metrics", None),
                 ("a forward each", f"http://{POD}:{METRICS}/metrics", forwards),
             ):
-                measured.setdefault(name, []).extend(_timed(lambda u=url, t=transport: _once(u, t)) for _ in range(20))
+                measured.setdefault(name, []).extend(_timed(partial(_once, url, transport)) for _ in range(20))
     for name, seconds in measured.items():
         p50, p95 = statistics.median(seconds), statistics.quantiles(seconds, n=20)[18]
         print(f"{name}: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms ({len(seconds)} requests)")

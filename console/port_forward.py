@@ -222,7 +222,7 @@ class Connection:
 
     @property
     def readable(self) -> bool:
-        """Whether something has come, the end of the connection included."""
+        """Return whether something has come, the end of the connection included."""
         sock = self._websocket.sock
         return sock is None or _pending(sock) or sock in _readable([sock], 0)
 
@@ -276,7 +276,14 @@ class _Backend(httpcore.NetworkBackend):
     def __init__(self, forwards: PortForwards) -> None:
         self._forwards = forwards
 
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **_: Any) -> httpcore.NetworkStream:
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - of the interface, as the next
+        socket_options: Any = None,  # noqa: ARG002
+    ) -> httpcore.NetworkStream:
         return _Stream(self._forwards.connect(host, port, timeout))
 
 
