@@ -31,6 +31,7 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
     """Write `into`/`name` for an ONNX file or a directory of MLflow's; say what a stack file needs. Raises NotImported."""
     file = _onnx_file(source)
     model = _read(file)
+    _refuse_links_out(source, file, model)
     name = _name_of(source) if name is None else name
     target = _target(into, name)
     try:
@@ -99,6 +100,20 @@ def _read(file: Path) -> OnnxModel:
     if wrong := list(onnx.check_model(model)):
         raise NotImported("\n".join(f"{file}: {message}" for message in wrong))
     return model
+
+
+def _refuse_links_out(source: Path, file: Path, model: OnnxModel) -> None:
+    """Raise NotImported for each link out of the source's folder: a release would publish the file behind it."""
+    copied = {file.parent / name: f"the weights of tensor {tensor!r} are" for name, tensor in model.external.items()}
+    folder = file.parent
+    if source.is_dir():
+        folder, copied[file] = source, "the model is"
+    if outside := [
+        f"{path}: {text} behind a link to {target}, outside of {folder}; replace the link with the file"
+        for path, text in sorted(copied.items())
+        if not (target := path.resolve()).is_relative_to(folder.resolve())
+    ]:
+        raise NotImported("\n".join(outside))
 
 
 def _name_of(source: Path) -> str:

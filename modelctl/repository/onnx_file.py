@@ -53,7 +53,8 @@ class Tensor:
 class OnnxModel:
     """A file's own word. `opsets` are the versions of operator sets by domain, that of ONNX itself by `ai.onnx`.
 
-    `defaults` are inputs that have a value in the file; `external` are files beside it that have weights.
+    `defaults` are inputs that have a value in the file; `external` maps each file
+    of external weights to the first tensor in it.
     """
 
     ir_version: int
@@ -61,7 +62,7 @@ class OnnxModel:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     defaults: frozenset[str] = frozenset()
-    external: frozenset[str] = frozenset()
+    external: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def required(self) -> tuple[Tensor, ...]:
@@ -74,7 +75,7 @@ class _Found:
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     initializers: set[str] = field(default_factory=set)
-    external: set[str] = field(default_factory=set)
+    external: dict[str, str] = field(default_factory=dict)
 
 
 def read(path: Path) -> OnnxModel:
@@ -100,7 +101,7 @@ def read(path: Path) -> OnnxModel:
         raise NotOnnx(f"it has no {' and no '.join(missing)}")
     defaults = frozenset(found.initializers & {tensor.name for tensor in found.inputs})
     tensors = tuple(found.inputs), tuple(found.outputs)
-    return OnnxModel(ir_version or 0, opsets, *tensors, defaults, frozenset(found.external))
+    return OnnxModel(ir_version or 0, opsets, *tensors, defaults, found.external)
 
 
 def _graph(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> None:
@@ -180,14 +181,17 @@ def _weight(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) ->
     if size is None:
         raise NotOnnx(f"its weights lie in {name!r}, which is not beside it")
     try:
-        last_byte = int(external.get("offset", "0")) + int(external.get("length", "0"))
+        offset, length = int(external.get("offset", "0")), int(external.get("length", "0"))
     except ValueError:
         raise NotOnnx(f"its weights lie in {name!r}, at a place that is no number") from None
+    if offset < 0 or length < 0:
+        raise NotOnnx(f"its weights lie in {name!r} at offset {offset} with length {length}; neither can be negative")
+    last_byte = offset + length
     if last_byte > size:
         raise NotOnnx(
             f"its weights end at byte {last_byte} of {name!r}, which has {size}, so that one is cut off or another's"
         )
-    found.external.add(name)
+    found.external.setdefault(name, weight)
     return weight
 
 

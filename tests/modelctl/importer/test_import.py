@@ -100,6 +100,57 @@ def test_sizes_that_the_file_leaves_open_are_told(tmp_path: Path, capsys: pytest
     assert "the file leaves sizes of OUT open, and config.pbtxt has -1 there" in capsys.readouterr().out
 
 
+def test_weights_behind_a_link_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(24))
+    file = written(tmp_path / "net" / "net.onnx", with_weights("weights.bin"))
+    (file.parent / "weights.bin").symlink_to("../secret")
+
+    with pytest.raises(NotImported) as refused:
+        import_model(file, tmp_path / "models", None, None)
+
+    assert str(refused.value) == (
+        f"{file.parent}/weights.bin: the weights of tensor 'W' are behind a link to {secret}, outside of {file.parent}; "
+        "replace the link with the file"
+    )
+    assert not (tmp_path / "models").exists()
+
+
+def test_weights_in_a_folder_behind_a_link_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "weights.bin").write_bytes(bytes(24))
+    file = written(tmp_path / "net" / "net.onnx", with_weights("data/weights.bin"))
+    (file.parent / "data").symlink_to(tmp_path / "private")
+
+    with pytest.raises(NotImported, match=r"tensor 'W' are behind a link to .*/private/weights\.bin, outside of"):
+        import_model(file, tmp_path / "models", None, None)
+
+
+def test_a_link_inside_the_folder_is_followed(tmp_path: Path) -> None:
+    file = written(tmp_path / "net" / "net.onnx", with_weights("weights.bin"))
+    (file.parent / "blob").write_bytes(bytes(range(24)))
+    (file.parent / "weights.bin").symlink_to("blob")
+
+    import_model(file, tmp_path / "models", None, None)
+
+    copied = tmp_path / "models" / "net" / "1" / "weights.bin"
+    assert (copied.is_symlink(), copied.read_bytes()) == (False, bytes(range(24)))
+
+
+def test_the_model_of_an_mlflow_folder_behind_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
+    source = kept_by_mlflow(tmp_path / "scores", {"onnx": {"data": "model.onnx"}})
+    private = written(tmp_path / "private.onnx", onnx_models.sums())
+    (source / "model.onnx").unlink()
+    (source / "model.onnx").symlink_to(private)
+
+    with pytest.raises(NotImported) as refused:
+        import_model(source, tmp_path / "models", None, None)
+
+    assert str(refused.value) == (
+        f"{source}/model.onnx: the model is behind a link to {private}, outside of {source}; replace the link with the file"
+    )
+
+
 @pytest.mark.parametrize("data", ["model.onnx", "sub/net.onnx"])
 def test_an_onnx_model_of_mlflow_comes_with_its_weights_under_the_name_of_its_directory(tmp_path: Path, data: str) -> None:
     source = kept_by_mlflow(tmp_path / "artifacts" / "scores", {"onnx": {"data": data}, "python_function": {}}, data=data)

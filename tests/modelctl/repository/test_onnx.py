@@ -120,6 +120,16 @@ def test_every_cut_of_a_file_is_told(tmp_path: Path) -> None:
     [
         (24, {"length": 24}, None),
         (23, {"length": 24}, "its weights end at byte 24 of 'w.bin', which has 23, so that one is cut off or another's"),
+        (
+            48,
+            {"offset": -24, "length": 24},
+            "its weights lie in 'w.bin' at offset -24 with length 24; neither can be negative",
+        ),
+        (
+            48,
+            {"offset": 24, "length": -24},
+            "its weights lie in 'w.bin' at offset 24 with length -24; neither can be negative",
+        ),
         (None, {}, "its weights lie in 'w.bin', which is not beside it"),
         (24, {"location": "../w.bin"}, "its weights lie in '../w.bin', which leads out of the directory of the model"),
         (24, {"location": "w\0.bin"}, "its weights lie in 'w\\x00.bin', which is not beside it"),
@@ -139,7 +149,7 @@ def test_weights_in_another_file_have_to_be_there(
         (tmp_path / "w.bin").write_bytes(bytes(bytes_there))
 
     if sentence is None:
-        assert onnx_file.read(path).external == {"w.bin"}
+        assert onnx_file.read(path).external == {"w.bin": "W"}
     else:
         with pytest.raises(NotOnnx) as refused:
             onnx_file.read(path)
@@ -169,14 +179,14 @@ def _branch() -> ModelProto:
     return onnx_models.model([node], {"IN": ("BOOL", [1])}, {"OUT": ("FLOAT", [2])})
 
 
-@pytest.mark.parametrize("made", [_constant(), _branch()], ids=["a constant", "a branch"])
-def test_weights_of_nodes_in_another_file_have_to_be_there_too(tmp_path: Path, made: ModelProto) -> None:
+@pytest.mark.parametrize(("made", "tensor"), [(_constant(), "W"), (_branch(), "V")], ids=["a constant", "a branch"])
+def test_weights_of_nodes_in_another_file_have_to_be_there_too(tmp_path: Path, made: ModelProto, tensor: str) -> None:
     path = written(tmp_path / "m.onnx", made)
     with pytest.raises(NotOnnx, match=r"its weights lie in 'w\.bin', which is not beside it"):
         onnx_file.read(path)
 
     (tmp_path / "w.bin").write_bytes(bytes(8))
-    assert onnx_file.read(path).external == {"w.bin"}
+    assert onnx_file.read(path).external == {"w.bin": tensor}
     onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
