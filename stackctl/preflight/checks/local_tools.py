@@ -53,8 +53,8 @@ def _plugins() -> Finding:
     """Return which plugins `pulumi up` downloads first; the two that the EKS component asks for are not known here."""
     try:
         needed = {name: importlib.metadata.version(package) for name, package in _SDKS.items()}
-    except importlib.metadata.PackageNotFoundError as missing:
-        return fail(f"the Python package {missing.name} is not installed", "`make venv`, then `source .venv/bin/activate`")
+    except importlib.metadata.PackageNotFoundError as absent:
+        return fail(f"the Python package {absent.name} is not installed", "`make venv`, then `source .venv/bin/activate`")
     said = _output("pulumi", "plugin", "ls", "--json")
     try:
         listed = reading.json_value(said or "")
