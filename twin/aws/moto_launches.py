@@ -13,6 +13,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
+from moto.ec2.models.instances import Instance, InstanceState
 from moto.ec2.responses.fleets import Fleets
 from moto.ssm.models import Parameter, SimpleSystemManagerBackend, ssm_backends
 
@@ -29,12 +30,20 @@ _AMAZON = "602401143452"
 """The account of EKS's images."""
 _get_parameter = SimpleSystemManagerBackend.get_parameter
 _create_fleet = Fleets.create_fleet
+_terminate = Instance.terminate
 
 
 def install() -> None:
     """Have this process's moto answer so."""
     SimpleSystemManagerBackend.get_parameter = get_parameter  # type: ignore[method-assign,assignment]
     Fleets.create_fleet = create_fleet  # type: ignore[method-assign,assignment]
+    Instance.terminate = terminate  # type: ignore[method-assign]
+
+
+def terminate(instance: Instance) -> InstanceState:
+    """End an instance, and its first interface with it, as EC2 does by default: moto would keep it in the subnet."""
+    instance.nics[0].delete_on_termination = True
+    return _terminate(instance)
 
 
 def get_parameter(backend: SimpleSystemManagerBackend, name: str) -> Parameter | None:

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.ec2.models.instances import Instance
 from moto.ec2.responses.fleets import Fleets
 from moto.ssm.models import SimpleSystemManagerBackend
 
@@ -23,6 +24,7 @@ PARAMETER = f"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidi
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(SimpleSystemManagerBackend, "get_parameter", moto_launches.get_parameter)
     monkeypatch.setattr(Fleets, "create_fleet", moto_launches.create_fleet)
+    monkeypatch.setattr(Instance, "terminate", moto_launches.terminate)
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     session = boto3.Session("test", "test", region_name=REGION)
     with mock_aws():
@@ -95,3 +97,12 @@ def test_without_any_capacity_nothing_is_launched_and_no_error_raised(aws: Any) 
     aws("ssm").put_parameter(Name=WITHOUT_CAPACITY, Value="g5.xlarge/spot", Type="String")
     answer = launch(aws, "g5.xlarge", kind="spot")
     assert (answer.get("Instances", []), len(answer["Errors"]), instances(aws)) == ([], 1, [])
+
+
+def test_an_ended_instance_leaves_no_interface_in_its_subnet(aws: Any) -> None:
+    launch(aws, "g5.xlarge")
+    (instance,) = instances(aws)
+    ec2, own = aws("ec2"), [{"Name": "subnet-id", "Values": [instance["SubnetId"]]}]
+    assert len(ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"]) == 1
+    ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
+    assert ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"] == []
