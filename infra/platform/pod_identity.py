@@ -1,4 +1,4 @@
-"""What EKS's webhook adds to a pod of a Pod Identity association, given by the chart, so that it does not depend on time.
+"""Environment and token of Pod Identity, set by the chart: EKS's webhook adds them only if it knows the association in time.
 
 An association takes effect some seconds after the API has returned it. The webhook adds nothing to a pod that is admitted
 earlier, and a restart of its containers is no second admission: such a pod has no credentials for ever. With these values it

@@ -99,7 +99,7 @@ def pin_accepted(file: Path, manifest: Manifest) -> list[str]:
 
     try:
         load_stack_file(file)
-    except SettingsError:  # one of pins alone, or refused before, too: the release is not the reason
+    except (SettingsError, Unreadable):  # one of pins alone, or refused before, too: the release is not the reason
         return pin(file, manifest)
     return pin(file, manifest, judge)
 

@@ -209,7 +209,7 @@ class Cluster:
         """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""
         forwards = PortForwards(self._api, TRITON_NAMESPACE)
         try:
-            with httpx.Client(transport=forwards.transport(), timeout=_ANSWER_SECONDS) as triton:
+            with httpx.Client(transport=forwards.transport(), timeout=_ANSWER_SECONDS, trust_env=False) as triton:
                 answer = triton.post(f"http://{pod}:{TRITON_HTTP_PORT}{path}", json=dict(body))
         except (PortClosed, ForwardLost, ForwardDenied, httpx.TransportError) as error:
             said = str(error) or type(error).__name__

@@ -37,6 +37,20 @@ UNTRIED: Mapping[str, str] = {
     "stacks of one environment have no name in common, in one region or in two, and every ARN and host is of the region's "
     "partition": "it needs two stacks",
     "a stack is judged by the policies of what it is, whatever its name": OFFLINE,
+    "the first preview of each stack, which knows no kubeconfig on AWS, violates no mandatory policy": _PREVIEWS,
+    "the twin's `eks.Cluster` has the official component's children: parents, inputs, dependencies, ignored changes": OFFLINE,
+    "a node group or an add-on that fails after AWS returned its id is [reported with its cause and the command that repairs "
+    "it](runbooks/NodeGroupCreateFailed.md), and `first-inference` does not wait for its nodes": (
+        "it needs a node group that EC2 cannot start"
+    ),
+    "stacks come up while IAM and Pod Identity are 15 s late and tags and aliases of KMS keys a minute": (
+        "nobody can choose how late AWS is; a run that comes up has seen one delay"
+    ),
+    "a principal of IAM has in the cluster what its access entry says, and nothing without one": (
+        "it needs several principals of the account"
+    ),
+    "commands reach pods by the API server's port forward, wherever they run, and a lost forward is never held against a "
+    "model": _DISRUPTIVE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
     "what is deployed is what the approvers have read": _GITHUB,
     "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (

@@ -182,7 +182,7 @@ def test_each_statement_is_missed_when_it_is_not_there(sid: str) -> None:
 
 STRANGERS_KEY = "arn:aws:kms:us-west-2:123456789012:key/0123abcd-strangers"
 USES = ("CreateGrant", "Decrypt", "GenerateDataKey", "PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource", "UpdateAlias")
-"""What gives the role a key, or takes it from others."""
+"""Actions that give the role a key, or take it from others."""
 
 
 @pytest.mark.parametrize(

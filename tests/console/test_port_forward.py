@@ -18,6 +18,7 @@ import pytest
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed
 from tests import forwarding, http_server
 from tests.forwarding import ApiServer
+from twin.host.processes import wait_until
 
 POD_HOST = "127.0.0.1"
 
@@ -86,6 +87,7 @@ def test_a_forward_that_was_lost_while_nothing_was_asked_is_opened_anew(api: Api
             url = f"http://triton-a:{pod.server_port}/"
             client.get(url)
             assert network.lose() == 1
+            wait_until(lambda: all(one.has_expired() for one in client._transport._pool.connections), "the reset", 20)
             assert client.get(url).status_code == 200
         api.url = far
     assert (_Pod.requests, len(api.requests)) == (2, 2)

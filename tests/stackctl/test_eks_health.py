@@ -1,4 +1,4 @@
-"""What stackctl says of unhealthy node groups and add-ons. On the real engine: system/e2e/test_half_created.py."""
+"""Reports of unhealthy node groups and add-ons. On the real engine: system/e2e/test_half_created.py."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_service_that_is_missing_or_missing_in_a_zone_fails(
     subject: Callable[..., Subject], answers: Callable[..., Stubber], monkeypatch: Any
 ) -> None:
     left_out = "com.amazonaws.us-west-2.eks-auth"
-    in_two = "com.amazonaws.us-west-2.kms"
+    in_two = "com.amazonaws.us-west-2.logs"
     services = [
         GATEWAY,
         *(service(name, zones=ZONES[:2] if name == in_two else ZONES) for name in NAMES if name != left_out),

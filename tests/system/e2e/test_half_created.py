@@ -145,7 +145,7 @@ def the_stack() -> Settings:
 
 
 def told(the_stack: Settings) -> list[str]:
-    """What stackctl reports of the stack."""
+    """Return the reports of stackctl about the stack."""
     readers = Readers(account.REGION, eks_health.OPERATIONS)
     return [eks_health.report(one, the_stack) for one in eks_health.ailments(readers, the_stack)]
 

@@ -280,8 +280,8 @@ def test_a_session_with_another_ones_session_token_is_refused(site: Site, viewer
 
 
 def test_an_unknown_access_key_is_refused(site: Site) -> None:
-    said = site.refusal(token_of(url_of(site.url, Keys("AKIAIOSFODNN7EXAMPLE", "x"))))
-    assert said == "InvalidClientTokenId: there is no access key 'AKIAIOSFODNN7EXAMPLE'"
+    said = site.refusal(token_of(url_of(site.url, Keys("AKIASTRANGER", "x"))))
+    assert said == "InvalidClientTokenId: there is no access key 'AKIASTRANGER'"
 
 
 def test_a_role_without_an_entry_is_refused(site: Site) -> None:

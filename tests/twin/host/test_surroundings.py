@@ -30,6 +30,13 @@ WALL_CLOCK = {
     "modelctl/tune/command.py",
     "modelctl/rollout/controller.py",
     "modelctl/release/publish.py",
+    "stackctl/first_inference/nodes.py",
+    "twin/aws/access/webhooks.py",
+    "twin/aws/base/late.py",
+    "twin/aws/base/records.py",
+    "twin/aws/eks/clusters.py",
+    "twin/identity/pod_identity.py",
+    "twin/plugins/exec_credentials.py",
     "worker/store.py",
     "worker/processing.py",
 }

@@ -1,4 +1,4 @@
-"""What has been changed and has no effect yet: AWS's services tell each other of changes some time later (faults.py)."""
+"""Changes without effect yet: AWS's services learn of each other's changes some time later (faults.py)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class RecordedHandler(Recorded):
     """The folder of the records: ``addons``, ``access-entries``, …"""
 
     exists: str
-    """What EKS answers when there is one already."""
+    """Error code of EKS for a resource that exists."""
 
     def key(self, values: Values) -> tuple[str, ...]:
         """Return what identifies it within its cluster; together with the cluster's name it is the provider id."""
