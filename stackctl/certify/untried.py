@@ -38,9 +38,11 @@ UNTRIED: Mapping[str, str] = {
     "partition": "it needs two stacks",
     "a stack is judged by the policies of what it is, whatever its name": OFFLINE,
     "the first preview of each stack, which knows no kubeconfig on AWS, violates no mandatory policy": _PREVIEWS,
-    "the twin's `eks.Cluster` has the official component's children: parents, inputs, dependencies, ignored changes": OFFLINE,
-    "a node group or an add-on that fails after AWS returned its id is [reported with its cause and the command that repairs "
-    "it](runbooks/NodeGroupCreateFailed.md), and `first-inference` does not wait for its nodes": (
+    "the twin's `eks.Cluster` has the official component's children: parents, inputs, dependencies, ignored changes": (
+        "it is about the twin"
+    ),
+    "a node group or an add-on that fails after AWS returned its id is [reported with its cause and the command that "
+    "repairs it](runbooks/NodeGroupCreateFailed.md), and `first-inference` does not wait for its nodes": (
         "it needs a node group that EC2 cannot start"
     ),
     "stacks come up while IAM and Pod Identity are 15 s late and tags and aliases of KMS keys a minute": (

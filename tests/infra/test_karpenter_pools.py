@@ -242,7 +242,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
 
 
 def test_karpenter_has_its_identity_in_its_own_pod_however_late_the_association_is() -> None:
-    """The additions of EKS's webhook, by the defaults of its main.go: it adds nothing to a pod that is admitted too early."""
+    """The additions of EKS's webhook, by the defaults of its main.go: a pod that is admitted too early gets none."""
     given = karpenter_values()
     assert given["controller"]["env"] == [
         {"name": "AWS_REGION", "value": "us-west-2"},

@@ -155,7 +155,7 @@ def test_a_role_that_makes_a_cluster_administers_that_one_alone(site: Site) -> N
 
 
 def test_the_creators_second_entry_is_refused(site: Site) -> None:
-    with pytest.raises(HandlerError, match="already exists"):
+    with pytest.raises(HandlerError, match="ResourceInUseException"):
         site.entry(CREATOR)
 
 
