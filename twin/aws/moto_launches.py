@@ -37,7 +37,7 @@ def install() -> None:
     """Have this process's moto answer so."""
     SimpleSystemManagerBackend.get_parameter = get_parameter  # type: ignore[method-assign,assignment]
     Fleets.create_fleet = create_fleet  # type: ignore[method-assign,assignment]
-    Instance.terminate = terminate  # type: ignore[method-assign]
+    Instance.terminate = terminate  # type: ignore[method-assign,assignment]
 
 
 def terminate(instance: Instance) -> InstanceState:
