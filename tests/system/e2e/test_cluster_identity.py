@@ -80,7 +80,7 @@ def roles(twin: Twin) -> Iterator[Clients]:
         client(url, "iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)
     cluster = settings({"cluster.adminRoleArns": [DEPLOYMENT], "cluster.viewRoleArns": [PREVIEW]}).cluster
     made = []
-    for entry in access_entries(stack("local").account, cluster).values():
+    for entry in access_entries(stack("local"), cluster).values():
         own = {"clusterName": CLUSTER, "principalArn": entry.principal_arn}
         made.append(_create(clients, "aws:eks/accessEntry:AccessEntry", own))
         for policy in entry.access_policies.values():  # type: ignore[union-attr]
