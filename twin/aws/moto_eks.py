@@ -9,6 +9,7 @@ On AWS that takes some 40 minutes, here `FAILS_AFTER_SECONDS`. An add-on's recor
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -157,7 +158,7 @@ def _scaling_group(group: Nodegroup) -> str:
     return str(group.resources["autoScalingGroups"][0]["name"])  # type: ignore[index]
 
 
-def _add_ons(response: EKSResponse, cluster: str) -> dict[str, dict[str, Any]]:
+def _add_ons(response: EKSResponse, cluster: str) -> Mapping[str, Mapping[str, Any]]:
     return moto_records.below(response.current_account, response.region, records.path("eks", cluster, "addons"))
 
 
