@@ -8,7 +8,6 @@ its channel, 0 for data and 1 for the kubelet's error, and the first message of 
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import ssl
@@ -31,6 +30,7 @@ from websocket import (
     WebSocketTimeoutException,
 )
 
+from console import kubernetes_status
 from spec.failure import NOT_TRIED, Failure
 
 PROTOCOL = "v4.channel.k8s.io"
@@ -310,9 +310,7 @@ def _message(refusal: WebSocketBadStatusException) -> str:
     """Return the sentence of the API server's Status object, or of the kubelet's text."""
     body = refusal.resp_body or b""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
-    with suppress(ValueError, KeyError, TypeError):
-        text = str(json.loads(text)["message"])
-    return " ".join(text.split())[:300].rstrip(":") or "no reason"
+    return " ".join(kubernetes_status.message(text, text).split())[:300].rstrip(":") or "no reason"
 
 
 def _words(error: Exception) -> str:

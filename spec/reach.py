@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spec import names
+from spec.names import ServiceAccount
 
 NAME_LABEL = "app.kubernetes.io/name"
 
@@ -26,72 +27,58 @@ class Pods:
     part: str = ""
 
 
-def _pods(namespace: str, name: str, *, account: str = "", part: str = "") -> Pods:
-    return Pods(namespace, {NAME_LABEL: name}, account, part)
+def _pods(namespace: str, name: str, part: str = "") -> Pods:
+    return Pods(namespace, {NAME_LABEL: name}, part=part)
+
+
+def _with_role(account: ServiceAccount, labels: str | Mapping[str, str], part: str = "") -> Pods:
+    """Return pods of a service account with an IAM role; `labels`: all, or the value of the name label."""
+    return Pods(account.namespace, {NAME_LABEL: labels} if isinstance(labels, str) else labels, account.name, part)
 
 
 _STACK, _KEDA, _SYSTEM = "kube-prometheus-stack", "keda", "kube-system"
 
 PODS: Mapping[str, Pods] = {
-    "Triton": _pods(names.TRITON_NAMESPACE, names.TRITON_CHART, account=names.TRITON.name),
-    "worker": _pods(names.WORKER.namespace, names.WORKER_CHART, account=names.WORKER.name),
+    "Triton": _with_role(names.TRITON, names.TRITON_CHART),
+    "worker": _with_role(names.WORKER, names.WORKER_CHART),
     "parity exporter": _pods(names.TRITON_NAMESPACE, names.PARITY_EXPORTER),
     "comparer": _pods(names.TRITON_NAMESPACE, names.COMPARER),
-    "plan builder": _pods(names.TRITON_NAMESPACE, names.PLAN_BUILDER.name, account=names.PLAN_BUILDER.name),
+    "plan builder": _with_role(names.PLAN_BUILDER, names.PLAN_BUILDER.name),
     "warm pod": _pods(names.WARM_PODS_NAMESPACE, "triton-warm"),
-    "Envoy": _pods(names.GATEWAY_NAMESPACE, "envoy", part="gateway-helm"),
-    "Envoy Gateway": _pods(names.GATEWAY_NAMESPACE, "gateway-helm", part="gateway-helm"),
-    "Load Balancer Controller": _pods(
-        names.LOAD_BALANCER_CONTROLLER.namespace,
-        "aws-load-balancer-controller",
-        account=names.LOAD_BALANCER_CONTROLLER.name,
-        part="aws-load-balancer-controller",
+    "Envoy": _pods(names.GATEWAY_NAMESPACE, "envoy", "gateway-helm"),
+    "Envoy Gateway": _pods(names.GATEWAY_NAMESPACE, "gateway-helm", "gateway-helm"),
+    "Load Balancer Controller": _with_role(
+        names.LOAD_BALANCER_CONTROLLER, "aws-load-balancer-controller", "aws-load-balancer-controller"
     ),
-    "External Secrets": _pods(
-        names.EXTERNAL_SECRETS.namespace, "external-secrets", account=names.EXTERNAL_SECRETS.name, part="external-secrets"
-    ),
-    "Prometheus": _pods(names.MONITORING_NAMESPACE, "prometheus", account=names.PROMETHEUS.name, part=_STACK),
-    "Alertmanager": _pods(names.MONITORING_NAMESPACE, "alertmanager", account=names.ALERTMANAGER.name, part=_STACK),
-    "Prometheus Operator": _pods(names.MONITORING_NAMESPACE, "kube-prometheus-stack-prometheus-operator", part=_STACK),
-    "Grafana": _pods(names.MONITORING_NAMESPACE, "grafana", part=_STACK),
-    "kube-state-metrics": _pods(names.MONITORING_NAMESPACE, "kube-state-metrics", part=_STACK),
-    "node exporter": _pods(names.MONITORING_NAMESPACE, "prometheus-node-exporter", part=_STACK),
-    "DCGM exporter": _pods(names.MONITORING_NAMESPACE, "dcgm-exporter", part="dcgm-exporter"),
-    "OpenCost": _pods(names.MONITORING_NAMESPACE, "opencost", part="opencost"),
-    "KEDA operator": _pods(names.KEDA_OPERATOR.namespace, "keda-operator", account=names.KEDA_OPERATOR.name, part=_KEDA),
-    "KEDA metrics server": _pods(names.KEDA_OPERATOR.namespace, "keda-operator-metrics-apiserver", part=_KEDA),
-    "KEDA webhooks": _pods(names.KEDA_OPERATOR.namespace, "keda-admission-webhooks", part=_KEDA),
-    "prometheus-adapter": _pods(names.PROMETHEUS_ADAPTER_NAMESPACE, "prometheus-adapter", part="prometheus-adapter"),
-    "collector": _pods(
-        names.TRACE_COLLECTOR.namespace,
-        "opentelemetry-collector",
-        account=names.TRACE_COLLECTOR.name,
-        part="opentelemetry-collector",
-    ),
-    "Fluent Bit": _pods(names.LOG_SENDER.namespace, "fluent-bit", account=names.LOG_SENDER.name, part="fluent-bit"),
-    "Karpenter": _pods(_SYSTEM, "karpenter", account=names.KARPENTER.name, part="karpenter"),
-    "cluster-autoscaler": _pods(
-        _SYSTEM, "aws-cluster-autoscaler", account=names.CLUSTER_AUTOSCALER.name, part="cluster-autoscaler"
-    ),
-    "device plugin": _pods(names.DEVICE_PLUGIN_NAMESPACE, "nvidia-device-plugin", part="nvidia-device-plugin"),
+    "External Secrets": _with_role(names.EXTERNAL_SECRETS, "external-secrets", "external-secrets"),
+    "Prometheus": _with_role(names.PROMETHEUS, "prometheus", _STACK),
+    "Alertmanager": _with_role(names.ALERTMANAGER, "alertmanager", _STACK),
+    "Prometheus Operator": _pods(names.MONITORING_NAMESPACE, "kube-prometheus-stack-prometheus-operator", _STACK),
+    "Grafana": _pods(names.MONITORING_NAMESPACE, "grafana", _STACK),
+    "kube-state-metrics": _pods(names.MONITORING_NAMESPACE, "kube-state-metrics", _STACK),
+    "node exporter": _pods(names.MONITORING_NAMESPACE, "prometheus-node-exporter", _STACK),
+    "DCGM exporter": _pods(names.MONITORING_NAMESPACE, "dcgm-exporter", "dcgm-exporter"),
+    "OpenCost": _pods(names.MONITORING_NAMESPACE, "opencost", "opencost"),
+    "KEDA operator": _with_role(names.KEDA_OPERATOR, "keda-operator", _KEDA),
+    "KEDA metrics server": _pods(names.KEDA_OPERATOR.namespace, "keda-operator-metrics-apiserver", _KEDA),
+    "KEDA webhooks": _pods(names.KEDA_OPERATOR.namespace, "keda-admission-webhooks", _KEDA),
+    "prometheus-adapter": _pods(names.PROMETHEUS_ADAPTER_NAMESPACE, "prometheus-adapter", "prometheus-adapter"),
+    "collector": _with_role(names.TRACE_COLLECTOR, "opentelemetry-collector", "opentelemetry-collector"),
+    "Fluent Bit": _with_role(names.LOG_SENDER, "fluent-bit", "fluent-bit"),
+    "Karpenter": _with_role(names.KARPENTER, "karpenter", "karpenter"),
+    "cluster-autoscaler": _with_role(names.CLUSTER_AUTOSCALER, "aws-cluster-autoscaler", "cluster-autoscaler"),
+    "device plugin": _pods(names.DEVICE_PLUGIN_NAMESPACE, "nvidia-device-plugin", "nvidia-device-plugin"),
     "CoreDNS": Pods(_SYSTEM, {"k8s-app": "kube-dns"}, part="coredns"),
-    "metrics-server": _pods(_SYSTEM, "metrics-server", part="metrics-server"),
-    "EBS CSI controller": Pods(
-        _SYSTEM, {"app": "ebs-csi-controller"}, account=names.EBS_CSI_CONTROLLER.name, part="aws-ebs-csi-driver"
-    ),
-    "CloudWatch agent": _pods(
-        names.INSIGHTS_AGENT.namespace,
-        "cloudwatch-agent",
-        account=names.INSIGHTS_AGENT.name,
-        part="amazon-cloudwatch-observability",
-    ),
+    "metrics-server": _pods(_SYSTEM, "metrics-server", "metrics-server"),
+    "EBS CSI controller": _with_role(names.EBS_CSI_CONTROLLER, {"app": "ebs-csi-controller"}, "aws-ebs-csi-driver"),
+    "CloudWatch agent": _with_role(names.INSIGHTS_AGENT, "cloudwatch-agent", "amazon-cloudwatch-observability"),
     "CloudWatch operator": _pods(
-        names.INSIGHTS_AGENT.namespace, "amazon-cloudwatch-observability", part="amazon-cloudwatch-observability"
+        names.INSIGHTS_AGENT.namespace, "amazon-cloudwatch-observability", "amazon-cloudwatch-observability"
     ),
-    "network plugin": Pods(_SYSTEM, {"k8s-app": "aws-node"}, account=names.NETWORK_PLUGIN.name, part="vpc-cni"),
+    "network plugin": _with_role(names.NETWORK_PLUGIN, {"k8s-app": "aws-node"}, "vpc-cni"),
     "kube-proxy": Pods(_SYSTEM, {"k8s-app": "kube-proxy"}, part="kube-proxy"),
-    "Pod Identity agent": _pods(_SYSTEM, "eks-pod-identity-agent", part="eks-pod-identity-agent"),
-    "node monitoring agent": _pods(_SYSTEM, "eks-node-monitoring-agent", part="eks-node-monitoring-agent"),
+    "Pod Identity agent": _pods(_SYSTEM, "eks-pod-identity-agent", "eks-pod-identity-agent"),
+    "node monitoring agent": _pods(_SYSTEM, "eks-node-monitoring-agent", "eks-node-monitoring-agent"),
     "Mountpoint": Pods(_SYSTEM, {"app": "s3-csi-node"}, part="aws-mountpoint-s3-csi-driver"),
     "FSx CSI driver": Pods(_SYSTEM, {"app": "fsx-csi-controller"}, part="aws-fsx-csi-driver"),
 }

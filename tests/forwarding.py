@@ -93,11 +93,11 @@ async def _refuse(writer: asyncio.StreamWriter, status: int, message: str) -> No
 def api_server(pods: Mapping[str, str]) -> Iterator[ApiServer]:
     server = ApiServer(pods)
     with _running_loop() as loop:
-        _run(loop, _listen(loop, server))
+        _run(loop, _listen(server))
         yield server
 
 
-async def _listen(loop: asyncio.AbstractEventLoop, server: ApiServer) -> None:
+async def _listen(server: ApiServer) -> None:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from spec.reach import POD_IDENTITY_ADDRESS
+
 _VOLUME = "eks-pod-identity-token"
 _DIRECTORY = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
 _AUDIENCE = "pods.eks.amazonaws.com"
@@ -22,7 +24,7 @@ def environment(region: str) -> list[dict[str, str]]:
     """Return the variables of a container: the agent on its node (by IPv4), and the region that the webhook adds as well."""
     return [
         {"name": "AWS_REGION", "value": region},
-        {"name": "AWS_CONTAINER_CREDENTIALS_FULL_URI", "value": "http://169.254.170.23/v1/credentials"},
+        {"name": "AWS_CONTAINER_CREDENTIALS_FULL_URI", "value": f"http://{POD_IDENTITY_ADDRESS}/v1/credentials"},
         {"name": "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "value": f"{_DIRECTORY}/{_VOLUME}"},
     ]
 

@@ -9,12 +9,7 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.serving import modelctl_pod
-from spec.names import (
-    PARITY_EXPORTER,
-    PARITY_PORT,
-    TRITON_HTTP_PORT,
-    TRITON_NAMESPACE,
-)
+from spec.names import PARITY_EXPORTER, PARITY_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from spec.settings.scheduling import pods
 
 _SERVICE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")

@@ -13,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 from urllib3.exceptions import HTTPError, ProtocolError
 
+from console import kubernetes_status
 from console.port_forward import PortForwards
 from modelctl import cluster
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
@@ -27,7 +28,6 @@ from spec.names import (
     TRITON_RELEASE,
     headless_service,
 )
-from spec.reading import Unreadable
 
 _HTTP_PORT_NAME = "http"
 _SERVICE_LABEL = "kubernetes.io/service-name"
@@ -200,7 +200,9 @@ class KubernetesFleet:
             yield
         except ApiException as error:
             words = (error.body or error.reason or "").strip()
-            raise FleetError(f"the cluster at {self._host} answers {error.status}: {_message(words)}") from error
+            raise FleetError(
+                f"the cluster at {self._host} answers {error.status}: {kubernetes_status.message(words, words)}"
+            ) from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
         # The library makes its objects of whatever comes.
@@ -208,11 +210,3 @@ class KubernetesFleet:
             raise FleetError(
                 f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"
             ) from error
-
-
-def _message(body: str) -> str:
-    """Return the API server's own sentence out of a Status object."""
-    try:
-        return str(reading.json_object(body)["message"])
-    except (Unreadable, KeyError):
-        return body

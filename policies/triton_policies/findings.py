@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from triton_policies.reading import NotKnownYet, Property, WrittenTwice
 from triton_policies.resources import Resource
+
+_Item = TypeVar("_Item", Property, Resource)
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,10 @@ def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = 
         yield Violation(found.path, problem, resource, fix="write it once")
 
 
-def each(properties: Iterable[Property], check: Callable[[Property], Iterable[Finding]]) -> Iterator[Finding]:
+def each(items: Iterable[_Item], check: Callable[[_Item], Iterable[Finding]]) -> Iterator[Finding]:
     """Yield what `check` finds in each of them: one that is not known does not hide what is wrong with another."""
-    for one in properties:
-        yield from attempt(lambda one=one: check(one))  # type: ignore[misc]
+    for one in items:
+        yield from attempt(partial(check, one), one if isinstance(one, Resource) else None)
 
 
 def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix: str | None = None) -> Iterator[Finding]:

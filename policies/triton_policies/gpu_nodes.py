@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_policies.findings import Finding, Violation, attempt, each
+from triton_policies.findings import Finding, Violation, each
 from triton_policies.gpu_types import family_of, gpus_of, has_gpu
 from triton_policies.nodes import GPU_KEY, NODE_GROUP, NODE_POOL, TEMPLATE
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number, strings
@@ -80,21 +80,20 @@ def _families(resource: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
     gpus: list[tuple[str, int]] = []
-    for one in (*stack.of(NODE_GROUP), *stack.of(NODE_POOL)):
 
-        def check(one: Resource = one) -> Iterator[Finding]:
-            if one.type == NODE_GROUP:
-                most = max(map(gpus_of, _types_of(stack, one)), default=0)
-                if most:
-                    gpus.append((one.name, most * int(one["scalingConfig.maxSize"].value or 0)))
-                return
-            limit = one["spec.limits"][GPU_KEY]
-            if limit.value is not None:
-                gpus.append((one.name, int(limit.value)))
-            elif any(map(has_gpu, _pool_types(one))):
-                yield Violation(limit.path, "is not set: the pool may start GPUs without end", one, fix="set it")
+    def check(one: Resource) -> Iterator[Finding]:
+        if one.type == NODE_GROUP:
+            most = max(map(gpus_of, _types_of(stack, one)), default=0)
+            if most:
+                gpus.append((one.name, most * int(one["scalingConfig.maxSize"].value or 0)))
+            return
+        limit = one["spec.limits"][GPU_KEY]
+        if limit.value is not None:
+            gpus.append((one.name, int(limit.value)))
+        elif any(map(has_gpu, _pool_types(one))):
+            yield Violation(limit.path, "is not set: the pool may start GPUs without end", one, fix="set it")
 
-        yield from attempt(check, one)
+    yield from each((*stack.of(NODE_GROUP), *stack.of(NODE_POOL)), check)
     total, most = sum(count for _, count in gpus), settings["maxGpus"]
     if total > most:
         parts = ", ".join(f"{name} {count}" for name, count in gpus)

@@ -94,13 +94,12 @@ def _ports(first: object, last: object) -> str:
 
 def _default_group(stack: Stack, settings: Settings) -> Iterator[Finding]:
     groups = list(stack.of(DEFAULT_GROUP))
-    for vpc in stack.of(VPC):
 
-        def check(vpc: Resource = vpc) -> Iterator[Finding]:
-            if not stack.any_names(groups, "vpcId", vpc):
-                yield Violation("", "leaves its default security group as AWS makes it: what names no group is in it", vpc)
+    def check(vpc: Resource) -> Iterator[Finding]:
+        if not stack.any_names(groups, "vpcId", vpc):
+            yield Violation("", "leaves its default security group as AWS makes it: what names no group is in it", vpc)
 
-        yield from attempt(check, vpc)
+    yield from each(stack.of(VPC), check)
     for group in groups:
         for key in ("ingress", "egress"):
             yield from attempt(lambda group=group, key=key: _no_rules(group, key), group)  # type: ignore[misc]

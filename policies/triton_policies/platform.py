@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
+from triton_policies.findings import Finding, Violation, each, is_true, require
 from triton_policies.networks import is_world
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
 from triton_policies.reading import Property
@@ -83,40 +83,38 @@ def _clients(stack: Stack, settings: Settings) -> Iterator[Finding]:
     asked = any(policy[f"spec.{way}"].given for policy in stack.of(SECURITY) for way in ("apiKeyAuth", "jwt"))
     if asked or not settings["required"]:
         return
-    for proxy in stack.of(PROXY):
 
-        def check(proxy: Resource = proxy) -> Iterator[Finding]:
-            service = proxy["spec.provider.kubernetes.envoyService"]
-            scheme = service["annotations"][f"{_ANNOTATION}-scheme"]
-            if service["type"].value in (None, "LoadBalancer") and scheme.value != "internal":
-                yield Violation(
-                    scheme.path,
-                    f"is {scheme.value or 'not set'}, and no SecurityPolicy asks for keys or tokens: "
-                    "whoever sends from an address that is let in may use the models",
-                    proxy,
-                )
+    def check(proxy: Resource) -> Iterator[Finding]:
+        service = proxy["spec.provider.kubernetes.envoyService"]
+        scheme = service["annotations"][f"{_ANNOTATION}-scheme"]
+        if service["type"].value in (None, "LoadBalancer") and scheme.value != "internal":
+            yield Violation(
+                scheme.path,
+                f"is {scheme.value or 'not set'}, and no SecurityPolicy asks for keys or tokens: "
+                "whoever sends from an address that is let in may use the models",
+                proxy,
+            )
 
-        yield from attempt(check, proxy)
+    yield from each(stack.of(PROXY), check)
 
 
 def _tls(stack: Stack, settings: Settings) -> Iterator[Finding]:
     if not settings["required"]:
         return
     ends_before = [port for proxy in stack.of(PROXY) for port in _encrypted_ports(proxy)]
-    for gateway in stack.of(GATEWAY):
 
-        def check(gateway: Resource = gateway) -> Iterator[Finding]:
-            for listener in gateway["spec.listeners"].elements:
-                port, protocol = listener["port"].value, listener["protocol"].value
-                if protocol not in ("HTTPS", "TLS") and str(port) not in ends_before:
-                    yield Violation(
-                        listener["protocol"].path,
-                        f"is {protocol} on port {port}, and no certificate is on the load balancer: "
-                        "requests cross the network in the clear",
-                        gateway,
-                    )
+    def check(gateway: Resource) -> Iterator[Finding]:
+        for listener in gateway["spec.listeners"].elements:
+            port, protocol = listener["port"].value, listener["protocol"].value
+            if protocol not in ("HTTPS", "TLS") and str(port) not in ends_before:
+                yield Violation(
+                    listener["protocol"].path,
+                    f"is {protocol} on port {port}, and no certificate is on the load balancer: "
+                    "requests cross the network in the clear",
+                    gateway,
+                )
 
-        yield from attempt(check, gateway)
+    yield from each(stack.of(GATEWAY), check)
 
 
 def _encrypted_ports(proxy: Resource) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_policies.documents import refuses_plain_http, statements
-from triton_policies.findings import Finding, Violation, attempt
+from triton_policies.findings import Finding, Violation, each
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number, switch
 from triton_policies.resources import Resource, Stack
 
@@ -44,13 +44,12 @@ def _queue_policy(policy: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _has_policy(stack: Stack, settings: Settings) -> Iterator[Finding]:
     policies = list(stack.of(QUEUE_POLICY))
-    for queue in stack.of(QUEUE):
 
-        def check(queue: Resource = queue) -> Iterator[Finding]:
-            if not _says(queue, "policy") and not stack.any_names(policies, "queueUrl", queue):
-                yield Violation("", "has no policy: requests without TLS are answered", queue)
+    def check(queue: Resource) -> Iterator[Finding]:
+        if not _says(queue, "policy") and not stack.any_names(policies, "queueUrl", queue):
+            yield Violation("", "has no policy: requests without TLS are answered", queue)
 
-        yield from attempt(check, queue)
+    yield from each(stack.of(QUEUE), check)
 
 
 def _says(queue: Resource, key: str) -> bool:
@@ -63,20 +62,18 @@ def _says(queue: Resource, key: str) -> bool:
 
 
 def _dead_letters(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    for queue in stack.of(QUEUE):
+    def check(queue: Resource) -> Iterator[Finding]:
+        retention = queue["messageRetentionSeconds"]
+        # AWS keeps messages for four days when nothing is said.
+        lives = int(retention.value or 345_600) if retention.known else None
+        is_target = stack.any_names(stack.of(REDRIVE_ALLOW), "queueUrl", queue)
+        redriven = _says(queue, "redrivePolicy") or stack.any_names(stack.of(REDRIVE), "queueUrl", queue)
+        if is_target or redriven or (lives is not None and lives <= settings["shortLivedSeconds"]):
+            return
+        problem = "is not set: a message that cannot be answered comes back until it expires, and is lost"
+        yield Violation("redrivePolicy", problem, queue)
 
-        def check(queue: Resource = queue) -> Iterator[Finding]:
-            retention = queue["messageRetentionSeconds"]
-            # AWS keeps messages for four days when nothing is said.
-            lives = int(retention.value or 345_600) if retention.known else None
-            is_target = stack.any_names(stack.of(REDRIVE_ALLOW), "queueUrl", queue)
-            redriven = _says(queue, "redrivePolicy") or stack.any_names(stack.of(REDRIVE), "queueUrl", queue)
-            if is_target or redriven or (lives is not None and lives <= settings["shortLivedSeconds"]):
-                return
-            problem = "is not set: a message that cannot be answered comes back until it expires, and is lost"
-            yield Violation("redrivePolicy", problem, queue)
-
-        yield from attempt(check, queue)
+    yield from each(stack.of(QUEUE), check)
 
 
 def _heard(alarm: Resource, settings: Settings) -> Iterator[Finding]:

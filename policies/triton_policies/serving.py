@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from triton_policies.findings import Finding, Violation, attempt, require
+from triton_policies.findings import Finding, Violation, each, require
 from triton_policies.pods import DEPLOYMENT, containers, namespace_of, object_name, pod_labels, pod_spec, selects
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, number, strings, switch
 from triton_policies.reading import Property
@@ -103,29 +103,27 @@ def _models(deployment: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _spread(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    for deployment in stack.of(DEPLOYMENT):
+    def check(deployment: Resource) -> Iterator[Finding]:
+        if not list(_tritons(deployment)) or _most_replicas(stack, deployment) < 2:
+            return
+        namespace, labels = namespace_of(deployment), pod_labels(deployment)
+        budgets = [
+            budget
+            for budget in stack.of(DISRUPTION_BUDGET)
+            if namespace_of(budget) == namespace and selects(budget["spec.selector"], labels)
+        ]
+        if not budgets:
+            yield Violation("", "has no PodDisruptionBudget: a drain may take all of its pods at once", deployment)
+        spread = pod_spec(deployment)["topologySpreadConstraints"]
+        if not spread.elements:
+            yield Violation(
+                spread.path,
+                "is not set: all pods may be on one node of one zone",
+                deployment,
+                fix="spread over zones and nodes",
+            )
 
-        def check(deployment: Resource = deployment) -> Iterator[Finding]:
-            if not list(_tritons(deployment)) or _most_replicas(stack, deployment) < 2:
-                return
-            namespace, labels = namespace_of(deployment), pod_labels(deployment)
-            budgets = [
-                budget
-                for budget in stack.of(DISRUPTION_BUDGET)
-                if namespace_of(budget) == namespace and selects(budget["spec.selector"], labels)
-            ]
-            if not budgets:
-                yield Violation("", "has no PodDisruptionBudget: a drain may take all of its pods at once", deployment)
-            spread = pod_spec(deployment)["topologySpreadConstraints"]
-            if not spread.elements:
-                yield Violation(
-                    spread.path,
-                    "is not set: all pods may be on one node of one zone",
-                    deployment,
-                    fix="spread over zones and nodes",
-                )
-
-        yield from attempt(check, deployment)
+    yield from each(stack.of(DEPLOYMENT), check)
 
 
 def _most_replicas(stack: Stack, deployment: Resource) -> int:
@@ -185,22 +183,20 @@ def _fallback(scaler: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    for deployment in stack.of(DEPLOYMENT):
+    def check(deployment: Resource) -> Iterator[Finding]:
+        scalers = list(_scalers(stack, deployment))
+        if scalers and _asks_for_replicas(deployment):
+            yield Violation(
+                "spec.replicas",
+                f"is set, and {scalers[0].name} scales it: every `up` undoes the scaling",
+                deployment,
+                fix="leave it out",
+            )
+        if len(scalers) > 1:
+            names = ", ".join(sorted(one.name for one in scalers))
+            yield Violation("", f"is scaled by {names}: they undo each other's work", deployment, fix="keep one of them")
 
-        def check(deployment: Resource = deployment) -> Iterator[Finding]:
-            scalers = list(_scalers(stack, deployment))
-            if scalers and _asks_for_replicas(deployment):
-                yield Violation(
-                    "spec.replicas",
-                    f"is set, and {scalers[0].name} scales it: every `up` undoes the scaling",
-                    deployment,
-                    fix="leave it out",
-                )
-            if len(scalers) > 1:
-                names = ", ".join(sorted(one.name for one in scalers))
-                yield Violation("", f"is scaled by {names}: they undo each other's work", deployment, fix="keep one of them")
-
-        yield from attempt(check, deployment)
+    yield from each(stack.of(DEPLOYMENT), check)
 
 
 def _asks_for_replicas(deployment: Resource) -> bool:
@@ -219,19 +215,18 @@ def _asks_for_replicas(deployment: Resource) -> bool:
 def _scraped(stack: Stack, settings: Settings) -> Iterator[Finding]:
     if not settings["required"]:
         return
-    for deployment in stack.of(DEPLOYMENT):
 
-        def check(deployment: Resource = deployment) -> Iterator[Finding]:
-            if not list(_tritons(deployment)):
+    def check(deployment: Resource) -> Iterator[Finding]:
+        if not list(_tritons(deployment)):
+            return
+        namespace, labels = namespace_of(deployment), pod_labels(deployment)
+        for monitor in stack.of(*MONITORS):
+            names = monitor["spec.namespaceSelector.matchNames"].value or [namespace_of(monitor)]
+            if namespace in names and selects(monitor["spec.selector"], labels):
                 return
-            namespace, labels = namespace_of(deployment), pod_labels(deployment)
-            for monitor in stack.of(*MONITORS):
-                names = monitor["spec.namespaceSelector.matchNames"].value or [namespace_of(monitor)]
-                if namespace in names and selects(monitor["spec.selector"], labels):
-                    return
-            yield Violation("", "has no PodMonitor or ServiceMonitor: no alert will ever be about it", deployment)
+        yield Violation("", "has no PodMonitor or ServiceMonitor: no alert will ever be about it", deployment)
 
-        yield from attempt(check, deployment)
+    yield from each(stack.of(DEPLOYMENT), check)
 
 
 def _service(service: Resource, settings: Settings) -> Iterator[Finding]:

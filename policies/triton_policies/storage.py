@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from triton_policies.documents import refuses_plain_http, statements
-from triton_policies.findings import Finding, Violation, attempt, is_true, require
+from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
 from triton_policies.resources import Resource, Stack
 
@@ -87,20 +87,17 @@ def _ownership(controls: Resource, settings: Settings) -> Iterator[Finding]:
 
 
 def _guarded(stack: Stack, settings: Settings) -> Iterator[Finding]:
-    for bucket in stack.of(BUCKET):
+    def check(bucket: Resource) -> Iterator[Finding]:
+        name = bucket["bucket"]
+        unversioned = name.known and any(fnmatchcase(str(name.value), one) for one in settings["unversioned"])
+        for type, missing in _GUARDS.items():
+            if type == VERSIONING and unversioned:
+                continue
+            if not stack.any_names(stack.of(type), "bucket", bucket):
+                yield Violation("", f"has no {missing}", bucket)
 
-        def check(bucket: Resource = bucket) -> Iterator[Finding]:
-            name = bucket["bucket"]
-            unversioned = name.known and any(fnmatchcase(str(name.value), one) for one in settings["unversioned"])
-            for type, missing in _GUARDS.items():
-                if type == VERSIONING and unversioned:
-                    continue
-                if not stack.any_names(stack.of(type), "bucket", bucket):
-                    yield Violation("", f"has no {missing}", bucket)
-
-        yield from attempt(check, bucket)
-    for versioning in stack.of(VERSIONING):
-        yield from attempt(lambda versioning=versioning: _enabled(versioning), versioning)  # type: ignore[misc]
+    yield from each(stack.of(BUCKET), check)
+    yield from each(stack.of(VERSIONING), _enabled)
 
 
 def _enabled(versioning: Resource) -> Iterator[Finding]:

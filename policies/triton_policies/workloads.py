@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from triton_policies.findings import Finding, Violation, attempt, each, is_true, require
+from triton_policies.findings import Finding, Violation, each, is_true, require
 from triton_policies.nodes import GPU_KEY
 from triton_policies.pods import KINDS, containers, namespace_of, object_name, pod_labels, pod_spec, selects
 from triton_policies.policy import Policy, ResourcePolicy, Settings, StackPolicy, strings, switch
@@ -165,18 +165,17 @@ def _namespace(namespace: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _network_policies(stack: Stack, settings: Settings) -> Iterator[Finding]:
     policies = list(stack.of(NETWORK_POLICY))
-    for workload in stack.of(*KINDS):
 
-        def check(workload: Resource = workload) -> Iterator[Finding]:
-            namespace, labels = namespace_of(workload), pod_labels(workload)
-            for policy in policies:
-                if namespace_of(policy) == namespace and selects(policy["spec.podSelector"], labels):
-                    return
-            yield Violation(
-                "", f"has no NetworkPolicy in {namespace}: every pod of the cluster reaches it, and it reaches all", workload
-            )
+    def check(workload: Resource) -> Iterator[Finding]:
+        namespace, labels = namespace_of(workload), pod_labels(workload)
+        for policy in policies:
+            if namespace_of(policy) == namespace and selects(policy["spec.podSelector"], labels):
+                return
+        yield Violation(
+            "", f"has no NetworkPolicy in {namespace}: every pod of the cluster reaches it, and it reaches all", workload
+        )
 
-        yield from attempt(check, workload)
+    yield from each(stack.of(*KINDS), check)
 
 
 def _default_namespace(workload: Resource, settings: Settings) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
+from console import kubernetes_status
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed, PortForwards
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
@@ -231,7 +231,7 @@ class Cluster:
         try:
             yield
         except ApiException as error:
-            said = " ".join((_message(error.body) or error.reason or "").split())[:300]
+            said = " ".join((kubernetes_status.message(error.body, "") or error.reason or "").split())[:300]
             answers = f"answers {error.status}" if error.status else "cannot be reached"
             raise ClusterUnusable(f"the cluster at {self._host} {answers}: {said}") from None
         except (HTTPError, OSError) as error:
@@ -300,13 +300,6 @@ def _source(event: Any) -> str:
 def _last_seen(event: Any) -> datetime:
     found = (event.series.last_observed_time if event.series else None) or event.last_timestamp or event.event_time
     return found or event.metadata.creation_timestamp
-
-
-def _message(body: str | bytes | None) -> str | None:
-    try:
-        return str(json.loads(body or "")["message"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:

@@ -43,9 +43,8 @@ class Readers:
     """`readers("ec2")` gives a boto3 client of the region, one per service.
 
     Credentials, profile and endpoint are those of the environment, as for every AWS tool. Each operation that a client can
-    do is looked up in `operations` before a request is built, those of paginators and waiters too. A dry run changes nothing
-    and is allowed. Raises Refused there, and
-    NotAws, a BotoCoreError, for an answer that no AWS service gives.
+    do is looked up in `operations` before a request is built, those of paginators and waiters too; dry runs are allowed.
+    Raises Refused there, and NotAws, a BotoCoreError, for an answer that no AWS service gives.
     """
 
     def __init__(self, region: str, operations: Operations) -> None:

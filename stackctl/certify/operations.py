@@ -11,16 +11,9 @@ _OWN: Operations = {
     "accessanalyzer": {"ValidatePolicy": "access-analyzer:ValidatePolicy"},
     "budgets": {"DescribeBudget": "budgets:ViewBudget"},
     "logs": {"DescribeLogGroups": "logs:DescribeLogGroups", "DescribeLogStreams": "logs:DescribeLogStreams"},
-    "eks": {
-        "DescribeAddon": "eks:DescribeAddon",
-        "DescribeCluster": "eks:DescribeCluster",
-        "ListAccessEntries": "eks:ListAccessEntries",
-        "ListAddons": "eks:ListAddons",
-    },
     "iam": {
         "GetPolicy": "iam:GetPolicy",
         "GetPolicyVersion": "iam:GetPolicyVersion",
-        "GetRole": "iam:GetRole",
         "GetRolePolicy": "iam:GetRolePolicy",
         "ListAttachedRolePolicies": "iam:ListAttachedRolePolicies",
         "ListRolePolicies": "iam:ListRolePolicies",

@@ -8,7 +8,6 @@ On AWS that takes some 40 minutes, here `FAILS_AFTER_SECONDS`. An add-on's recor
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -22,10 +21,9 @@ from moto.eks import urls
 from moto.eks.exceptions import InvalidRequestException, ResourceNotFoundException
 from moto.eks.models import EKSBackend, Nodegroup, eks_backends
 from moto.eks.responses import EKSResponse
-from moto.ssm.models import ssm_backends
 
 from twin.aws import faults
-from twin.aws.base import records
+from twin.aws.base import moto_records, records
 
 FAILS_AFTER_SECONDS = 2.0
 NOT_ACTIVE = "Nodegroup cannot be updated as it is currently not in Active State"
@@ -160,13 +158,9 @@ def _scaling_group(group: Nodegroup) -> str:
     return str(group.resources["autoScalingGroups"][0]["name"])  # type: ignore[index]
 
 
-def _add_ons(response: EKSResponse, cluster: str) -> dict[str, Mapping[str, Any]]:
-    below = records.path("eks", cluster, "addons") + "/"
-    parameters = ssm_backends[response.current_account][response.region]._parameters
-    found = {name.removeprefix(below): kept for name, kept in parameters.items() if name.startswith(below)}
-    return {name: json.loads(kept[-1].value) for name, kept in found.items()}
+def _add_ons(response: EKSResponse, cluster: str) -> Mapping[str, Mapping[str, Any]]:
+    return moto_records.below(response.current_account, response.region, records.path("eks", cluster, "addons"))
 
 
 def _parameter(backend: EKSBackend, name: str) -> str:
-    parameters = ssm_backends[backend.account_id][backend.region_name]._parameters
-    return str(parameters[name][-1].value) if name in parameters else ""
+    return moto_records.text(backend.account_id, backend.region_name, name)

@@ -15,9 +15,10 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.instances import Instance, InstanceState
 from moto.ec2.responses.fleets import Fleets
-from moto.ssm.models import Parameter, SimpleSystemManagerBackend, ssm_backends
+from moto.ssm.models import Parameter, SimpleSystemManagerBackend
 
 from twin.aws import faults
+from twin.aws.base import moto_records
 from twin.aws.faults import WITHOUT_CAPACITY
 
 _NO_CAPACITY = "We currently do not have sufficient {type} capacity in the Availability Zone you requested."
@@ -123,8 +124,7 @@ def _security_groups(backend: Any, template: Mapping[str, str]) -> list[Any]:
 
 
 def _missing(response: Fleets) -> frozenset[str]:
-    parameters = ssm_backends[response.current_account][response.region]._parameters
-    return faults.listed(parameters[WITHOUT_CAPACITY][-1].value if WITHOUT_CAPACITY in parameters else "")
+    return faults.listed(moto_records.text(response.current_account, response.region, WITHOUT_CAPACITY))
 
 
 def _is_missing(override: Mapping[str, Any], kind: str, missing: frozenset[str]) -> bool:

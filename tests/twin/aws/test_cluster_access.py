@@ -18,7 +18,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from tests.eks_tokens import Keys, token_of, url_of
+from tests.eks_tokens import Keys, assume, token_of, url_of
 from tests.twin.aws.world import ACCESS_ENTRY, ACCESS_POLICY, CLUSTER, ROLE, World, cluster_inputs, network, roles
 from twin.aws import moto_server
 from twin.aws.access.tokens import TokenRefused
@@ -61,9 +61,7 @@ class Site:
 
     def session(self, role: str, name: str = "deploy") -> Keys:
         """Return the credentials of a session of the role."""
-        sts = boto3.client("sts", "us-west-2", endpoint_url=self.url, aws_access_key_id="test", aws_secret_access_key="test")
-        made = sts.assume_role(RoleArn=role, RoleSessionName=name)["Credentials"]
-        return Keys(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
+        return assume(self.url, role, name)
 
     def user(self, token: str) -> dict[str, Any]:
         """Return the user that the authentication webhook tells the API server, which it must tell."""

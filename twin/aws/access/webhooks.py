@@ -20,13 +20,13 @@ from typing import Any
 from moto.eks.models import eks_backends
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
-from moto.ssm.models import ssm_backends
 from moto.sts.models import sts_backends
 from moto.utilities.utils import get_partition
 
 from twin.aws.access import tokens
 from twin.aws.access.paths import AUTHENTICATION, AUTHORIZATION, ENTRY
 from twin.aws.access.tokens import PresignedRequest, TokenRefused
+from twin.aws.base import moto_records
 from twin.aws.eks import access_policies, lookup
 
 ACCESS_KEY, SECRET_KEY = "test", "test"
@@ -59,7 +59,7 @@ class Account:
         request = tokens.parse(token, self.sts_url, now)
         caller = self._caller(request, now)
         region, cluster = self._cluster(request, caller)
-        entry = self._record(region, lookup.record_name(cluster, "access-entries", caller.principal))
+        entry = moto_records.get(self.id, region, lookup.record_name(cluster, "access-entries", caller.principal))
         if entry is None:
             raise TokenRefused(f"{caller.principal} has no access entry of {cluster}")
         if entry["type"] != "STANDARD":
@@ -82,9 +82,11 @@ class Account:
     def authorize(self, review: Mapping[str, Any]) -> str | None:
         """Return the access policy that allows the request of a SubjectAccessReview's spec; None without one."""
         cluster, principal = review["extra"][ENTRY]
-        region = next((region for region, name in self._clusters() if name == cluster), "")
+        region = next((region for region, name in self._clusters() if name == cluster), None)
+        if region is None:
+            return None
         folder = lookup.record_name(cluster, "access-policies", principal)
-        return access_policies.allowing(self._records_below(region, folder), review)
+        return access_policies.allowing(moto_records.below(self.id, region, folder).values(), review)
 
     def _caller(self, request: PresignedRequest, now: datetime.datetime) -> Caller:
         key, _, signing_region, *_ = request.scope
@@ -123,16 +125,6 @@ class Account:
         for region, backend in list(eks_backends[self.id].items()):
             for name in list(backend.clusters):
                 yield region, name
-
-    def _record(self, region: str, name: str) -> dict[str, Any] | None:
-        versions = ssm_backends[self.id][region]._parameters.get(name)
-        record: dict[str, Any] | None = json.loads(versions[-1].value) if versions else None
-        return record
-
-    def _records_below(self, region: str, folder: str) -> list[dict[str, Any]]:
-        names = list(ssm_backends[self.id][region]._parameters) if region else []
-        found = (self._record(region, name) for name in names if name.startswith(f"{folder}/"))
-        return [record for record in found if record is not None]
 
 
 def before(application: Application, account: str) -> Application:
