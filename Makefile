@@ -121,9 +121,9 @@ test: $(VENV)/.installed ## lint and the tests of layers 1-5 (no servers left be
 test-properties: $(VENV)/.installed ## the properties among the tests of `make test`, each with 500 examples
 	@$(PY) -m pytest -q -n 2 --timeout 1800 -m hypothesis --hypothesis-profile thorough tests --ignore tests/system
 
-# Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time. Each of these
-# (Karpenter is built for the stacks of `stackctl init` too: test_first_inference.py, test_certify.py.)
-# is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn.
+# Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
+# Each of these is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn. Karpenter is built for
+# `make e2e` too, because the stacks of `stackctl init` have it (test_first_inference.py, test_certify.py).
 SLOW := autoscaling delivery faults fleets gateway hpa interruptions keda monitoring nodes official upgrades
 slow_files = $(sort $(wildcard $(addprefix tests/system/e2e/test_$(1),.py _*.py)))
 

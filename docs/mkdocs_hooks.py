@@ -32,6 +32,8 @@ PAGES = {
 
 _REPOSITORY_PATHS = {uri: path for path, uri in PAGES.items()}
 _FENCE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)$)", re.DOTALL | re.MULTILINE)
+_TESTED_FENCE = re.compile(r"^(```\w+) [\w-]+$", re.MULTILINE)
+"""A fence whose second word names the test that runs it: the site's Markdown would not take it for a fence."""
 _LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -44,10 +46,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Make links of the repository links of the site."""
+    """Turn links of the repository into links of the site, and keep only the language of a fence."""
     uri = page.file.src_uri
     path = _REPOSITORY_PATHS.get(uri, f"docs/{uri}")
-    parts = _FENCE.split(markdown)
+    parts = _FENCE.split(_TESTED_FENCE.sub(r"\1", markdown))
     parts[::2] = [_LINK.sub(lambda match: _link(match, path, uri), part) for part in parts[::2]]
     return "".join(parts)
 

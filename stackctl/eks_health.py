@@ -29,7 +29,7 @@ OPERATIONS: Operations = {
 }
 _GROUP, _ADD_ON = "aws:eks/nodeGroup:NodeGroup", "aws:eks/addon:Addon"
 _KINDS = {_GROUP: "node group", _ADD_ON: "add-on"}
-_DELETE = {_GROUP: "delete-nodegroup --nodegroup-name", _ADD_ON: "delete-addon --addon-name"}
+_FLAG = {_GROUP: "nodegroup", _ADD_ON: "addon"}
 _HEALTHY = frozenset({"ACTIVE", "CREATING", "UPDATING", "DELETING"})
 _FAILED = frozenset({"CREATE_FAILED", "DELETE_FAILED"})
 _LAUNCH_FAILED = frozenset({"Cancelled", "Failed"})
@@ -100,10 +100,12 @@ def remedy(found: Ailment, settings: Settings, urns: Mapping[tuple[str, str], st
         # A URN has a `$` for each parent.
         command = f"`pulumi up --stack {settings.stack} --replace '{urn}'`"
     else:
-        delete = (
-            f"aws eks {_DELETE[found.type]} {found.name} --cluster-name {settings.used_cluster} --region {settings.region}"
+        flag = _FLAG[found.type]
+        name = f"--{flag}-name {found.name} --cluster-name {settings.used_cluster} --region {settings.region}"
+        command = (
+            f"`aws eks delete-{flag} {name}`, `aws eks wait {flag}-deleted {name}`, "
+            f"then `pulumi up --refresh --stack {settings.stack}`"
         )
-        command = f"`{delete}`, then `pulumi up --refresh --stack {settings.stack}`"
     if found.failed:
         return f"another `pulumi up` does not repair it: remove the cause, or change {file}, then {command}"
     elsewhere = f", or name other instance types, zones or another capacity in {file}" if found.type == _GROUP else ""

@@ -134,6 +134,7 @@ def test_without_the_state_the_group_is_deleted_and_found_missing(aws: Aws) -> N
     assert told(aws) == [
         "node group g5 is CREATE_FAILED: EKS reports no issue; another `pulumi up` does not repair it: remove the cause, or "
         "change stacks/Pulumi.staging.yaml, then `aws eks delete-nodegroup --nodegroup-name g5 --cluster-name "
+        "triton-staging --region us-west-2`, `aws eks wait nodegroup-deleted --nodegroup-name g5 --cluster-name "
         "triton-staging --region us-west-2`, then `pulumi up --refresh --stack staging`"
     ]
 

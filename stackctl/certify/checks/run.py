@@ -20,8 +20,8 @@ def nothing_has_drifted(subject: Subject) -> Outcome:
 
 def deploy_role_suffices(subject: Subject) -> Outcome:
     """Say whether `up` succeeded at once as the workflows' role, new KMS keys with tags and aliases included."""
-    role = subject.caller.arn.split(":")[5].split("/")[1:2]
-    if not role or not role[0].startswith(DEPLOY_ROLE):
+    kind, *role = subject.caller.arn.split(":")[5].split("/")
+    if kind != "assumed-role" or not role[0].startswith(DEPLOY_ROLE):
         return not_tried(f"the run is not {DEPLOY_ROLE}'s: assume that role, and run certify again")
     if UP in subject.trouble:
         return differ(f"`pulumi up` as {role[0]} failed: {subject.trouble[UP]}")

@@ -327,7 +327,12 @@ def test_an_entry_of_nodes_is_no_persons(site: Site) -> None:
         ({"X_Amz_Expires": "-1"}, "invalid X-Amz-Expires parameter in pre-signed URL: '-1'"),
         ({"X_Amz_Date": "yesterday"}, "X-Amz-Date is 'yesterday', not like 20060102T150405Z"),
         ({"X_Amz_Credential": "/20261128/us-west-2/sts/aws4_request"}, "InvalidClientTokenId: there is no access key ''"),
-        ({"X_Amz_Credential": "test"}, "X-Amz-Credential is not KEY/DATE/REGION/SERVICE/aws4_request"),
+        ({"X_Amz_Credential": "test"}, "X-Amz-Credential is not KEY/DATE/REGION/sts/aws4_request"),
+        (
+            {"X_Amz_Credential": "test/20261127/us-west-2/s3/aws4_request"},
+            "X-Amz-Credential is not KEY/DATE/REGION/sts/aws4_request",
+        ),
+        ({"X_Amz_SignedHeaders": "host;x-k8s-aws-id;x-more"}, "client signed a header that STS does not receive"),
     ],
 )
 def test_a_request_that_is_no_identitys_is_refused(site: Site, change: dict[str, str], said: str) -> None:

@@ -55,10 +55,10 @@ class PresignedRequest:
 
     @property
     def scope(self) -> list[str]:
-        """Return access key, date, region, service and `aws4_request`, as the request claims them. Raises TokenRefused."""
+        """Return access key, date, region, `sts` and `aws4_request`, as the request claims them. Raises TokenRefused."""
         scope = self.query.get("x-amz-credential", "").split("/")
-        if len(scope) != 5:
-            raise TokenRefused("X-Amz-Credential is not KEY/DATE/REGION/SERVICE/aws4_request")
+        if len(scope) != 5 or scope[3:] != ["sts", "aws4_request"]:
+            raise TokenRefused("X-Amz-Credential is not KEY/DATE/REGION/sts/aws4_request")
         return scope
 
     @property
@@ -77,8 +77,7 @@ class PresignedRequest:
         url = urllib.parse.urlsplit(self.url)
         unsigned = "&".join(pair for pair in url.query.split("&") if not pair.lower().startswith("x-amz-signature="))
         known = {"host": url.netloc, CLUSTER_HEADER: cluster}
-        # STS receives no other header, so a signature over more headers cannot match.
-        headers = {name: known.get(name, "") for name in self.query["x-amz-signedheaders"].lower().split(";")}
+        headers = {name: known[name] for name in self.query["x-amz-signedheaders"].lower().split(";")}
         request = AWSRequest("GET", url._replace(query=unsigned).geturl(), headers)
         request.context["timestamp"] = self.query["x-amz-date"]
         signer = SigV4QueryAuth(Credentials(key, secret_key), service, region)
@@ -104,8 +103,11 @@ def parse(token: str, sts_url: str, now: datetime.datetime) -> PresignedRequest:
     query = _query(parts.query)
     if query.get("action") != "GetCallerIdentity":
         raise TokenRefused("unexpected action parameter in pre-signed URL")
-    if CLUSTER_HEADER not in query.get("x-amz-signedheaders", "").lower().split(";"):
+    signed = query.get("x-amz-signedheaders", "").lower().split(";")
+    if CLUSTER_HEADER not in signed:
         raise TokenRefused(f"client did not sign the {CLUSTER_HEADER} header in the pre-signed URL")
+    if not {"host", CLUSTER_HEADER}.issuperset(signed):
+        raise TokenRefused("client signed a header that STS does not receive")
     expires = query.get("x-amz-expires", "")
     if not (expires.isdecimal() and int(expires) <= _LIFETIME.total_seconds()):
         raise TokenRefused(f"invalid X-Amz-Expires parameter in pre-signed URL: {expires!r}")
