@@ -149,7 +149,9 @@ def _report(error: BaseException, name: str) -> int:
     told = explain(error, name)
     try:
         if told.text:
-            print(f"error: {told.text}", file=sys.stderr, flush=True)
+            # It may quote AWS, a pod's log or an event: no terminal may obey them.
+            text = "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in told.text)
+            print(f"error: {text}", file=sys.stderr, flush=True)
     except OSError:
         _forget_what_cannot_be_written(sys.stderr)
     return told.exit_code

@@ -58,6 +58,7 @@ REFUSED = ClientError({"Error": {"Code": "Throttling", "Message": "slow\ndown"}}
 SAID = "An error occurred (Throttling) when calling the DescribeVpcs operation: slow down"
 FAILURES: list[tuple[Callable[[], None], int, str]] = [
     (broken, NOT_TRIED, "the thing is missing; bring it"),
+    (raising(Unready("a log: \x1b[2Jnothing")), NOT_TRIED, "a log: \\x1b[2Jnothing"),
     (raising(Failure("it does not hold")), FAILED, "it does not hold"),
     (raising(KeyboardInterrupt()), 130, "interrupted"),
     (ctrl_c_at_a_question, 130, "interrupted"),
