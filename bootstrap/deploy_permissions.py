@@ -245,7 +245,8 @@ def _data(account: Account) -> list[Statement]:
         ),
         # It takes no resource: with an ARN it is allowed nothing.
         allow(["kms:CreateKey"], ["*"], sid="MakeKeys", condition=MADE_OURS),
-        # A key that is being made has no alias yet; those of strangers have one.
+        # A key that is being made has no alias yet. A stranger's key without one can be tagged too and is ours then:
+        # docs/github.md says so, and an account of its own prevents it.
         allow(
             ["kms:TagResource"],
             [account.arn("kms", "key/*")],
