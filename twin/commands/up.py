@@ -25,6 +25,7 @@ from twin.engine.stack_files import STACK
 from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome, write_json
 from twin.plugins import awaiting
+from twin.plugins.kubeconfig import LOST_ACCOUNT
 from twin.services import release_sources
 from twin.services.servers import PROGRAMS, Servers
 
@@ -74,7 +75,8 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
     if released_to is not None:
         # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
         release_and_pin(home, servers, str(released_to))
-    _pulumi_up(servers, refresh=bool(in_doubt) or lost or autoscaler_is_gone)
+    is_new_account = bool(in_doubt) or lost
+    _pulumi_up(servers, is_new_account=is_new_account, refresh=is_new_account or autoscaler_is_gone)
     outputs = engine.outputs(STACK)
     if outputs["modelBucket"] != released_to:
         is_other_release = release_and_pin(home, servers, str(outputs["modelBucket"]))
@@ -110,13 +112,13 @@ def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], N
         processes.stop(home, account)
     moto_server.ensure(home, say)
     refresh = ["refresh", "--yes", "--skip-preview", "--non-interactive", "--clear-pending-creates"]
-    servers.engine().read(STACK, refresh)
+    servers.engine().read(STACK, refresh, LOST_ACCOUNT)
 
 
-def _pulumi_up(servers: Servers, *, refresh: bool = False) -> None:
+def _pulumi_up(servers: Servers, *, is_new_account: bool = False, refresh: bool = False) -> None:
     """Run `pulumi up`. No pod is waited for: the first one has no models for them yet, and readiness.py tells more."""
     arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
-    code = servers.engine().run(STACK, arguments, awaiting.WITHOUT)
+    code = servers.engine().run(STACK, arguments, {**awaiting.WITHOUT, **(LOST_ACCOUNT if is_new_account else {})})
     if code != 0:
         raise EngineError(
             f"`pulumi up` of the stack {STACK} ended with {code}; what it says above is the cause. "

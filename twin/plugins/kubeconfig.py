@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +16,10 @@ from twin.plugins.loopback import require_loopback
 
 if TYPE_CHECKING:
     from twin.cluster.kube_api import KubeClient
+
+
+LOST_ACCOUNT = {"TWIN_LOST_ACCOUNT": "true"}
+"""The environment of an engine whose AWS account was lost with moto: nobody has a token for a cluster that it lacks."""
 
 
 def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
@@ -75,12 +80,15 @@ def of_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def instead_of_another(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the twin's own kubeconfig for one of a cluster of EKS elsewhere, as the state of a real stack has it."""
+    """Return the twin's own kubeconfig for one of a cluster of EKS elsewhere, as in the state of a real stack, or of a lost
+    account.
+    """
     context = _current(kubeconfig)
     command = _named(kubeconfig, "users", context.get("user")).get("user", {}).get("exec", {})
     is_eks = command.get("command") == "aws" and "get-token" in (command.get("args") or ())
     server = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {}).get("server")
-    return twin_kubeconfig() if is_eks and not _is_own(server) else kubeconfig
+    is_lost = LOST_ACCOUNT.items() <= os.environ.items()
+    return twin_kubeconfig() if is_eks and (is_lost or not _is_own(server)) else kubeconfig
 
 
 def _is_own(server: Any) -> bool:

@@ -330,3 +330,6 @@ def test_a_kubeconfig_of_eks_elsewhere_becomes_the_twins_own(monkeypatch: pytest
     assert kubeconfigs.instead_of_another(here) is here
     other = kubeconfig("https://example.eks.amazonaws.com", exec={"command": "aws"})
     assert kubeconfigs.instead_of_another(other) is other
+    for name, value in kubeconfigs.LOST_ACCOUNT.items():
+        monkeypatch.setenv(name, value)
+    assert kubeconfigs.instead_of_another(here) is own
