@@ -53,7 +53,7 @@ def served(empty_site: Site, file: Path, monkeypatch: pytest.MonkeyPatch) -> Ser
 
 
 def _watch(site: Site, file: Path, *, take_back: bool = False) -> None:
-    command.watch(file, BUCKET, site.endpoint, "triton", None, LIMITS, take_back=take_back)
+    command.watch(file, BUCKET, site.endpoint, "triton", LIMITS, take_back=take_back)
 
 
 def _under_load(site: Site, release: str) -> Seen:
