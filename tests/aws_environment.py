@@ -59,13 +59,14 @@ def ways_through_moto_found_once() -> Iterator[None]:
     if responses is None or backend is None:
         yield
         return
-    urls: dict[type, Any] = {}
+    urls: dict[tuple[type, int], Any] = {}
     find = backend.BaseBackend.urls.fget
 
     def found_once(self: Any) -> Any:
-        if type(self) not in urls:
-            urls[type(self)] = find(self)
-        return urls[type(self)]
+        key = type(self), id(self._url_module.url_paths)  # which a test may replace
+        if key not in urls:
+            urls[key] = find(self)
+        return urls[key]
 
     with (
         mock.patch.object(responses, "method_names_from_class", cache(responses.method_names_from_class)),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from moto.autoscaling.responses import AutoScalingResponse
+from moto.core import responses
+from moto.core.utils import method_names_from_class
 from moto.eks import urls
 from moto.eks.models import EKSBackend
 from moto.eks.responses import EKSResponse
@@ -31,6 +33,8 @@ def world(clients: Clients) -> Iterator[World]:
         for name in ("list_addons", "describe_addon"):
             patch.setattr(EKSResponse, name, None, raising=False)
         patch.setattr(urls, "url_paths", dict(urls.url_paths))
+        # Not the one that keeps the methods of a class (tests/aws_environment.py): they are more from here on.
+        patch.setattr(responses, "method_names_from_class", method_names_from_class)
         moto_eks.install()
         world = World(clients)
         network(world)
