@@ -22,7 +22,7 @@ ONNX_RUNTIMES: Mapping[str, OnnxRuntime] = {
     "26.06": _1_24,
     "26.07": _1_27,
     "26.08": _1_28,
-    # At least that of 26.08: their build.py could not be read.
+    # Checked as 26.08: their build.py could not be read.
     "26.09": _1_28,
     "26.10": _1_28,
     "26.11": _1_28,
