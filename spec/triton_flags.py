@@ -2,7 +2,7 @@
 
 Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of
 the server at 25.04 for how values are read; docs/facts/triton-configuration.md for what is newer, fatal or inert; the
-READMEs of the backends for their settings. A version is that of the server: NGC 26.08 is 2.72.
+READMEs of the backends for their settings. Versions are server versions: NGC 26.08 is 2.72.
 """
 
 import re
