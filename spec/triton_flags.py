@@ -299,7 +299,7 @@ FLAGS: Mapping[str, Flag] = {
     "--trace-count": Flag(_integer, instead="use --trace-config=count=<count>"),
     "--trace-log-frequency": Flag(_integer, instead="use --trace-config=triton,log-frequency=<value>"),
 }
-"""Every flag of 2.72 (NGC 26.08); those of 2.73 to 2.75 were not read."""
+"""Every flag of 2.72 (NGC 26.08); newer releases were not read."""
 
 NO_FLAGS: Mapping[str, str] = {
     "--model-warmup": "warm-up is model_warmup in config.pbtxt, warmup in models.serving",
