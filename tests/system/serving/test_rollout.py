@@ -15,7 +15,7 @@ from modelctl.loadgen import Result
 from modelctl.rollout.controller import Outcome
 from modelctl.rollout.controller import Result as Ended
 from modelctl.rollout.fleet import Pod, ServedVersion
-from modelctl.rollout.limits import Limits, Terms
+from modelctl.rollout.limits import Limits
 from modelctl.rollout.pod_client import PodClient
 from modelctl.rollout.pods import StillAsked
 from modelctl.rollout.replay import Replay
@@ -202,7 +202,7 @@ def test_a_canary_that_is_too_slow_is_undone(site: Site) -> None:
 
 def test_a_canary_that_fails_one_request_of_fifty_is_undone_and_a_right_one_is_not(site: Site) -> None:
     async def roll_out(release: Manifest, failing: float) -> tuple[Outcome, str | None, Result]:
-        limits = replace(UNDER_LOAD, watch=3.0, terms=Terms(seconds=3.0, failing=failing))
+        limits = replace(UNDER_LOAD, watch=3.0, terms=replace(LIMITS.terms, requests=100, seconds=3.0, failing=failing))
         end = asyncio.Event()
         load = asyncio.create_task(Clients(site).load(60, 600, end))
         result = await asyncio.to_thread(site.rollout, release, canary=(50,), limits=limits)
