@@ -11,6 +11,7 @@ from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.queue import RequestQueue
 from infra.serving import worker as workers
 from infra.serving.worker_scaling import WorkerScaling
+from spec import worker_memory
 from spec.names import WORKER
 from spec.queue_timing import visibility_timeout
 from spec.settings import Settings
@@ -27,7 +28,7 @@ def answer_requests(
     worker, stack = settings.worker, cluster.stack
     if worker is None:
         return None
-    concurrency = workers.concurrency(worker, settings)
+    concurrency = worker_memory.concurrency(worker, settings)
     timeout = visibility_timeout(worker.longest_request_seconds, concurrency)
     requests = RequestQueue("requests", stack, worker, visibility_timeout_seconds=timeout)
     role = WorkloadRole(
@@ -47,6 +48,7 @@ def answer_requests(
         cluster,
         worker,
         concurrency=concurrency,
+        input_mib=worker_memory.input_mib(worker, settings),
         own_nodes=settings.nodes.cpu is not None,
         fleets=settings.each_fleet,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
