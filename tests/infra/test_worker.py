@@ -11,8 +11,8 @@ from infra.serving.worker import reply_url, values
 from infra.serving.worker_scaling import scaling_spec
 from spec.names import queue_url
 from spec.queue_timing import grace_seconds, visibility_timeout
+from spec.settings.relations.worker import concurrency, input_mib
 from spec.settings.worker import Worker
-from spec.worker_memory import concurrency, input_mib
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA

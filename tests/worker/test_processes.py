@@ -208,4 +208,4 @@ def test_a_worker_needs_no_more_memory_than_its_limit_whatever_a_message_says(si
     site.until(lambda: worker.metric("triton_worker_unavailable_total") > 40, "many attempts of the others")
     status = Path(f"/proc/{worker.process.pid}/status").read_text(encoding="ascii")
     peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    assert peak < 200 + 5 * (at_a_time + 10) + 4 * input_mib, "MiB of worker.memoryMiB by spec/worker_memory.py"
+    assert peak < 200 + 5 * (at_a_time + 10) + 4 * input_mib, "MiB of worker.memoryMiB by spec/settings/relations/worker.py"

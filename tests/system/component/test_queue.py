@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spec.queue_timing import grace_seconds
-from spec.worker_memory import concurrency
+from spec.settings.relations.worker import concurrency
 from tests.system.component.engine.recording import Registration
 from tests.system.component.engine.stack_run import StackRun
 
