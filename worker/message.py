@@ -18,8 +18,8 @@ nested as the shape says.
 
 A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
 `{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
-tensor, of at most 64 MiB, as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES
-after its length in four bytes.
+tensor as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES after its length in four
+bytes. A message names at most 64 objects, of at most 64 MiB in all; less where its worker has less memory.
 
 A result as json has BYTES as text, in which what is not UTF-8 is replaced by U+FFFD; binary keeps every byte.
 """
@@ -54,6 +54,9 @@ TensorName = _Name
 _RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
 _SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024})$")
 _LONGEST_KEY_BYTES = 1024
+MOST_SOURCES = 64
+LARGEST_INPUT_BYTES = 64 * 1024**2
+"""Of all objects that one message names."""
 _LONGEST_DETAIL = 500
 _LONGEST_NAME = 60
 _INT64 = range(-(2**63), 2**63)
@@ -128,6 +131,13 @@ class InferenceRequest(_Part):
         timeout = self.parameters.get("timeout", 0)
         if type(timeout) is not int or timeout < 0:
             raise ValueError("parameters: timeout: a whole number of microseconds is expected")
+        return self
+
+    @model_validator(mode="after")
+    def _few_sources(self) -> InferenceRequest:
+        sources = sum(tensor.source is not None for tensor in self.inputs)
+        if sources > MOST_SOURCES:
+            raise ValueError(f"inputs: {sources} objects are named as source; a message names at most {MOST_SOURCES}")
         return self
 
     @model_validator(mode="after")

@@ -6,26 +6,29 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
 import structlog
+from tritonclient.grpc import InferInput
 
 from worker import tensors
 from worker.aws import AWS_ERRORS, code
 from worker.failures import AttemptFailed, Stopping, Unavailable
 from worker.limit import ConcurrencyLimit
-from worker.message import InferenceRequest, Malformed, parse
+from worker.memory import InputMemory
+from worker.message import LARGEST_INPUT_BYTES, InferenceRequest, InputTensor, Malformed, parse
 from worker.metrics import Metrics
 from worker.queue import Message, RequestQueue
 from worker.settings import WorkerSettings
-from worker.store import Store, result_key
+from worker.store import InputObject, Store, result_key
 from worker.tensors import Document
 from worker.triton import Triton
 
 T = TypeVar("T")
 log = structlog.get_logger()
+_MIB = 1024**2
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
 
@@ -54,6 +57,7 @@ class Processor:
         self._store = store
         self._triton = triton
         self._limit = limit
+        self._memory = InputMemory(settings.input_mib * _MIB)
         self._metrics = metrics
         self._stopping = stopping
 
@@ -64,10 +68,10 @@ class Processor:
         ends before its turn has come. While Triton, S3 or SQS is away, the step that needs it is tried again here: an
         outage must not use up the attempts of good messages, nor the inference that is already there.
         """
-        request = self._request(message)
+        request, inputs = self._request(message)
         key = result_key(request, message.id)
         deadline = time.monotonic() + self._settings.patience_seconds
-        document = await self._patiently(message, deadline, lambda: self._answer(request, message, key))
+        document = await self._patiently(message, deadline, lambda: self._answer(request, inputs, message, key))
         written = False
         if document is not None:
             written = await self._patiently(message, deadline, lambda: self._store.write_once(key, document))
@@ -76,14 +80,19 @@ class Processor:
         await self._patiently(message, deadline, lambda: self._tell(request, message, key))
         return Outcome.STORED if written else Outcome.DUPLICATE
 
-    def _request(self, message: Message) -> InferenceRequest:
+    def _request(self, message: Message) -> tuple[InferenceRequest, list[InferInput | InputTensor]]:
+        """Return the request, and its inputs as Triton's client sends them, but for those that lie in the bucket.
+
+        The lists of a message are up to thirty times its size: none of them waits for its turn.
+        """
         try:
             request = parse(message.body)
+            inputs = [tensors.to_input(one, None) if one.source is None else one for one in request.inputs]
         except Malformed as error:
             raise AttemptFailed("malformed", str(error)) from None
         if request.reply_to is not None and request.reply_to not in self._settings.reply_queues:
             raise AttemptFailed("malformed", f"reply_to: {request.reply_to} is not a queue that this worker may send to")
-        return request
+        return request.model_copy(update={"inputs": ()}), inputs
 
     async def _patiently(self, message: Message, deadline: float, step: Callable[[], Awaitable[T]]) -> T:
         """Return what the step returns, in as many attempts as fit before the deadline."""
@@ -101,23 +110,40 @@ class Processor:
             await self._pause(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, keeps no secret
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def _answer(self, request: InferenceRequest, message: Message, key: str) -> Document | None:
+    async def _answer(
+        self, request: InferenceRequest, inputs: Sequence[InferInput | InputTensor], message: Message, key: str
+    ) -> Document | None:
         """Triton's answer as it is stored; None where the store has a result already."""
         async with self._limit.slot():
             if message.redelivered and await self._store.exists(key):
                 return None
-            inputs = []
-            for tensor in request.inputs:
-                content = await self._store.read_input(tensor) if tensor.source is not None else None
-                try:
-                    inputs.append(tensors.to_input(tensor, content))
-                except Malformed as error:
-                    raise AttemptFailed("malformed", str(error)) from None
-            begun = time.monotonic()
-            result = await self._triton.infer(request, inputs, message.id)
+            found = {one.name: await self._store.find_input(one) for one in inputs if isinstance(one, InputTensor)}
+            async with self._memory.hold(self._checked_size(found)):
+                read = [await self._read(one, found) if isinstance(one, InputTensor) else one for one in inputs]
+                begun = time.monotonic()
+                result = await self._triton.infer(request, read, message.id)
         self._metrics.inference.labels(request.model).observe(time.monotonic() - begun)
         self._limit.answered()
         return tensors.result_document(result, message.id, request.result)
+
+    def _checked_size(self, found: Mapping[str, InputObject]) -> int:
+        """Return the bytes of a message's objects together. Raises AttemptFailed if no worker or not this one takes them."""
+        size = sum(one.size for one in found.values())
+        if size > LARGEST_INPUT_BYTES:
+            said = f"their objects have {size} bytes together; a message has at most {LARGEST_INPUT_BYTES}"
+        elif size > self._memory.most:
+            said = f"their objects have {size} bytes together; this worker's memory has room for {self._memory.most}"
+            said += " (worker.memoryMiB and worker.concurrency of the stack file)"
+        else:
+            return size
+        raise AttemptFailed("malformed", f"inputs {', '.join(found)}: {said}")
+
+    async def _read(self, tensor: InputTensor, found: Mapping[str, InputObject]) -> InferInput:
+        content = await self._store.read_input(tensor, found[tensor.name])
+        try:
+            return tensors.to_input(tensor, content)
+        except Malformed as error:
+            raise AttemptFailed("malformed", str(error)) from None
 
     async def _tell(self, request: InferenceRequest, message: Message, key: str) -> None:
         """At least once: a worker that dies between its reply and the deletion is followed by one that replies again."""

@@ -38,11 +38,12 @@ class WorkerSettings(BaseModel):
 
     `triton_url` is a gRPC name: `dns:///triton-headless.triton:8001`, or `ipv4:a:8001,b:8001`. `triton_fleets` has others by
     model: the first is asked, and the next where that one does not have the model. `concurrency` is the most requests that
-    the worker has at Triton at a time; it falls by itself while Triton refuses. `visibility_seconds` is the queue's own
-    timeout: a message in hand is extended by that much each half of it. `request_seconds` limits one inference, its time in
-    Triton's queue included. `grace_seconds` is the time from SIGTERM to the last message given back; the poll that is under
-    way has to end within it. `patience_seconds` is how long a message is kept while Triton or S3 is away, before that counts
-    as one of its attempts. `retry_seconds` is the wait after its first failed attempt, doubled each time.
+    the worker has at Triton at a time; it falls by itself while Triton refuses. `input_mib` limits the objects of the bucket
+    that are in memory at a time. `visibility_seconds` is the queue's own timeout: a message in hand is extended by that much
+    each half of it. `request_seconds` limits one inference, its time in Triton's queue included. `grace_seconds` is the time
+    from SIGTERM to the last message given back; the poll that is under way has to end within it. `patience_seconds` is how
+    long a message is kept while Triton or S3 is away, before that counts as one of its attempts. `retry_seconds` is the wait
+    after its first failed attempt, doubled each time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,6 +60,7 @@ class WorkerSettings(BaseModel):
         description='JSON of models and gRPC names, like {"classify": ["dns:///triton-g5-headless.triton:8001"]}',
     )
     concurrency: Annotated[int, Field(ge=1, le=1000, description="a whole number from 1 to 1000")]
+    input_mib: Annotated[int, Field(ge=1, le=65_536, description="a whole number of MiB from 1 to 65536")]
     visibility_seconds: Annotated[int, Field(ge=2, le=43_200, description="whole seconds from 2 to 43200")]
     poll_seconds: Annotated[int, Field(ge=1, le=20, description="whole seconds from 1 to 20")] = 20
     request_seconds: Annotated[float, Field(gt=0, le=3600, description="seconds, more than 0 and at most 3600")] = 60.0
@@ -127,7 +129,7 @@ class WorkerSettings(BaseModel):
             raise ValueError(f"{value} is wrong")
         return value
 
-    @field_validator("concurrency", "visibility_seconds", "poll_seconds", "retry_seconds", mode="before")
+    @field_validator("concurrency", "input_mib", "visibility_seconds", "poll_seconds", "retry_seconds", mode="before")
     @classmethod
     def _is_a_whole_number(cls, value: object) -> object:
         if isinstance(value, str) and value.strip() and not _WHOLE.fullmatch(value):

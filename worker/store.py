@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -22,8 +23,6 @@ _DECIDED, _UNDECIDED = frozenset({"412", "PreconditionFailed"}), frozenset({"409
 _WRITE_ATTEMPTS = 5
 # Of this object, or of the worker's role for a moment, as when it is changed.
 _DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled"})
-LARGEST_INPUT_BYTES = 64 * 1024**2
-"""Of one `source`. It is in memory about four times until Triton has it, as often as requests are at Triton."""
 _KEPT_BODY = 4096
 _LONGEST_DETAIL = 500
 
@@ -36,6 +35,17 @@ def result_key(request: InferenceRequest, message_id: str) -> str:
 def failure_key(message_id: str) -> str:
     """Return where it says why a message failed last."""
     return f"{FAILURES}{message_id}.json"
+
+
+class InputObject(NamedTuple):
+    """An object below `inputs/` at one moment: its bytes, and S3's name of its content."""
+
+    size: int
+    etag: str | None
+
+
+class _Empty(Exception):
+    """There is no first byte to read."""
 
 
 class Store:
@@ -57,8 +67,23 @@ class Store:
             raise _unavailable(error) from error
         return True
 
-    async def read_input(self, tensor: InputTensor) -> bytes:
-        """Return the content at the tensor's `source`. Raises AttemptFailed without one, or if it is no input of this queue.
+    async def find_input(self, tensor: InputTensor) -> InputObject:
+        """Return size and revision of the object at the tensor's `source`, of which it reads one byte.
+
+        A refusal of a HEAD request has no body, and so no reason. Raises as `read_input` does.
+        """
+        try:
+            answer = await self._get(tensor, Range="bytes=0-0")
+        except _Empty:
+            return InputObject(0, None)
+        answer["Body"].close()
+        return InputObject(int(answer["ContentRange"].rpartition("/")[2]), answer["ETag"])
+
+    async def read_input(self, tensor: InputTensor, found: InputObject) -> bytes:
+        """Return the content of the object that `find_input` has found.
+
+        Raises AttemptFailed without it, if it is no input of this queue, or if another one has taken its place, and
+        Unavailable.
 
         An object that cannot be read fails its own message, at once where that stays so: one that is archived, or encrypted
         with a key that is disabled or deleted, or with a customer's own (SSE-C). Trying again, as in an outage, would slow
@@ -68,20 +93,30 @@ class Store:
         write the object just after it, and a role or a policy is not everywhere at once when it is changed
         (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency).
         """
+        if found.size == 0:
+            return b""
+        answer = await self._get(tensor, IfMatch=found.etag)
+        try:
+            content: bytes = await self._s3.call(answer["Body"].read)
+        except BotoCoreError as error:
+            raise _unavailable(error) from error
+        return content
+
+    async def _get(self, tensor: InputTensor, **how: Any) -> dict[str, Any]:
+        """Return S3's answer, with its body unread."""
         bucket, key = tensor.location
         if bucket != self.bucket or not key.startswith(INPUTS):
             where = f"s3://{self.bucket}/{INPUTS}"
             raise AttemptFailed("malformed", f"input {tensor.name}: {tensor.source} is not below {where}")
         try:
-            answer = await self._s3.call(self._s3.client.get_object, Bucket=bucket, Key=key)
-            size = answer["ContentLength"]
-            if size > LARGEST_INPUT_BYTES:
-                answer["Body"].close()
-                said = f"{tensor.source} has {size} bytes; at most {LARGEST_INPUT_BYTES}"
-                raise AttemptFailed("malformed", f"input {tensor.name}: {said}")
-            content: bytes = await self._s3.call(answer["Body"].read)
+            answer: dict[str, Any] = await self._s3.call(self._s3.client.get_object, Bucket=bucket, Key=key, **how)
         except ClientError as error:
             code = aws.code(error)
+            if code == "InvalidRange":
+                raise _Empty from None
+            if code in _DECIDED:
+                said = f"input {tensor.name}: {tensor.source} was replaced while it was read"
+                raise AttemptFailed("rejected", said) from None
             if code in _ABSENT:
                 raise AttemptFailed("rejected", f"input {tensor.name}: there is no {tensor.source}") from None
             if code in _DENIED or aws.is_final(error):
@@ -92,7 +127,7 @@ class Store:
             raise AttemptFailed("malformed", f"input {tensor.name}: {tensor.source}: {error}") from None
         except BotoCoreError as error:
             raise _unavailable(error) from error
-        return content
+        return answer
 
     async def write_once(self, key: str, document: Document) -> bool:
         """Write the result unless there is one; return whether it was written. Raises Unavailable and AttemptFailed."""

@@ -14,6 +14,7 @@ from infra.serving.worker_scaling import WorkerScaling
 from spec.names import WORKER
 from spec.queue_timing import visibility_timeout
 from spec.settings import Settings
+from spec.settings.relations.worker import concurrency, input_mib
 
 
 def answer_requests(
@@ -27,8 +28,8 @@ def answer_requests(
     worker, stack = settings.worker, cluster.stack
     if worker is None:
         return None
-    concurrency = workers.concurrency(worker, settings)
-    timeout = visibility_timeout(worker.longest_request_seconds, concurrency)
+    at_a_time = concurrency(worker, settings)
+    timeout = visibility_timeout(worker.longest_request_seconds, at_a_time)
     requests = RequestQueue("requests", stack, worker, visibility_timeout_seconds=timeout)
     role = WorkloadRole(
         "worker",
@@ -46,7 +47,8 @@ def answer_requests(
         "workers",
         cluster,
         worker,
-        concurrency=concurrency,
+        concurrency=at_a_time,
+        input_mib=input_mib(worker, settings),
         own_nodes=settings.nodes.cpu is not None,
         fleets=settings.each_fleet,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
@@ -56,7 +58,7 @@ def answer_requests(
             "worker-scaling",
             cluster,
             worker,
-            concurrency=concurrency,
+            concurrency=at_a_time,
             queue_arn=requests.arn,
             opts=pulumi.ResourceOptions(depends_on=[pods, *pod_autoscaler]),
         )

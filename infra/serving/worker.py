@@ -29,10 +29,8 @@ from spec.names import (
     queue_url,
 )
 from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
-from spec.scaling.signal import instances_per_pod
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
-from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.settings.worker import Worker
 
 ROLE = "worker"
@@ -52,6 +50,7 @@ class Workers(pulumi.ComponentResource):
         worker: Worker,
         *,
         concurrency: int,
+        input_mib: int,
         own_nodes: bool,
         fleets: Sequence[Fleet[Settings]],
         opts: pulumi.ResourceOptions | None = None,
@@ -67,31 +66,15 @@ class Workers(pulumi.ComponentResource):
         )
         # docs/facts/scaling.md#preferences-of-pods: a node for each worker, were they to prefer hosts of their own.
         placement = {**cpu_pool.placement(), "spread": {"hosts": False}} if own_nodes else {}
-        computed = values(cluster.stack, worker, concurrency, fleets) | placement
+        computed = values(cluster.stack, worker, concurrency, input_mib, fleets) | placement
         after = cluster.in_cluster(self, own_namespace)
         install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
 
 
-def concurrency(worker: Worker, settings: Settings) -> int:
-    """Return the requests of a worker at a time: the number of the stack, or `2 * largest batch * instances of a pod`.
-
-    Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
-    waits for the worker, and no more, because what waits longer waits better in the queue. A model of which neither the
-    stack nor the release says its batch counts with the one that is assumed for the autoscaler too. A worker that is
-    refused takes less by itself.
-    """
-    if worker.concurrency is not None:
-        return worker.concurrency
-    batches = [
-        fleet.stack.models.largest_batch(name) * instances_per_pod(fleet.stack, name, model)
-        for fleet in settings.each_fleet
-        for name, model in fleet.stack.models.serving.items()
-    ]
-    return min(1000, 2 * max(batches, default=ASSUMED_BATCH_SIZE))
-
-
-def values(stack: Stack, worker: Worker, concurrency: int, fleets: Sequence[Fleet[Settings]] = ()) -> dict[str, Any]:
+def values(
+    stack: Stack, worker: Worker, concurrency: int, input_mib: int, fleets: Sequence[Fleet[Settings]] = ()
+) -> dict[str, Any]:
     """Return the chart values that follow from the stack; those that people tune are in `helm-values/worker`.
 
     `fleets`: those of the stack; a message goes to one that serves its model. Plain text, not outputs: `helm.v4.Chart`
@@ -116,6 +99,7 @@ def values(stack: Stack, worker: Worker, concurrency: int, fleets: Sequence[Flee
             "longestRequestSeconds": longest,
         },
         "concurrency": concurrency,
+        "inputMiB": input_mib,
         "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
         "drain": {"graceSeconds": grace_seconds(longest)},
         "serviceAccount": {

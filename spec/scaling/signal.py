@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from spec.prometheus import language_models, recording
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, series
 from spec.settings.autoscaling import Target
+from spec.settings.instances import instances_per_pod
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
@@ -187,13 +188,6 @@ def _of_language_model(model: str, wants: LanguageModel, given: Target, deployme
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
     return [Signal(WAITING, model, waiting, deployment), Signal(IN_FLIGHT, model, in_flight, deployment)]
-
-
-def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:
-    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
-    release = settings.models.release
-    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
-    return wants.instances * (settings.triton.gpus if each else 1)
 
 
 def pending_target(batch: int, instances: int) -> int:

@@ -51,7 +51,7 @@ class Worker(Section):
     concurrency: Annotated[int, between(1, 1000, "requests at a time")] | None = Field(
         default=None,
         description="requests that one worker has at Triton at a time; without it: derived from the models "
-        "(infra/serving/worker.py)",
+        "(spec/settings/relations/worker.py)",
     )
     cpu: Cpu = Field(description='vCPUs per pod in quotes, like "1"')
     memory_mib: Annotated[int, between(128, 65_536, "MiB")] = Field(description="memory per pod in MiB, like 512")

@@ -31,7 +31,7 @@ def computed(section: dict[str, Any]) -> dict[str, Any]:
     """Return the values that the program computes for a stack with this section."""
     worker = settings({"worker": section}).worker
     assert worker is not None
-    return values(stack("staging"), worker, 16)
+    return values(stack("staging"), worker, 16, 32)
 
 
 def render(given: dict[str, Any], environment: str = "staging") -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_the_worker_understands_the_environment_that_the_chart_gives_it() -> Non
     variables = {entry["name"]: entry.get("value", "10.0.0.1") for entry in given["env"]}
     listen = variables.pop("WORKER_LISTEN").replace("$(POD_IP)", variables["POD_IP"])
     told = from_environment({**variables, "WORKER_LISTEN": listen})
-    assert (told.queue_url, told.bucket, told.concurrency) == (URL, stack().request_bucket, 16)
+    assert (told.queue_url, told.bucket, told.concurrency, told.input_mib) == (URL, stack().request_bucket, 16, 32)
     assert told.triton_url == "dns:///triton-headless.triton.svc.cluster.local:8001"
     assert told.reply_queues == {"https://sqs.us-west-2.amazonaws.com/123456789012/answers"}
     assert (told.visibility_seconds, told.poll_seconds, told.request_seconds) == (210, 20, 60)
@@ -118,7 +118,7 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
         helm.render(CHART, name="w", namespace="w", values={"drain": {"graceSeconds": 80}})
     said = [line.partition(":")[0] for line in str(caught.value).splitlines() if ": is " in line]
     assert [path.rpartition(" ")[2] for path in said] == [
-        *("image.digest", "aws.region", "queue.url", "queue.visibilityTimeoutSeconds", "bucket", "concurrency"),
+        *("image.digest", "aws.region", "queue.url", "queue.visibilityTimeoutSeconds", "bucket", "concurrency", "inputMiB"),
         *("resources.cpu", "resources.memory", "replicaCount", "drain.graceSeconds"),
     ]
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from infra.serving.queue_trigger import authentication_spec
-from infra.serving.worker import concurrency, reply_url, values
+from infra.serving.worker import reply_url, values
 from infra.serving.worker_scaling import scaling_spec
 from spec.names import queue_url
 from spec.queue_timing import grace_seconds, visibility_timeout
+from spec.settings.relations.worker import concurrency, input_mib
 from spec.settings.worker import Worker
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
@@ -51,6 +52,11 @@ def test_the_concurrency_is_two_batches_for_each_instance_unless_it_is_given() -
     assert concurrency(worker(concurrency=3), both) == 3
 
 
+def test_objects_have_a_quarter_of_the_memory_that_messages_leave() -> None:
+    stack = settings({"models.serving": {}})
+    assert input_mib(worker(memoryMiB=1024, concurrency=32), stack) == (1024 - 200 - 5 * (32 + 10)) // 4 == 153
+
+
 def test_instances_on_gpus_count_once_for_each_gpu_of_a_pod() -> None:
     model = {**SERVING, "device": "gpu", "gpuMemoryMiB": 900, "instances": 2, "maxBatchSize": 16}
     four = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2, "models.release": None}
@@ -58,11 +64,11 @@ def test_instances_on_gpus_count_once_for_each_gpu_of_a_pod() -> None:
 
 
 def test_keda_owns_the_number_of_pods_and_the_chart_renders_none() -> None:
-    given = values(stack("staging"), worker(), 16)
+    given = values(stack("staging"), worker(), 16, 32)
     assert (given["autoscaling"], "replicaCount" in given) == ({"owner": "external"}, False)
     by_hand = settings({"worker": BY_HAND}).worker
     assert by_hand is not None
-    given = values(stack("staging"), by_hand, 16)
+    given = values(stack("staging"), by_hand, 16, 32)
     assert (given["replicaCount"], "autoscaling" in given) == (2, False)
 
 
@@ -91,7 +97,7 @@ def test_every_value_of_the_trigger_is_text_and_names_region_queue_and_identity(
 def test_an_aws_of_ones_own_is_told_to_workers_and_keda() -> None:
     own = {"awsEndpoint": "http://127.0.0.1:5000"}
     assert scaling(**own)["triggers"][0]["metadata"]["awsEndpoint"] == "http://127.0.0.1:5000"
-    given = values(stack("local"), worker(**own), 16)
+    given = values(stack("local"), worker(**own), 16, 32)
     assert given["aws"] == {"region": "us-west-2", "endpoint": "http://127.0.0.1:5000"}
 
 

@@ -14,7 +14,7 @@ WORKER = {
     "image": f"{ECR}/triton-worker@{DIGEST}",
     "maxReplicas": 4,
     "cpu": "500m",
-    "memoryMiB": 512,
+    "memoryMiB": 640,
     "longestRequestSeconds": 60,
     "oldMessageMinutes": 15,
     "resultDays": 30,

@@ -87,6 +87,11 @@ def test_keda_owns_the_workers_where_there_are_bounds(section: dict[str, Any], o
             "worker.replyQueueArns[0]: 'arn:aws:sqs:us-west-2:123456789012:answers.fifo' is not the ARN of an SQS queue "
             "that is not FIFO; give the ARN of an SQS queue, like arn:aws:sqs:us-west-2:123456789012:answers",
         ),
+        (
+            {"memoryMiB": 473, "concurrency": 32},
+            "worker.memoryMiB: 473 MiB do not hold 32 requests at a time and 16 MiB of their objects; give 474, or fewer "
+            "requests (worker.concurrency)",
+        ),
         ({"maxReceiveCount": 1}, "worker.maxReceiveCount: 1 is out of range; use 2 to 1000 attempts"),
     ],
 )

@@ -105,6 +105,7 @@ class Site:
             "bucket": BUCKET,
             "triton_url": triton,
             "concurrency": 16,
+            "input_mib": 64,
             "visibility_seconds": self.visibility_seconds,
             "poll_seconds": 1,
             "request_seconds": 10,

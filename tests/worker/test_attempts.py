@@ -43,7 +43,12 @@ class Recording:
 )
 def test_a_failure_that_is_final_uses_up_the_attempts_at_once(failure: AttemptFailed, receives: int, seconds: int) -> None:
     settings = WorkerSettings(
-        queue_url="https://sqs/q", bucket="bucket", triton_url="ipv4:127.0.0.1:1", concurrency=1, visibility_seconds=60
+        queue_url="https://sqs/q",
+        bucket="bucket",
+        triton_url="ipv4:127.0.0.1:1",
+        concurrency=1,
+        input_mib=1,
+        visibility_seconds=60,
     )
     sqs, s3 = Recording(), Recording()
     message = Message(id="m", receipt="r", body="{", receives=receives, sent_at=0.0)

@@ -33,6 +33,7 @@ _ENVIRONMENT = {
     "WORKER_BUCKET": "bucket",
     "WORKER_TRITON_URL": "t:1",
     "WORKER_CONCURRENCY": "1",
+    "WORKER_INPUT_MIB": "64",
     "WORKER_VISIBILITY_SECONDS": "60",
 }
 _FLEET = '["dns:///triton-g5-headless.triton:8001"]'
@@ -223,7 +224,7 @@ def test_an_environment_is_wrong_in_all_its_variables_at_once() -> None:
         from_environment(given)
     assert {line.partition(":")[0] for line in str(caught.value).splitlines()} == {
         *("WORKER_BUCKET", "WORKER_POLL_SECONDS", "WORKER_TYPO", "WORKER_QUEUE_URL", "WORKER_TRITON_URL"),
-        *("WORKER_CONCURRENCY", "WORKER_VISIBILITY_SECONDS"),
+        *("WORKER_CONCURRENCY", "WORKER_INPUT_MIB", "WORKER_VISIBILITY_SECONDS"),
     }
 
 

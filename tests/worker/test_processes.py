@@ -15,7 +15,6 @@ import pytest
 from tests.system.serving.pods import Pod
 from tests.worker.requests import echo, key
 from tests.worker.site import BUCKET, REGION, Site, running_site
-from worker import store as stores
 from worker.aws import Aws
 from worker.failures import AttemptFailed
 from worker.message import InputTensor
@@ -105,11 +104,11 @@ def test_of_two_workers_with_the_same_message_one_writes_its_result(account: Sit
     assert account.s3.get_object(Bucket=BUCKET, Key="results/echo/m.json")["Body"].read() == b"one"
 
 
-def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site) -> None:
     """It is no outage: everybody else would be slowed down by it."""
-    monkeypatch.setattr(stores, "LARGEST_INPUT_BYTES", 4)
-    account.s3.put_object(Bucket=BUCKET, Key="inputs/fits", Body=b"1234")
-    account.s3.put_object(Bucket=BUCKET, Key="inputs/large", Body=b"12345")
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/whole", Body=b"1234")
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/empty", Body=b"")
+    account.s3.put_object(Bucket=BUCKET, Key="inputs/replaced", Body=b"1234")
     account.s3.put_object(Bucket=BUCKET, Key="inputs/archived", Body=b"1", StorageClass="GLACIER")
 
     async def read(name: str) -> str:
@@ -117,15 +116,20 @@ def test_an_input_that_cannot_be_read_fails_its_own_message(account: Site, monke
         tensor = InputTensor.model_validate({"name": "IN", "datatype": "FP32", "shape": [1], "source": source})
         client = Aws(concurrency=1)
         try:
-            return (await Store(client.s3, BUCKET).read_input(tensor)).decode()
+            store = Store(client.s3, BUCKET)
+            found = await store.find_input(tensor)
+            if name == "replaced":
+                account.s3.put_object(Bucket=BUCKET, Key="inputs/replaced", Body=b"12345")
+            return f"{found.size}: {(await store.read_input(tensor, found)).decode()}"
         except AttemptFailed as failure:
             return str(failure).replace(f"{BUCKET}/inputs/", "")
         finally:
             client.close()
 
-    assert [asyncio.run(read(name)) for name in ("fits", "large", "archived", "absent")] == [
-        "1234",
-        "malformed: input IN: s3://large has 5 bytes; at most 4",
+    assert [asyncio.run(read(name)) for name in ("whole", "empty", "replaced", "archived", "absent")] == [
+        "4: 1234",
+        "0: ",
+        "rejected: input IN: s3://replaced was replaced while it was read",
         "rejected: input IN: S3 does not give s3://archived: InvalidObjectState: "
         "The operation is not valid for the object's storage class",
         "rejected: input IN: there is no s3://absent",
@@ -178,3 +182,30 @@ def test_an_environment_that_says_too_little_is_told_what_is_missing(site: Site)
     worker = site.worker("ipv4:127.0.0.1:1", queue_url="", concurrency=0)
     assert worker.process.wait(120) == 2
     assert [line.partition(":")[0] for line in worker.log_text().splitlines()] == ["WORKER_QUEUE_URL", "WORKER_CONCURRENCY"]
+
+
+def test_a_worker_needs_no_more_memory_than_its_limit_whatever_a_message_says(site: Site) -> None:
+    """Each attempt of a message that asks for 1 GiB would kill a worker, if its parts were read as they come."""
+    at_a_time, input_mib = 2, 16
+    elements = [[0]] * 260_000  # four bytes each, and eight as FP64: just below SQS's 1 MiB
+    full = {"name": "IN", "datatype": "FP64", "shape": [len(elements), 1], "data": elements}
+    site.s3.put_object(Bucket=BUCKET, Key="inputs/a", Body=bytes(16 * 2**20))
+    source = {"datatype": "UINT8", "shape": [16 * 2**20], "source": f"s3://{BUCKET}/inputs/a"}
+    large = {"model": "echo", "inputs": [{"name": "A", **source}]}
+    hostile = {"model": "echo", "inputs": [{"name": f"A{number}", **source} for number in range(64)]}
+    body = json.dumps({"model": "echo", "inputs": [full]}, separators=(",", ":"))
+    (refused,) = site.send([hostile])
+    site.send([large] * 4)
+    for _ in range(8):  # ten at most are received while Triton is away
+        site.sqs.send_message(QueueUrl=site.queue, MessageBody=body)
+    limits = {"concurrency": at_a_time, "input_mib": input_mib, "visibility_seconds": 600, "request_seconds": 600}
+    worker = site.worker("ipv4:127.0.0.1:1", **limits)
+    site.until(lambda: site.versions("failures/"), "the message that is refused")
+    assert list(site.versions("failures/")) == [f"failures/{refused}.json"]
+    assert site.document(f"failures/{refused}.json")["detail"].endswith(
+        "their objects have 1073741824 bytes together; a message has at most 67108864"
+    )
+    site.until(lambda: worker.metric("triton_worker_unavailable_total") > 40, "many attempts of the others")
+    status = Path(f"/proc/{worker.process.pid}/status").read_text(encoding="ascii")
+    peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    assert peak < 200 + 5 * (at_a_time + 10) + 4 * input_mib, "MiB of worker.memoryMiB by spec/settings/relations/worker.py"

@@ -36,7 +36,7 @@ def refusal(code: str, status: int, message: str = "said") -> ClientError:
 
 def read(error: Exception) -> Exception:
     with pytest.raises((AttemptFailed, Unavailable)) as caught:
-        asyncio.run(Store(Refusing(error), "bucket").read_input(TENSOR))  # type: ignore[arg-type]
+        asyncio.run(Store(Refusing(error), "bucket").find_input(TENSOR))  # type: ignore[arg-type]
     return caught.value
 
 

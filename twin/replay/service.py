@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from spec.scaling.signal import instances_per_pod
 from spec.settings import Settings
+from spec.settings.instances import instances_per_pod
 from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 

@@ -23,6 +23,9 @@ one sentence a line, each beginning with the path of the value.
 {{- if not (int64 $v.concurrency) -}}
 {{- $problems = append $problems "concurrency: is missing; give the requests at Triton at a time, such as twice its batch" -}}
 {{- end -}}
+{{- if not (int64 $v.inputMiB) -}}
+{{- $problems = append $problems "inputMiB: is missing; give the MiB of objects in memory at a time, a quarter of what resources.memory leaves for them" -}}
+{{- end -}}
 {{- if not $v.resources.cpu -}}
 {{- $problems = append $problems "resources.cpu: is missing; give the CPUs of a pod (request and limit)" -}}
 {{- end -}}

@@ -10,7 +10,7 @@ from spec.prometheus import gateway
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods_of, series
-from spec.scaling.signal import instances_per_pod
+from spec.settings.instances import instances_per_pod
 from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'

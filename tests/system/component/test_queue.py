@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.serving.worker import concurrency
 from spec.queue_timing import grace_seconds
+from spec.settings.relations.worker import concurrency
 from tests.system.component.engine.recording import Registration
 from tests.system.component.engine.stack_run import StackRun
 
