@@ -49,7 +49,7 @@ def _running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @dataclass
 class ApiServer:
-    """Forwards to the pods by their names; each is the host on which its process listens. A pod's UID is `uid-` and its name.
+    """Forwards to the pods by their names; each is the host on which its process listens. Its UID is `uid-` and its name.
 
     `refusals` are statuses with which the next requests are answered, and `requests` the headers of all.
     """
