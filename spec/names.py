@@ -251,6 +251,8 @@ CURRENT_RELEASE = "current"
 """Where `modelctl fetch` puts releases on a disk, the link that leads to the one to serve."""
 FETCH_METRIC = "model_fetch_release_bytes"
 """A metric that a pod has while it fetches its release, and never afterwards: the size of that."""
+MAX_OBJECT_BYTES = 5 * 1024**4
+"""S3's limit for one object."""
 LIVE_PREFIX = "live/"
 """The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")
