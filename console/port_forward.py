@@ -118,24 +118,37 @@ class PortForwards:
         return _Transport(self)
 
     @contextmanager
-    def listening(self, pod: str, port: int) -> Iterator[str]:
-        """Yield HOST:PORT on this machine, for clients that bring their own sockets; each connection is a forward."""
+    def listening(
+        self, pod: str, port: int, lost: Callable[[ForwardLost | ForwardDenied], None] = lambda _: None
+    ) -> Iterator[str]:
+        """Yield HOST:PORT on this machine, for clients that bring their own sockets; each connection is a forward.
+
+        `lost` is called, from another thread, for each forward that is lost or denied.
+        """
         with socket.create_server(("127.0.0.1", 0)) as server:
-            threading.Thread(target=self._accept, args=(server, pod, port), daemon=True).start()
+            threading.Thread(target=self._accept, args=(server, pod, port, lost), daemon=True).start()
             try:
                 yield f"127.0.0.1:{server.getsockname()[1]}"
             finally:
                 server.shutdown(socket.SHUT_RDWR)  # which ends a thread that waits in accept()
 
-    def _accept(self, server: socket.socket, pod: str, port: int) -> None:
+    def _accept(self, server: socket.socket, *carried: Any) -> None:
         with suppress(OSError):  # it is shut down
             while True:
                 local, _ = server.accept()
-                threading.Thread(target=self._carry, args=(local, pod, port), daemon=True).start()
+                threading.Thread(target=self._carry_or_tell, args=(local, *carried), daemon=True).start()
+
+    def _carry_or_tell(
+        self, local: socket.socket, pod: str, port: int, lost: Callable[[ForwardLost | ForwardDenied], None]
+    ) -> None:
+        try:
+            self._carry(local, pod, port)
+        except (ForwardLost, ForwardDenied) as error:
+            lost(error)
 
     def _carry(self, local: socket.socket, pod: str, port: int) -> None:
         """Carry bytes until one side ends. A client sees a lost forward as a closed connection, and connects anew."""
-        with local, suppress(PortClosed, ForwardLost, ForwardDenied, OSError), self.connect(pod, port) as forward:
+        with local, suppress(PortClosed, OSError), self.connect(pod, port) as forward:
             while True:
                 if forward.comes_before(local):
                     data = forward.receive_message(None)

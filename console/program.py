@@ -145,13 +145,13 @@ def _forget_what_cannot_be_written(stream: Any) -> None:
 def _report(error: BaseException, name: str) -> int:
     # Here: most commands end well.
     from console.explanation import explain
+    from spec.wording import printable
 
     told = explain(error, name)
     try:
         if told.text:
             # It may quote AWS, a pod's log or an event: no terminal may obey them.
-            text = "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in told.text)
-            print(f"error: {text}", file=sys.stderr, flush=True)
+            print("error:", printable(told.text, keep="\n\t"), file=sys.stderr, flush=True)
     except OSError:
         _forget_what_cannot_be_written(sys.stderr)
     return told.exit_code

@@ -33,14 +33,15 @@ from infra.platform.gateway import GRPC_LISTENER, HTTP_LISTENER, install_gateway
 from infra.platform.gateway import ports as gateway_ports
 from infra.platform.monitoring import install_monitoring
 from infra.platform.tracing import install_collector
-from infra.serving import triton_values
+from infra.serving import triton, triton_values, worker
 from infra.serving.inference import serve_models
+from infra.serving.local_chart import refuse_owned_values
 from infra.serving.request_path import answer_requests
 from infra.serving.routed_model import routed
 from infra.serving.routes import client_rates
-from infra.serving.triton import model_reader
+from infra.serving.triton import FleetArgs, model_reader
 from infra.serving.warm_pods import keep_nodes_warm
-from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
+from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_URL, WORKER_CHART
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
@@ -77,6 +78,7 @@ def deploy(settings: Settings) -> None:
     zones, control_plane_zones = choose_zones(settings, file)
     existing = look_up(settings, file)
     stack = Stack.of(settings, account)
+    _refuse_owned_values(settings, stack, file)
 
     # AWS: network, cluster with its nodes and add-ons, models
     if settings.cost is not None:
@@ -122,6 +124,18 @@ def deploy(settings: Settings) -> None:
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
 
     _export(settings, cluster, zones, models, reader, requests)
+
+
+def _refuse_owned_values(settings: Settings, stack: Stack, file: str) -> None:
+    """Refuse Helm values that the program sets itself, before the first resource. Raises SettingsError."""
+    if settings.models.release is not None:
+        for fleet in settings.each_fleet:
+            computed = triton.values(stack, FleetArgs.of(fleet))
+            refuse_owned_values(TRITON_CHART, settings.environment, computed, file)
+    if settings.worker is not None:
+        concurrency = worker.concurrency(settings.worker, settings)
+        computed = worker.values(stack, settings.worker, concurrency, settings.each_fleet)
+        refuse_owned_values(WORKER_CHART, settings.environment, computed, file)
 
 
 def _cluster(

@@ -79,9 +79,9 @@ def _mistake(details: dict[str, Any]) -> str:
     if kind in ("literal_error", "enum"):
         return f"{given} is not {context['expected']}"
     if kind == "greater_than_equal":
-        return f"{given} is too small; at least {context['ge']:g}"
+        return f"{given} is too small; at least {_bound(context['ge'])}"
     if kind == "less_than_equal":
-        return f"{given} is too large; at most {context['le']:g}"
+        return f"{given} is too large; at most {_bound(context['le'])}"
     if kind == "too_short":
         return "is empty; give at least one"
     if kind == "string_pattern_mismatch":
@@ -90,6 +90,10 @@ def _mistake(details: dict[str, Any]) -> str:
         if kind.startswith(beginning):
             return f"{given} where {expected} is expected"
     return str(details["msg"]).removeprefix("Value error, ")
+
+
+def _bound(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _shown(value: Any) -> str:

@@ -63,6 +63,8 @@ FLEET_LABEL = "triton-eks/fleet"
 SERVED_VERSIONS = "triton-served-versions"
 """The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
 PARITY_EXPORTER = "triton-parity"
+ROLLOUTS = "triton-rollouts"
+"""The Kubernetes group of who rolls out models, and the Role that it has in Triton's namespace."""
 """The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
 PARITY_PORT = 9108
 COMPARER = "triton-compare"
@@ -249,6 +251,8 @@ CURRENT_RELEASE = "current"
 """Where `modelctl fetch` puts releases on a disk, the link that leads to the one to serve."""
 FETCH_METRIC = "model_fetch_release_bytes"
 """A metric that a pod has while it fetches its release, and never afterwards: the size of that."""
+MAX_OBJECT_BYTES = 5 * 1024**4
+"""S3's limit for one object."""
 LIVE_PREFIX = "live/"
 """The prefix that in-place rollouts write to and the pods of such a stack read: always what they should serve now."""
 RETIRED_TAG = ("retired", "true")

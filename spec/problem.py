@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spec.failure import NOT_TRIED, Failure
+from spec.wording import printable
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        said = f"{self.path}: {self.message}"  # in which a value may have line breaks, or what a terminal obeys
-        return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in said)
+        return printable(f"{self.path}: {self.message}")
 
 
 class SettingsError(Failure):

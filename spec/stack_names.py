@@ -18,6 +18,8 @@ ENVIRONMENTS = ("local", "dev", "staging", "prod")
 """All that a stack can be (`triton-eks:environment`): there may be several stacks of each, in any regions and accounts."""
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
+_MOST_OF_PULUMI = 100
+"""https://github.com/pulumi/pulumi/blob/v3.272.0/sdk/go/common/tokens/stack.go."""
 _AN_ACCOUNT = "0" * 12
 _OF_THE_WORKFLOWS = ("eks-preview", "eks-deploy")
 """Roles that begin so are refused to the deploy role by their names (`bootstrap.deploy_identity`)."""
@@ -69,6 +71,8 @@ def mistakes_in_name(stack: str, region: str | None = None) -> list[str]:
             f"a cluster '{aws_names.cluster_name(stack)}' would be taken for one of the roles of GitHub's workflows, which "
             "nobody who deploys may change; give another name"
         )
+    if region is None and len(stack) > _MOST_OF_PULUMI:
+        mistakes.append(f"a stack's name has {_MOST_OF_PULUMI} characters at most, and this one {len(stack)}; shorten it")
     most = longest_name(region) if region is not None else None
     if most is not None and len(stack) > most:
         mistakes.append(

@@ -59,7 +59,8 @@ class KubernetesPins:
     """The versions that are pinned for clusters of one Kubernetes version.
 
     `addons`: EKS add-on name -> add-on version.
-    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it).
+    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it). Renovate has no source for it: tags of
+    awslabs/amazon-eks-ami lack the patch version of Kubernetes, and its datasource of AMIs reports ids.
     `nvidia_driver`: the driver inside the NVIDIA variant of that release.
     """
 

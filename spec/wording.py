@@ -4,6 +4,11 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
+def printable(text: str, *, keep: str = "") -> str:
+    """Return the text with escapes for what a terminal obeys or cannot show: `\\n`, `\\x1b`, `\\udcff`; not for `keep`."""
+    return "".join(sign if sign.isprintable() or sign in keep else repr(sign)[1:-1] for sign in text)
+
+
 def one_of(choices: Iterable[object]) -> str:
     """`a, b or c`."""
     words = [str(choice) for choice in choices]

@@ -12,7 +12,7 @@ from console.options import Json, StackArgument
 from stackctl.init.kind_of_nodes import Profile
 
 app = typer.Typer(
-    help="Make a stack, answer questions about it and its AWS account, take it away.",
+    help="Create a stack, check it and its AWS account, delete it.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -44,7 +44,7 @@ def init(
         typer.Option(metavar="RANGE", help="Addresses that may reach the Kubernetes API, like 198.51.100.7/32; repeatable."),
     ] = None,
     cost_center: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Cost center that everything is tagged with.")
+        str | None, typer.Option(metavar="NAME", help="Cost center, for the tags of all resources.")
     ] = None,
     image: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def init(
         Profile, typer.Option(help="Nodes of Triton: with a GPU, or without, for an account whose quota for GPUs is 0.")
     ] = Profile.GPU,
 ) -> None:
-    """Write a stack file for a first try, with values that fit this account, and make the stack."""
+    """Write a stack file for a first try, with values that fit this account, and create the stack."""
     from stackctl.init import command
 
     command.init(name, region, api_from or [], cost_center, image, profile)

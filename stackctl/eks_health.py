@@ -70,7 +70,10 @@ class Ailment:
 
 
 def ailments(readers: Callable[[str], Any], settings: Settings) -> list[Ailment]:
-    """Return what is not healthy of the stack's cluster; nothing where there is no cluster. Raises ClientError."""
+    """Return what is not healthy of the stack's cluster; nothing if there is no cluster.
+
+    Raises ClientError; in an existing cluster PulumiUnusable too: only the state tells the stack's groups from others.
+    """
     cluster, eks = settings.used_cluster, readers("eks")
     listed = or_none(lambda: _names(eks, "list_nodegroups", "nodegroups", cluster), "ResourceNotFoundException")
     if listed is None:
@@ -83,7 +86,7 @@ def ailments(readers: Callable[[str], Any], settings: Settings) -> list[Ailment]
     ailing = [one for one in found if not one.healthy or one.causes]
     if settings.cluster.existing is None or not ailing:
         return ailing
-    ours = state_urns(settings.stack)  # the other groups of that cluster are its owner's
+    ours = _urns(settings.stack)  # the other groups of that cluster are its owner's
     return [one for one in ailing if (one.type, one.id) in ours]
 
 
@@ -113,11 +116,15 @@ def remedy(found: Ailment, settings: Settings, urns: Mapping[tuple[str, str], st
 
 
 def state_urns(stack: str) -> dict[tuple[str, str], str]:
-    """Return the URN of each resource of a stack by type and id; none where the state cannot be read."""
+    """Return the URN of each resource of a stack by type and id; none if the state cannot be read."""
     try:
-        resources = pulumi_program.deployment(stack).get("resources") or ()
+        return _urns(stack)
     except PulumiUnusable:
         return {}
+
+
+def _urns(stack: str) -> dict[tuple[str, str], str]:
+    resources = pulumi_program.deployment(stack).get("resources") or ()
     return {(one["type"], one["id"]): one["urn"] for one in resources if one.get("id") and not one.get("delete")}
 
 

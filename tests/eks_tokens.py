@@ -26,12 +26,12 @@ def assume(url: str, role: str, session: str) -> Keys:
     return Keys(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
 
 
-def url_of(url: str, keys: Keys, cluster: str = "c") -> str:
+def url_of(url: str, keys: Keys, cluster: str = "c", region: str = REGION) -> str:
     """Return the presigned URL of a token for the cluster, of the STS at `url`."""
     session = botocore.session.Session()
     sts = session.create_client(
         "sts",
-        REGION,
+        region,
         endpoint_url=url,
         aws_access_key_id=keys.id,
         aws_secret_access_key=keys.secret,

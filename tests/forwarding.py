@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import socket
+import ssl
 import struct
 import threading
 import urllib.parse
@@ -48,7 +49,7 @@ def _running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @dataclass
 class ApiServer:
-    """Forwards to the pods by their names; each is the host on which its process listens.
+    """Forwards to the pods by their names; each is the host on which its process listens. Its UID is `uid-` and its name.
 
     `refusals` are statuses with which the next requests are answered, and `requests` the headers of all.
     """
@@ -70,6 +71,9 @@ class ApiServer:
             self.requests.append(headers)
             url = urllib.parse.urlsplit(request.split(" ")[1])
             pod = url.path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/pods/").removesuffix("/portforward")
+            if pod in self.pods and url.path.endswith(f"/{pod}"):
+                await _answer(writer, 200, {"kind": "Pod", "metadata": {"name": pod, "uid": f"uid-{pod}"}})
+                return
             (port,) = urllib.parse.parse_qs(url.query)["ports"]
             if self.silent:
                 await reader.read()
@@ -84,22 +88,28 @@ class ApiServer:
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, message: str) -> None:
-    body = json.dumps({"kind": "Status", "message": message}).encode()
-    writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+    await _answer(writer, status, {"kind": "Status", "message": message})
+
+
+async def _answer(writer: asyncio.StreamWriter, status: int, document: dict[str, Any]) -> None:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+    writer.write(f"{head}\r\n\r\n".encode() + body)
     await writer.drain()
+    writer.close()
 
 
 @contextmanager
-def api_server(pods: Mapping[str, str]) -> Iterator[ApiServer]:
+def api_server(pods: Mapping[str, str], tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
     server = ApiServer(pods)
     with _running_loop() as loop:
-        _run(loop, _listen(server))
+        _run(loop, _listen(server, tls))
         yield server
 
 
-async def _listen(server: ApiServer) -> None:
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+async def _listen(server: ApiServer, tls: ssl.SSLContext | None) -> None:
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    server.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:

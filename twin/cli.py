@@ -178,6 +178,9 @@ def show_preview(
     stack_names.file_of(stack, REPOSITORY)
     if against is not None and first:
         raise typer.BadParameter("--first: with --against the cluster exists; give one of the two")
+    forms = [name for name, chosen in {"--diff": diff, "--json": as_json, "--events": events}.items() if chosen]
+    if len(forms) > 1:
+        raise typer.BadParameter(f"{' and '.join(forms)}: each is a form of the output; give one of them")
     if against is not None:
         scratch.check(against)
     home = TwinHome.from_environment()

@@ -19,7 +19,7 @@ from infra.aws.log_group import log_group
 from infra.aws.network_access import NetworkAccess
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
-from spec.names import NETWORK_PLUGIN, control_plane_log_group
+from spec.names import NETWORK_PLUGIN, ROLLOUTS, control_plane_log_group
 from spec.settings.cluster import Cluster as ClusterSettings
 from spec.versions import KUBERNETES, support_type
 
@@ -293,12 +293,17 @@ def _entry_name(role_arn: str) -> str:
 
 
 def access_entries(stack: Stack, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
-    """Return the entries of those who administer and of those who look, by a name that the resource gets.
+    """Return the entries of administrators, of viewers and of who rolls out models, by a name that the resource gets.
 
-    The policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html.
+    The policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html. None of them is as narrow
+    as a rollout: its roles get a Kubernetes group, which `infra.serving.rollouts` binds.
     """
-    return {
-        _entry_name(arn): _access_entry(stack, arn, label, policy)
+    # The tags of `eks.Cluster` do not reach its access entries.
+    tags = dict(stack.tags)
+    entries = {
+        _entry_name(arn): eks.AccessEntryArgs(
+            principal_arn=arn, tags=tags, access_policies={label: _whole_cluster(stack, policy)}
+        )
         for label, policy, arns in (
             ("admin", "AmazonEKSClusterAdminPolicy", cluster.admin_role_arns),
             # Of those that only look, the one that shows custom resources, and the Secrets that Helm keeps its releases in.
@@ -306,17 +311,14 @@ def access_entries(stack: Stack, cluster: ClusterSettings) -> dict[str, eks.Acce
         )
         for arn in arns
     }
+    return entries | {
+        _entry_name(arn): eks.AccessEntryArgs(principal_arn=arn, tags=tags, kubernetes_groups=[ROLLOUTS])
+        for arn in cluster.rollout_role_arns
+    }
 
 
-def _access_entry(stack: Stack, role_arn: str, label: str, policy: str) -> eks.AccessEntryArgs:
-    return eks.AccessEntryArgs(
-        principal_arn=role_arn,
-        # The tags of `eks.Cluster` do not reach its access entries.
-        tags=dict(stack.tags),
-        access_policies={
-            label: eks.AccessPolicyAssociationArgs(
-                policy_arn=f"arn:{stack.account.partition}:eks::aws:cluster-access-policy/{policy}",
-                access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
-            )
-        },
+def _whole_cluster(stack: Stack, policy: str) -> eks.AccessPolicyAssociationArgs:
+    return eks.AccessPolicyAssociationArgs(
+        policy_arn=f"arn:{stack.account.partition}:eks::aws:cluster-access-policy/{policy}",
+        access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
     )

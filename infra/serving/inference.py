@@ -14,6 +14,7 @@ from infra.serving import openai_route, routed_model, routes
 from infra.serving.comparer import Compared, Comparer
 from infra.serving.parity import ParityExporter
 from infra.serving.plan_builder import PlanBuilder
+from infra.serving.rollouts import RolloutAccess
 from infra.serving.scaling import TritonScaling, Wake
 from infra.serving.triton import FleetArgs, TritonServer
 from infra.serving.triton_values import Drain
@@ -62,6 +63,8 @@ def serve_models(
         if fleet.stack.pod_autoscaler != "none":
             opts = pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler])
             TritonScaling(f"{fleet.release}-scaling", cluster, fleet, wake, opts)
+    if settings.cluster.rollout_role_arns:
+        RolloutAccess("rollouts", cluster, pulumi.ResourceOptions(depends_on=[triton]))
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
         image = settings.monitoring.parity_image
         ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))

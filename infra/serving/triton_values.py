@@ -14,7 +14,7 @@ from spec.settings import ModelServing, Problem, SettingsError
 from spec.triton_options import check_arguments
 
 _ARGUMENTS = "server.extraArgs"
-_LONGEST_REQUEST = "drain.longestRequestSeconds"
+LONGEST_REQUEST = "drain.longestRequestSeconds"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
     slowest = max(serving, key=lambda name: serving[name].longest_request_seconds)
     needed = serving[slowest].longest_request_seconds
     for path, values in reversed(helm_values.value_layers(TRITON_CHART, environment).items()):
-        given = helm_values.value_at(values, _LONGEST_REQUEST)
+        given = helm_values.value_at(values, LONGEST_REQUEST)
         if not isinstance(given, int):
             continue
         if given < needed:
@@ -85,7 +85,7 @@ def check_drain(environment: str, serving: Mapping[str, ModelServing]) -> None:
                 f"{given} s, but a request of {slowest} may wait {model.queue_timeout_us / 1_000_000:g} s in the queue and "
                 f"then take its SLO, {model.slo_p95_ms / 1000:g} s; give {needed} or more"
             )
-            raise SettingsError(path, [Problem(_LONGEST_REQUEST, message)])
+            raise SettingsError(path, [Problem(LONGEST_REQUEST, message)])
         return
 
 

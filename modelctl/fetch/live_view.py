@@ -47,6 +47,8 @@ class LiveView:
         All versions of the releases are there, whatever the configs name: a server may still have them loaded. Raises
         Incomplete.
         """
+        if not configs:
+            raise Incomplete("live/ has no model, so there is nothing to serve: fill it with `modelctl rollout`")
         links: dict[str, dict[str, str]] = {model: {} for model in configs}
         for manifest in releases:
             for key in manifest.objects:

@@ -15,10 +15,10 @@ from modelctl.repository.configure import render
 from modelctl.repository.load import model_name_problem, validate
 from modelctl.repository.model import CONFIG_FILE
 from modelctl.repository.onnx_file import NotOnnx, OnnxModel
-from modelctl.repository.problems import printable
 from modelctl.repository.rules import onnx
 from spec import reading
 from spec.reading import Unreadable
+from spec.wording import printable
 
 _FILE = "model.onnx"
 _COMMENT = """\

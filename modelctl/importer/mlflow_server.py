@@ -18,7 +18,7 @@ from console.proxied import client
 from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.importer.mlflow_model import NotImported
-from modelctl.repository.problems import printable
+from spec.wording import printable
 
 _URI = re.compile(
     r"models:/(?P<logged>m-[0-9a-f]+)"

@@ -27,11 +27,10 @@ from modelctl.release.retire import retire as tag_as_retired
 from modelctl.release.rollback import roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.release.verify import verify as read_back
-from modelctl.repository.problems import printable
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ModelEntry
 from spec.failure import FAILED, Failure
-from spec.wording import one_of
+from spec.wording import one_of, printable
 
 _Result = TypeVar("_Result")
 _CONTINUES = "interrupted; run the same command again, it continues"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spec.failure import Failure
+from spec.wording import printable
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,6 @@ class Problem:
     def __str__(self) -> str:
         place = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
         return f"{printable(str(self.path))}{place}: {printable(self.message)}"
-
-
-def printable(text: str) -> str:
-    """Return the text with whatever a terminal would obey, or could not show, written out: `\\n`, `\\x1b`, `\\udcff`."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class ValidationFailed(Failure):

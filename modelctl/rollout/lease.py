@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
-from modelctl.repository.problems import printable
 from modelctl.store.errors import StoreError
 from modelctl.store.journal import Journal, JournalChanged, Lock
 from spec.failure import NOT_TRIED, Failure
+from spec.wording import printable
 
 LEASE_SECONDS = 60.0
 _POLL_SECONDS = 0.5

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from modelctl import documents
 from modelctl.documents import DocumentError
 from spec.failure import Failure
+from spec.names import MAX_OBJECT_BYTES
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
@@ -35,7 +36,7 @@ class ObjectEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     sha256: Sha256
-    bytes: Annotated[int, Field(ge=0)]
+    bytes: Annotated[int, Field(ge=0, le=MAX_OBJECT_BYTES)]
 
 
 Version = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -79,7 +80,7 @@ class Manifest(BaseModel):
     schema_version: documents.FirstSchema = Field(default=1, alias="schema")
     id: ReleaseId
     created: AwareDatetime
-    objects: dict[str, ObjectEntry]
+    objects: Annotated[dict[str, ObjectEntry], Field(min_length=1)]
     bytes: int
     models: dict[Name, ModelEntry]
     serving: dict[StackName, ServingDigest] = Field(default_factory=dict)

@@ -293,17 +293,27 @@ def _write(found: record.Evidence, results: Path) -> Path:
 
 @contextmanager
 def _reached(place: Server | InCluster) -> Iterator[Server]:
-    """Yield where the server is reached from here. Raises NoCluster and TuneError."""
+    """Yield where the server is reached from here. Raises NoCluster and TuneError.
+
+    A forward that is lost ends it with TuneError: a request that failed with it says nothing of the candidate.
+    """
     if isinstance(place, Server):
         yield place
         return
     api = cluster.connect()
     forwards = PortForwards(api, place.namespace)
+    lost: list[Exception] = []
     with (
-        forwards.listening(place.pod, TRITON_GRPC_PORT) as grpc,
+        forwards.listening(place.pod, TRITON_GRPC_PORT, lost.append) as grpc,
         forwards.listening(place.pod, TRITON_METRICS_PORT) as metrics,
     ):
-        yield Server(grpc, _uid(api, place), metrics)
+        try:
+            yield Server(grpc, _uid(api, place), metrics)
+        except TuneError:
+            if not lost:
+                raise
+    if lost:
+        raise TuneError(f"{lost[0]}; what was measured says nothing of the model, and nothing was written; run it again")
 
 
 def _uid(api: client.ApiClient, place: InCluster) -> str:

@@ -33,6 +33,7 @@ class Cluster(Section):
             "api_access",
             "admin_role_arns",
             "view_role_arns",
+            "rollout_role_arns",
             "deletion_protection",
             "log_retention_days",
         }
@@ -54,6 +55,11 @@ class Cluster(Section):
         default=(),
         description="the IAM roles that may look at everything in the cluster, Secrets and the kubelets' API included, like "
         "the one that previews; without it: nobody but the administrators",
+    )
+    rollout_role_arns: tuple[RoleArn, ...] = Field(
+        default=(),
+        description="the IAM roles that roll out models with `modelctl` (rollout, watch, parity, tune) and may do nothing "
+        "else in the cluster; without it: nobody but the administrators",
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")
@@ -174,26 +180,31 @@ class Cluster(Section):
 
     @rule
     def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each role once in adminRoleArns and viewRoleArns: EKS takes one access entry for a role.
+        """Require each role once in adminRoleArns, viewRoleArns and rolloutRoleArns: EKS takes one access entry for a role.
 
         An account has one role of a name, in whatever path and case:
         https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
         """
-        admins, viewers = list(map(_role, self.admin_role_arns)), list(map(_role, self.view_role_arns))
-        for key, arns, roles in (
-            ("adminRoleArns", self.admin_role_arns, admins),
-            ("viewRoleArns", self.view_role_arns, viewers),
-        ):
-            for index, role in enumerate(roles):
-                if role in roles[:index]:
-                    first = arns[roles.index(role)]
-                    other = "" if first == arns[index] else f", and as '{first}', which is the same role to IAM"
-                    yield at.problem(f"{key}[{index}]", f"'{arns[index]}' is listed twice{other}; list each role once")
-        for index, role in enumerate(viewers):
-            if role in admins:
-                arn, admin = self.view_role_arns[index], self.admin_role_arns[admins.index(role)]
-                there = "in adminRoleArns" if arn == admin else f"'{admin}' to IAM, which is in adminRoleArns"
-                yield at.problem(f"viewRoleArns[{index}]", f"'{arn}' is {there}, and may do more; remove it here")
+        lists = {
+            "adminRoleArns": self.admin_role_arns,
+            "viewRoleArns": self.view_role_arns,
+            "rolloutRoleArns": self.rollout_role_arns,
+        }
+        earlier: dict[tuple[str, str], tuple[str, str]] = {}  # by role: the key, and the ARN there
+        for key, arns in lists.items():
+            for index, arn in enumerate(arns):
+                first_key, first = earlier.setdefault(_role(arn), (key, arn))
+                if first_key != key:
+                    there = f"in {first_key}" if first == arn else f"'{first}' to IAM, which is in {first_key}"
+                    remedy = (
+                        ", and may do more; remove it here"
+                        if first_key == "adminRoleArns"
+                        else "; a role has one access entry: remove it from one of the two"
+                    )
+                    yield at.problem(f"{key}[{index}]", f"'{arn}' is {there}{remedy}")
+                elif _role(arn) in map(_role, arns[:index]):
+                    other = "" if first == arn else f", and as '{first}', which is the same role to IAM"
+                    yield at.problem(f"{key}[{index}]", f"'{arn}' is listed twice{other}; list each role once")
 
 
 def _role(arn: str) -> tuple[str, str]:

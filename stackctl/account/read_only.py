@@ -13,6 +13,7 @@ from console import aws_errors
 from console.not_aws import A_PAGE, is_page, refuse_others_answers
 from spec.failure import NOT_TRIED, Failure
 from spec.iam_policy import allow, document
+from spec.wording import printable
 
 Operations = Mapping[str, Mapping[str, str]]
 """Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
@@ -111,7 +112,7 @@ def one_line(text: str) -> str:
     """Return what an endpoint said as a line of a table. Proxies and test servers answer with pages of HTML."""
     if is_page(text):
         return f"{A_PAGE}: a proxy or a test server answers, not AWS"
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 

@@ -139,16 +139,17 @@ def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None)
             )
         ]
         cost_center = cost_center or _prompted(
-            "Cost center that everything is tagged with", lambda given: _mistake(replace(_DRAFT, cost_center=given))
+            "Cost center, for the tags of all resources", lambda given: _mistake(replace(_DRAFT, cost_center=given))
         )
     given = {
-        "--region REGION (or AWS_REGION): where the stack will be": region,
+        "--region REGION (or AWS_REGION): the region of the stack": region,
         "--api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32": api_from,
-        "--cost-center NAME: what everything is tagged with": cost_center,
+        "--cost-center NAME: the cost center in the tags of all resources": cost_center,
     }
     lacking = [flag for flag, value in given.items() if not value]
     if lacking or not region or not cost_center:
-        raise NotMade("\n".join(["nobody is there to be asked; give", *(f"  {flag}" for flag in lacking)]))
+        flags = "".join(f"\n  {flag}" for flag in lacking)
+        raise NotMade(f"standard input is not a terminal, so `init` cannot ask; give{flags}")
     wrong = _not_a_region(region)
     if wrong is not None:
         raise NotMade(wrong)

@@ -7,15 +7,16 @@ from tests.infra.access import stack
 from tests.spec.stack_config import ADMIN, settings
 
 PREVIEW = "arn:aws:iam::123456789012:role/triton-eks-preview"
+ROLLOUTS = "arn:aws:iam::123456789012:role/triton-rollouts"
 
 
-def test_some_administer_and_others_look() -> None:
-    cluster = settings({"cluster.viewRoleArns": [PREVIEW]}).cluster
+def test_some_administer_others_look_and_others_roll_out() -> None:
+    cluster = settings({"cluster.viewRoleArns": [PREVIEW], "cluster.rolloutRoleArns": [ROLLOUTS]}).cluster
     entries = access_entries(stack("staging"), cluster)
     assert {
         name: (entry.principal_arn, label, policy.policy_arn, policy.access_scope.type)
         for name, entry in entries.items()
-        for label, policy in entry.access_policies.items()
+        for label, policy in (entry.access_policies or {}).items()
     } == {
         "123456789012-platform-admin": (
             ADMIN,
@@ -29,4 +30,9 @@ def test_some_administer_and_others_look() -> None:
             "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAdminViewPolicy",
             "cluster",
         ),
+    }
+    assert {name: entry.kubernetes_groups for name, entry in entries.items()} == {
+        "123456789012-platform-admin": None,
+        "123456789012-triton-eks-preview": None,
+        "123456789012-triton-rollouts": ["triton-rollouts"],
     }

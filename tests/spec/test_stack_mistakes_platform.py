@@ -329,6 +329,24 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["cluster.viewRoleArns[1]: 'arn:aws:iam::123456789012:role/looks' is listed twice; list each role once"],
     ),
     (
+        {
+            "cluster.viewRoleArns": ["arn:aws:iam::123456789012:role/looks"],
+            "cluster.rolloutRoleArns": [
+                "arn:aws:iam::123456789012:role/platform-admin",
+                "arn:aws:iam::123456789012:role/teams/looks",
+                *["arn:aws:iam::123456789012:role/rolls"] * 2,
+            ],
+        },
+        [
+            "cluster.rolloutRoleArns[0]: 'arn:aws:iam::123456789012:role/platform-admin' is in adminRoleArns, and may do "
+            "more; remove it here",
+            "cluster.rolloutRoleArns[1]: 'arn:aws:iam::123456789012:role/teams/looks' is "
+            "'arn:aws:iam::123456789012:role/looks' to IAM, which is in viewRoleArns; a role has one access entry: remove "
+            "it from one of the two",
+            "cluster.rolloutRoleArns[3]: 'arn:aws:iam::123456789012:role/rolls' is listed twice; list each role once",
+        ],
+    ),
+    (
         {"cluster.adminRoleArns": ["arn:aws:iam::123456789012:user/bob"]},
         [
             (

@@ -86,3 +86,8 @@ def test_the_rules_of_prod_hold_for_every_stack_that_is_prod_and_for_one_whose_e
     assert complaints({"environment": "prod"}, "eu-1") == [broken]
     assert broken in complaints({"environment": "prd"}, "prod-eu")
     assert settings({"environment": "staging"}, "eu-1").environment == "staging"
+
+
+def test_a_name_that_pulumi_refuses_is_a_mistake_in_every_region() -> None:
+    assert mistakes_in_name("a" * 100) == []
+    assert mistakes_in_name("a" * 101) == ["a stack's name has 100 characters at most, and this one 101; shorten it"]

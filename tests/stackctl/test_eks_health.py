@@ -19,6 +19,7 @@ from stackctl.account.read_only import Readers
 from stackctl.preflight.checks import half_created
 from stackctl.preflight.checks.check import Finding, Status, Subject
 from tests.aws_environment import use_none_of_the_developers
+from tests.spec.existing_config import IN_A_CLUSTER
 from tests.spec.stack_config import settings
 
 CLUSTER = {"clusterName": "triton-staging"}
@@ -31,22 +32,22 @@ class Aws:
     """Readers whose calls are answered by a script, checked against botocore's model of the service."""
 
     def __init__(self, readers: Readers) -> None:
-        self.readers = readers
+        self.readers, self.cluster = readers, CLUSTER
         self.eks, self.autoscaling = (Stubber(readers(name)) for name in ("eks", "autoscaling"))
         self.eks.activate()
         self.autoscaling.activate()
 
     def groups(self, *groups: dict[str, Any]) -> Aws:
         names = [group["nodegroupName"] for group in groups]
-        self.eks.add_response("list_nodegroups", {"nodegroups": names}, CLUSTER)
+        self.eks.add_response("list_nodegroups", {"nodegroups": names}, self.cluster)
         for group in groups:
             self.eks.add_response("describe_nodegroup", {"nodegroup": group}, None)
         return self
 
     def add_ons(self, *addons: dict[str, Any]) -> Aws:
-        self.eks.add_response("list_addons", {"addons": [one["addonName"] for one in addons]}, CLUSTER)
+        self.eks.add_response("list_addons", {"addons": [one["addonName"] for one in addons]}, self.cluster)
         for one in addons:
-            self.eks.add_response("describe_addon", {"addon": one}, {**CLUSTER, "addonName": one["addonName"]})
+            self.eks.add_response("describe_addon", {"addon": one}, {**self.cluster, "addonName": one["addonName"]})
         return self
 
     def activity(self, status: str | None, message: str = "") -> Aws:
@@ -166,6 +167,18 @@ def test_preflight_fails_for_what_stays_failed_and_warns_of_what_may_heal(aws: A
     assert (first.status, second.status) == (Status.FAIL, Status.WARN)
     assert first.message == f"node group g5 is CREATE_FAILED: AsgInstanceLaunchFailures: {SPOT}"
     assert first.remedy.endswith(f"`pulumi up --stack staging --replace '{GROUP}'`")
+
+
+@pytest.mark.usefixtures("no_state")
+def test_in_an_existing_cluster_the_groups_of_an_unreadable_state_are_unknown(aws: Aws) -> None:
+    aws.cluster = {"clusterName": "shared"}
+    aws.groups(group("CREATE_FAILED")).activity(None).add_ons()
+    (finding,) = half_created.check(Subject(settings(IN_A_CLUSTER), aws.readers, None))  # type: ignore[arg-type]
+    assert (finding.status, finding.message) == (
+        Status.UNKNOWN,
+        "a node group or an add-on of shared is not healthy, and whether it is the stack's is not known: the state "
+        "of staging cannot be read: error: no stack",
+    )
 
 
 def test_preflight_is_content_with_a_stack_that_is_well(aws: Aws) -> None:

@@ -46,6 +46,14 @@ def test_a_first_preview_compares_with_no_revision(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize("forms", [("--diff", "--json"), ("--json", "--events"), ("--diff", "--json", "--events")])
+def test_a_preview_has_one_form_of_output(tmp_path: Path, forms: tuple[str, ...]) -> None:
+    done = twin(tmp_path / "home", "preview", "dev", *forms)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{' and '.join(forms)}: each is a form of the output; give one of them" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_rehearsal_is_of_a_state_or_from_a_revision(tmp_path: Path) -> None:
     done = twin(tmp_path / "home", "rehearse")
     assert (done.returncode, done.stdout) == (2, "")

@@ -41,7 +41,8 @@ def topics_in(value: Any) -> set[str]:
 
 
 def _roles_in(cluster: Any) -> list[str]:
-    lists = [cluster.get(key) for key in ("adminRoleArns", "viewRoleArns")] if isinstance(cluster, dict) else []
+    keys = ("adminRoleArns", "viewRoleArns", "rolloutRoleArns")
+    lists = [cluster.get(key) for key in keys] if isinstance(cluster, dict) else []
     # What else is wrong with an entry, the settings say.
     return [arn for listed in lists if isinstance(listed, list) for arn in listed if isinstance(arn, str) and _ROLE in arn]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ LOST_ACCOUNT = {"TWIN_LOST_ACCOUNT": "true"}
 def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     """Return a client of the cluster of the current context, as its user.
 
-    Raises PluginError for a kubeconfig that is incomplete or not local.
+    Raises PluginError for a kubeconfig that is incomplete or not local, or that runs another program than `aws`.
     """
     # Its HTTP takes long to import, and the eks provider only reads the file.
     from twin.cluster.kube_api import KubeClient
@@ -36,6 +37,9 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
     server = require_loopback(str(cluster.get("server", "")), "the kubeconfig's server")
     tls = _tls(cluster, user) if server.startswith("https:") else None
     if "exec" in user:
+        if not _is_eks_token(user["exec"]):
+            command = shlex.join([str(user["exec"].get("command")), *map(str, user["exec"].get("args") or ())])
+            raise PluginError(f"the kubeconfig's user runs `{command}`; the twin runs only `aws eks get-token`")
         from twin.plugins.exec_credentials import ExecCredentials
 
         return KubeClient(server, tls, auth=ExecCredentials(user["exec"]))
@@ -85,10 +89,24 @@ def instead_of_another(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     context = _current(kubeconfig)
     command = _named(kubeconfig, "users", context.get("user")).get("user", {}).get("exec", {})
-    is_eks = command.get("command") == "aws" and "get-token" in (command.get("args") or ())
     server = _named(kubeconfig, "clusters", context.get("cluster")).get("cluster", {}).get("server")
     is_lost = LOST_ACCOUNT.items() <= os.environ.items()
-    return twin_kubeconfig() if is_eks and (is_lost or not _is_own(server)) else kubeconfig
+    return twin_kubeconfig() if _is_eks_token(command) and (is_lost or not _is_own(server)) else kubeconfig
+
+
+def _is_eks_token(command: Mapping[str, Any]) -> bool:
+    """Return whether a kubeconfig's `exec` is `aws eks get-token`, with any of its options."""
+    return command.get("command") == "aws" and [*_words(command.get("args") or ())][:2] == ["eks", "get-token"]
+
+
+def _words(args: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of `aws` without the options before and between them, each of which has a value."""
+    remaining = iter(map(str, args))
+    for word in remaining:
+        if not word.startswith("-"):
+            yield word
+        elif "=" not in word:
+            next(remaining, None)
 
 
 def _is_own(server: Any) -> bool:

@@ -45,8 +45,10 @@ class KubernetesProvider(Provider):
     accepts_secrets = True
     identity = frozenset({"clusterIdentifier"})
 
-    def __init__(self, log: EngineLog) -> None:
+    def __init__(self, log: EngineLog, *, replaces_others: bool = True) -> None:
+        """`replaces_others`: use the twin's cluster in place of a cluster of EKS elsewhere; else refuse that."""
         super().__init__(log)
+        self._replaces_others = replaces_others
         self._client: KubeClient | None = None
         self._namespace = "default"
         self._objects: Operations | None = None
@@ -57,7 +59,8 @@ class KubernetesProvider(Provider):
         if not given:
             raise PluginError("the kubernetes provider has no kubeconfig: give the resource an explicit provider")
         content = given if isinstance(given, Mapping) else kubeconfig.parse_kubeconfig(str(given))
-        content = kubeconfig.instead_of_another(content)
+        if self._replaces_others:
+            content = kubeconfig.instead_of_another(content)
         client = self._client = kubeconfig.connect(content)
         self._namespace = config.get("namespace") or kubeconfig.namespace(content)
         mutable = {

@@ -100,7 +100,8 @@ def main() -> None:
         sys.exit(f"the official Kubernetes provider is not built; run `python3 -m twin.host.tools {FAMILY}`")
     child, port = start(built.paths()[PROGRAM], engine)
     _leave_on_signals(child)
-    proxy = Proxy(KubernetesProvider(EngineLog(engine)), grpc.insecure_channel(f"127.0.0.1:{port}", options=OPTIONS))
+    twin = KubernetesProvider(EngineLog(engine), replaces_others=False)
+    proxy = Proxy(twin, grpc.insecure_channel(f"127.0.0.1:{port}", options=OPTIONS))
     serve(lambda server: server.add_generic_rpc_handlers((proxy,)))
 
 

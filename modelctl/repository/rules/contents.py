@@ -13,10 +13,9 @@ from pathlib import Path
 
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import environments, formats
+from spec.names import MAX_OBJECT_BYTES
 from spec.token_forms import TOKEN_FORMS
 
-MAX_OBJECT_BYTES = 5 * 1024**4
-"""S3's limit for one object."""
 _HEAD_BYTES = 64 * 1024
 _LARGEST_TEXT_BYTES = 4 * 1024**2
 _SAMPLE_BYTES = 256

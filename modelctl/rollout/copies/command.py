@@ -47,6 +47,13 @@ def compare(
 ) -> NoReturn:
     """Compare what two releases answer to copies, until interrupted. Raises Misused and WrongAddress."""
     wanted = _tolerances(tolerances)
+    for protocol in ("http", "grpc"):
+        address = getattr(release, protocol)
+        if address == getattr(candidate, protocol):
+            raise Misused(
+                f"--release-{protocol} and --candidate-{protocol} are both {address!r}, so a release would be compared with "
+                "itself; give the candidate's own address"
+            )
     addresses = {
         option: metrics_server.address(option, text)
         for option, text in {"--http": listen.http, "--grpc": listen.grpc, "--serve": listen.metrics}.items()
@@ -89,5 +96,7 @@ def _tolerances(texts: Sequence[str]) -> dict[str, float]:
             tolerance = -1.0
         if not separator or not model or not 0 <= tolerance < 1:
             raise Misused(f"--tolerance {text!r}: write MODEL=NUMBER, with a number from 0 to below 1, like classify=1e-5")
+        if model in found:
+            raise Misused(f"--tolerance: {model} has two tolerances, {found[model]:g} and {tolerance:g}; give one")
         found[model] = tolerance
     return found

@@ -37,12 +37,13 @@ _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 _CONNECTION = "cluster.apiAccess.runner.connectionArn"
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic,
 # and the role of deployments the connections that it may name.
-_OF_THE_ACCOUNT = ("cluster.adminRoleArns", "cluster.viewRoleArns", "gateway.certificateArn", "cost.topicArn", _CONNECTION)
+_ACCESS_ENTRIES = ("cluster.adminRoleArns", "cluster.viewRoleArns", "cluster.rolloutRoleArns")
+_OF_THE_ACCOUNT = (*_ACCESS_ENTRIES, "gateway.certificateArn", "cost.topicArn", _CONNECTION)
 # AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region; a connection is used in all of them
 # (https://docs.aws.amazon.com/dtconsole/latest/userguide/welcome-connections-how-it-works-global.html).
 _OF_ANY_REGION = (
-    *("cluster.adminRoleArns", "cluster.viewRoleArns", "cost.topicArn", "monitoring.alertTopicArn"),
-    _CONNECTION,
+    *_ACCESS_ENTRIES,
+    *("cost.topicArn", "monitoring.alertTopicArn", _CONNECTION),
 )
 
 

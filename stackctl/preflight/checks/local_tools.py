@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import botocore.session
+from botocore.exceptions import ProfileNotFound
 
 from spec import reading
 from spec.failure import Failure
@@ -17,6 +21,7 @@ _SECONDS = 60
 _PROJECT = Path("Pulumi.yaml")
 _SDKS = {"aws": "pulumi-aws", "eks": "pulumi-eks", "kubernetes": "pulumi-kubernetes"}
 """Plugin -> the Python package whose version the engine asks for."""
+_FIRST_WITH_LOGIN = (2, 32)
 _INSTALL_PULUMI = "https://www.pulumi.com/docs/install/"
 _INSTALL_AWS = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 _INSTALL_KUBECTL = "https://kubernetes.io/docs/tasks/tools/"
@@ -63,7 +68,10 @@ def _plugins() -> Finding:
         return unknown("`pulumi plugin ls --json` prints no list of plugins")
     missing = [f"{name} {version}" for name, version in needed.items() if (name, version) not in there]
     if missing:
-        return ok(f"`pulumi up` downloads these plugins first: {', '.join(missing)} (docs/aws.md has their size)")
+        return ok(
+            f"`pulumi up` downloads these plugins first: {', '.join(missing)}; if missing, also the older aws and "
+            "kubernetes of the EKS component (docs/aws.md has their size)"
+        )
     return ok(f"plugins are installed: {', '.join(f'{name} {version}' for name, version in needed.items())}")
 
 
@@ -74,9 +82,23 @@ def _aws() -> Finding:
         return fail(f"aws does not run; {needs}", f"install the AWS CLI, version 2: {_INSTALL_AWS}")
     if version < (1, 24) or (2,) <= version < (2, 7):
         return fail(f"aws is {_text(version)}, and the EKS component needs 2.7 or newer", _INSTALL_AWS)
+    if (2,) <= version < _FIRST_WITH_LOGIN and "AWS_ACCESS_KEY_ID" not in os.environ and _logged_in():
+        return fail(
+            f"aws is {_text(version)}, and the profile's credentials come from `aws login`, which needs "
+            f"{_text(_FIRST_WITH_LOGIN)} or newer",
+            _INSTALL_AWS,
+        )
     if version < (2,):
         return warn(f"aws is {_text(version)}: version 1 has neither `aws login` nor `aws sso login`", _INSTALL_AWS)
     return ok(f"aws {_text(version)}; {needs}")
+
+
+def _logged_in() -> bool:
+    """Return whether the AWS profile has a session of `aws login`."""
+    try:
+        return "login_session" in botocore.session.Session().get_scoped_config()
+    except ProfileNotFound:
+        return False
 
 
 def _kubectl(kubernetes: str) -> Finding:

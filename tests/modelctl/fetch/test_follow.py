@@ -11,6 +11,7 @@ import pytest
 
 from modelctl.fetch.directory import FetchDirectory
 from modelctl.fetch.follow import Follower
+from modelctl.fetch.live_view import Incomplete
 from modelctl.fetch.partial_file import PartialFile
 from modelctl.store.bucket import Store
 from modelctl.store.followed import Followed, FollowedModel, digest
@@ -312,6 +313,17 @@ def test_without_a_release_in_live_it_says_what_to_do(site: Site) -> None:
     ended = run("modelctl", "follow", "--bucket", BUCKET, "--to", site.root, "--once")
     assert sentence(ended, 2) == (f"live/ in s3://{BUCKET} serves no release yet: fill it with `modelctl rollout`")
     assert not (site.root / "current").exists()
+
+
+def test_a_live_without_models_is_refused_and_what_is_served_stays(site: Site, store: Store) -> None:
+    site.write(put(store, {"a": 1}), a=[1])
+    site.look()
+    store.client.delete_object(Bucket=BUCKET, Key="live/a/config.pbtxt")
+    site.write(put(store, {"a": 2}))
+    with pytest.raises(Incomplete) as refused:
+        site.look()
+    assert str(refused.value) == "live/ has no model, so there is nothing to serve: fill it with `modelctl rollout`"
+    assert site.shown() == FIRST
 
 
 def test_what_a_crash_of_the_machine_left_of_a_view_is_made_anew(site: Site, store: Store) -> None:

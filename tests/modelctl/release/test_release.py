@@ -261,6 +261,11 @@ def test_two_at_once_end_with_one_release(models: Path, store: Store, monkeypatc
         ('"schema": 1', '"schema": true', "manifest.json: schema: true is not 1;"),
         ('"schema": 1', '"schema": 1.0', "manifest.json: schema: 1.0 is not 1;"),
         ('"created"', '"creation"', "manifest.json: created: is missing; creation: unknown key;"),
+        (
+            '"bytes": 5',
+            f'"bytes": {2**60}',
+            "manifest.json: objects.m/1/model.py.bytes: 1152921504606846976 is too large; at most 5497558138880;",
+        ),
         ("{", "", "manifest.json: line 2, column 11: not valid JSON: Extra data"),
     ],
 )
@@ -274,6 +279,17 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
 
     assert str(failure.value).startswith(sentence)
     assert [entry.state for entry in releases(store)] == [State.DAMAGED]
+
+
+def test_a_manifest_of_nothing_is_refused(store: Store, s3: Any) -> None:
+    manifest = Manifest.of({"m/1/model.py": _entry(b"12345")}, {}, _NOW)
+    empty = {**json.loads(manifest.to_json()), "objects": {}, "bytes": 0}
+    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/manifest.json", Body=json.dumps(empty))
+    with pytest.raises(ManifestError) as failure:
+        store.manifest("0123456789ab")
+    assert str(failure.value) == (
+        "manifest.json: objects: is empty; give at least one; restore its earlier object version, modelctl writes it"
+    )
 
 
 @pytest.mark.parametrize(

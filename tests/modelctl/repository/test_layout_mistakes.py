@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelctl.repository.load import load, validate
-from modelctl.repository.rules.contents import MAX_OBJECT_BYTES
+from spec.names import MAX_OBJECT_BYTES
 
 
 def _messages(models: Path) -> list[str]:

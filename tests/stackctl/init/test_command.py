@@ -177,10 +177,10 @@ def test_without_a_terminal_everything_that_is_missing_is_told_at_once(
     done = init()
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: nobody is there to be asked; give\n"
-        "  --region REGION (or AWS_REGION): where the stack will be\n"
+        "error: standard input is not a terminal, so `init` cannot ask; give\n"
+        "  --region REGION (or AWS_REGION): the region of the stack\n"
         "  --api-from RANGE: the addresses that may reach the Kubernetes API, like 198.51.100.7/32\n"
-        "  --cost-center NAME: what everything is tagged with\n",
+        "  --cost-center NAME: the cost center in the tags of all resources\n",
     )
 
 
@@ -202,7 +202,7 @@ def test_a_person_is_asked_for_what_is_not_given_and_cannot_be_known(
     assert asked == [
         *["AWS region, like us-west-2"] * 2,
         *["Addresses that may reach the Kubernetes API, like 198.51.100.7/32"] * 3,
-        *["Cost center that everything is tagged with"] * 3,
+        *["Cost center, for the tags of all resources"] * 3,
     ]
     assert [line.partition("; ")[0] for line in done.stderr.splitlines()] == [
         "  'us-east-99' is no region of AWS that has EKS",

@@ -88,7 +88,8 @@ def test_plugins_that_up_will_download_are_named(subject: Callable[..., Subject]
     aws, kubernetes = PLUGINS[0]["version"], PLUGINS[2]["version"]
     assert results(subject())["`pulumi"] == (
         Status.OK,
-        f"`pulumi up` downloads these plugins first: aws {aws}, kubernetes {kubernetes} (docs/aws.md has their size)",
+        f"`pulumi up` downloads these plugins first: aws {aws}, kubernetes {kubernetes}; if missing, also the older aws and "
+        "kubernetes of the EKS component (docs/aws.md has their size)",
     )
 
 
@@ -123,6 +124,30 @@ def test_an_aws_that_is_missing_or_old_is_told(
 ) -> None:
     tools(aws=aws)
     assert results(subject())["aws"] == (status, message)
+
+
+@pytest.mark.parametrize(("installed", "status"), [("2.31.9", Status.FAIL), ("2.32.0", Status.OK)])
+def test_a_profile_of_aws_login_needs_an_aws_that_has_it(
+    subject: Callable[..., Subject],
+    tools: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: str,
+    status: Status,
+) -> None:
+    """`aws eks get-token` of an older one finds no credentials. Others, like SSO, need 2.7."""
+    tools(aws=f"echo aws-cli/{installed} x")
+    one = subject()
+    (tmp_path / "config").write_text("[profile p]\nlogin_session = arn:aws:iam::123456789012:user/me\n[profile q]\n")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "p")
+    found = results(one)["aws"]
+    assert found[0] is status
+    if status is Status.FAIL:
+        assert found[1] == ("aws is 2.31.9, and the profile's credentials come from `aws login`, which needs 2.32 or newer")
+    monkeypatch.setenv("AWS_PROFILE", "q")
+    assert results(one)["aws"][0] is Status.OK
 
 
 def test_kubectl_may_be_one_minor_version_away(subject: Callable[..., Subject], tools: Callable[..., None]) -> None:

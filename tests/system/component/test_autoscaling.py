@@ -56,7 +56,7 @@ def stack_config(pods: str, nodes: str) -> Config:
 @pytest.fixture(scope="module")
 def account(clients: Clients) -> Clients:
     """One for all runs: a preview makes nothing, and the one update is destroyed."""
-    seed_roles(clients, load(stack_config("none", "none"), STACK, today=TODAY).cluster.admin_role_arns)
+    seed_roles(clients, load(stack_config("none", "none"), STACK, today=TODAY).cluster)
     return clients
 
 

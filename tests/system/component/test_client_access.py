@@ -88,7 +88,7 @@ def life() -> Iterator[Life]:
         clients = Clients("us-west-2")
         zones = _zones(clients)
         settings = load(config(zones), STACK, today=TODAY)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         before = {**living(clients), **_domains(clients, zones)}
 
         def deployed(*, preview: bool) -> Recording:

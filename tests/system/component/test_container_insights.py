@@ -42,7 +42,7 @@ def settings() -> Settings:
 def watched(settings: Settings) -> Recording:
     with fresh_account():
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         return deployed(settings, config(), clients, preview=False)
 
 

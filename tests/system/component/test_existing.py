@@ -77,7 +77,8 @@ def lived(*, cluster: bool) -> Lived:
             existing_account.make_cluster(clients, vpc)
         config = config_of(vpc, cluster=cluster)
         settings = load(config, STACK, today=TODAY)
-        seed_roles(clients, [] if cluster else settings.cluster.admin_role_arns)
+        if not cluster:
+            seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
         before, ids = existing_account.described(clients), living(clients)
         preview = deployed(settings, config, clients, preview=True)

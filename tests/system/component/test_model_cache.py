@@ -61,7 +61,7 @@ def life() -> Iterator[Life]:
     settings = load(config(), STACK, today=TODAY)
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         before = living(clients)
         up = run(lambda: app.deploy(settings), project=PROJECT, stack=STACK, config=config(), root=ROOT, clients=clients)
         refreshed = refresh(clients, up)

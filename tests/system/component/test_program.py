@@ -136,11 +136,18 @@ def test_interface_endpoints_take_no_addresses_from_the_nodes_subnets(stack_run:
     assert len(endpoints) == {"none": 0, "minimal": 3, "full": 12}[stack_run.settings.network.endpoints]
 
 
-def test_the_named_administrators_and_nobody_else_get_access_entries(stack_run: StackRun) -> None:
-    entries = [item.checked["principalArn"] for item in stack_run.up.of_type("aws:eks/accessEntry:AccessEntry")]
-    assert entries == sorted(stack_run.settings.cluster.admin_role_arns)
+def test_the_named_roles_and_nobody_else_get_access_entries(stack_run: StackRun) -> None:
+    cluster = stack_run.settings.cluster
+    entries = {
+        item.checked["principalArn"]: item.checked.get("kubernetesGroups")
+        for item in stack_run.up.of_type("aws:eks/accessEntry:AccessEntry")
+    }
+    assert entries == {
+        **dict.fromkeys(cluster.admin_role_arns),
+        **{arn: ["triton-rollouts"] for arn in cluster.rollout_role_arns},
+    }
     policies = stack_run.up.of_type("aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
-    assert [item.checked["principalArn"] for item in policies] == entries
+    assert [item.checked["principalArn"] for item in policies] == sorted(cluster.admin_role_arns)
     assert {item.checked["policyArn"].rpartition("/")[2] for item in policies} == {"AmazonEKSClusterAdminPolicy"}
 
 

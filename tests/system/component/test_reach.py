@@ -77,7 +77,7 @@ def worlds(stack_runs: Callable[[str], StackRun]) -> Worlds:
         settings = load(given, stack, today=TODAY)
         with fresh_account():
             clients = Clients(settings.region)
-            seed_roles(clients, settings.cluster.admin_role_arns)
+            seed_roles(clients, settings.cluster)
             seed_topics(clients, given)
             return World(deployed(settings, given, clients, preview=False), settings)
 

@@ -51,7 +51,7 @@ def lived() -> Lived:
         clients = Clients("us-west-2")
         settings = load(config, STACK, today=TODAY)
         assert [str(told) for told in settings.warnings if "apiAccess" in str(told)] == []
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
         up = deployed(settings, config, clients, preview=False)
         during = [found["name"] for found in records.below(clients, PROJECTS).values()]

@@ -59,7 +59,7 @@ def _failures(defects: Mapping[str, Defect]) -> dict[str, str]:
     settings = load_stack_file(path, today=TODAY)
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         with pytest.raises(StackFailed) as caught:
             run(
                 lambda: app.deploy(settings),

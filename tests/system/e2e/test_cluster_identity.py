@@ -7,8 +7,9 @@ roles of docs/github.md and docs/private-api.md. Tokens that are refused: tests/
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from kubernetes.stream import portforward, stream
 from kubernetes.stream.ws_client import ERROR_CHANNEL
 
 from infra.aws.cluster import access_entries
-from spec.names import TRITON_HTTP_PORT, TRITON_NAMESPACE
+from modelctl import cluster as modelctl_cluster
+from modelctl.rollout.fleet import ServedVersion
+from modelctl.rollout.kubernetes_fleet import KubernetesFleet
+from spec.names import SERVED_VERSIONS, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from tests.eks_tokens import Keys, assume, token_of, url_of
 from tests.infra.access import stack
 from tests.spec.stack_config import settings
@@ -30,11 +34,12 @@ from twin.aws.base.clients import Clients
 from twin.host.processes import wait_until
 
 CLUSTER = "triton-local"
-ADMINISTRATOR, DEPLOYMENT, PREVIEW, RUNNER = (
+ADMINISTRATOR, ROLLOUTS, DEPLOYMENT, PREVIEW, RUNNER = (
     f"arn:aws:iam::123456789012:role/{name}"
-    for name in ("platform-admin", "triton-eks-deploy", "triton-eks-preview", "triton-local-runner")
+    for name in ("platform-admin", "triton-rollouts", "triton-eks-deploy", "triton-eks-preview", "triton-local-runner")
 )
-"""The stack file of `local` names the first. The last is a runner's own (infra/aws/runner.py); its jobs use the second."""
+"""The stack file of `local` names the first two. The last is a runner's own (infra/aws/runner.py), and its jobs use
+DEPLOYMENT."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,15 @@ class Caller:
     def core(self) -> kubernetes.CoreV1Api:
         return kubernetes.CoreV1Api(self.api)
 
-    def may(self, verb: str, resource: str, group: str = "", namespace: str | None = TRITON_NAMESPACE) -> bool:
+    def may(
+        self, verb: str, resource: str, group: str = "", namespace: str | None = TRITON_NAMESPACE, name: str | None = None
+    ) -> bool:
         """Return the answer of the API server to a SelfSubjectAccessReview."""
         kind, _, sub = resource.partition("/")
-        attributes = {"verb": verb, "resource": kind, "subresource": sub, "group": group, "namespace": namespace}
+        attributes = {
+            **{"verb": verb, "resource": kind, "subresource": sub, "group": group},
+            **{"namespace": namespace, "name": name},
+        }
         review = kubernetes.AuthorizationV1Api(self.api).create_self_subject_access_review(
             {"spec": {"resourceAttributes": attributes}}
         )
@@ -254,6 +264,81 @@ def test_a_runner_takes_the_role_of_its_job(twin: Twin, callers: dict[str, Calle
     runner = caller(twin, RUNNER)
     assert _status(lambda: runner.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 401
     assert callers["deployment"].may("create", "pods/portforward")
+
+
+# Of docs/private-api.md#pods: verb, resource, API group, and the name of the object, if the Role has only one.
+OF_ROLLOUTS = [
+    ("list", "endpointslices", "discovery.k8s.io", None),
+    ("get", "pods", "", None),
+    ("delete", "pods", "", None),
+    ("get", "pods/portforward", "", None),
+    ("create", "pods/portforward", "", None),
+    ("create", "configmaps", "", None),
+    ("get", "configmaps", "", "triton-served-versions"),
+    ("update", "configmaps", "", "triton-served-versions"),
+]
+REFUSED_TO_ROLLOUTS = [
+    *((verb, "secrets", "", None) for verb in ("get", "list", "create")),
+    *((verb, "pods/exec", "", None) for verb in ("get", "create")),
+    ("create", "pods/eviction", "", None),
+    ("create", "pods", "", None),
+    ("list", "pods", "", None),
+    ("get", "configmaps", "", "another"),
+    ("update", "configmaps", "", "another"),
+    ("delete", "configmaps", "", "triton-served-versions"),
+    ("create", "serviceaccounts/token", "", None),
+    ("patch", "deployments", "apps", None),
+    ("update", "roles", "rbac.authorization.k8s.io", None),
+    ("update", "rolebindings", "rbac.authorization.k8s.io", None),
+]
+
+
+def test_who_rolls_out_may_do_that_in_tritons_namespace_alone(twin: Twin) -> None:
+    rollouts = caller(twin, ROLLOUTS)
+    reviews = [*OF_ROLLOUTS, *REFUSED_TO_ROLLOUTS]
+    allowed = [item for item in reviews if rollouts.may(item[0], item[1], item[2], TRITON_NAMESPACE, item[3])]
+    assert allowed == OF_ROLLOUTS
+    elsewhere = [item for item in reviews if rollouts.may(item[0], item[1], item[2], "kube-system", item[3])]
+    of_the_cluster = [item for item in reviews if rollouts.may(item[0], item[1], item[2], None, item[3])]
+    assert elsewhere == of_the_cluster == []
+
+
+def test_who_rolls_out_gets_no_secret_and_no_command_in_a_pod(twin: Twin, pod: str) -> None:
+    core = caller(twin, ROLLOUTS).core
+    refused: dict[str, Callable[[], object]] = {
+        "secrets": lambda: core.list_namespaced_secret(TRITON_NAMESPACE),
+        "exec": lambda: stream(core.connect_get_namespaced_pod_exec, pod, TRITON_NAMESPACE, command=["id"]),
+        "elsewhere": lambda: core.read_namespaced_pod("any", "kube-system"),
+    }
+    assert {name: _status(request)[0] for name, request in refused.items()} == dict.fromkeys(refused, 403)
+
+
+def test_modelctl_works_with_the_role_of_rollouts(
+    twin: Twin, pod: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request of `parity`, `watch`, `rollout` and `tune --pod`, with the kubeconfig that the AWS CLI writes."""
+    kubeconfig = tmp_path / "kubeconfig"
+    update = f"aws eks update-kubeconfig --name {CLUSTER} --region {REGION} --kubeconfig {kubeconfig} --role-arn {ROLLOUTS}"
+    parity = twin.shell(f"{update} >&2 && KUBECONFIG={kubeconfig} {sys.executable} -m modelctl parity --json")
+    assert parity.returncode == 0, parity.stderr
+    assert pod in json.loads(parity.stdout)["pods"]
+
+    of_rollouts = caller(twin, ROLLOUTS).api
+    monkeypatch.setattr(modelctl_cluster, "connect", lambda: of_rollouts)
+    fleet = KubernetesFleet(TRITON_NAMESPACE)
+    pods = {item.name: item for item in fleet.pods()}
+    assert fleet.release(pods[pod]) is not None
+    assert fleet.served() == {}
+    core = caller(twin).core
+    try:
+        fleet.serve({"normalize": ServedVersion(stable=1)})  # creates the ConfigMap
+        fleet.serve({"normalize": ServedVersion(stable=1, canary=2, percent=5)})  # updates it
+        assert fleet.served() == {"normalize": ServedVersion(stable=1, canary=2, percent=5)}
+    finally:
+        core.delete_namespaced_config_map(SERVED_VERSIONS, TRITON_NAMESPACE)
+    restarted = replace(pods[pod], uid="of-another-pod")  # permitted, and then refused for its UID: the pod stays
+    fleet.restart(restarted)
+    assert fleet.release(pods[pod]) is not None
 
 
 def test_who_loses_the_entry_is_out(twin: Twin, roles: Clients) -> None:

@@ -48,8 +48,9 @@ def somebody_elses(twin: Twin, *, cluster: bool) -> tuple[Clients, Vpc]:
 def name_them(twin: Twin, vpc: Vpc, *, cluster: bool) -> None:
     """Write them into the twin's stack file, in the place of those that it would make."""
     sections: dict[str, dict[str, Any]] = {"network": {"existing": vpc.section}}
-    # The twin would make the role that the tracked file names, which no destroy takes away.
+    # The twin would make the roles that the tracked file names, which no destroy takes away.
     twin.pin("triton-eks:cluster.adminRoleArns", None if cluster else [])
+    twin.pin("triton-eks:cluster.rolloutRoleArns", None)
     if cluster:
         sections["cluster"] = {"existing": {"name": existing_account.CLUSTER}}
     for section, keys in sections.items():

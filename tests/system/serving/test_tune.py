@@ -3,12 +3,14 @@
 The model sleeps instead of computing, so that it behaves alike on a busy machine.
 """
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,12 @@ from ruamel.yaml import YAML
 from tritonclient.utils import InferenceServerException
 
 from modelctl.tune.evidence import Evidence
+from tests import forwarding
 from tests.modelctl.servers import loopback_address, process, wait_until
 from tests.modelctl.stacks import wants, write_stack
 from tests.modelctl.tune.played_gpu import PlayedGpu, serving
 from tests.system.serving.models import Timing, write
+from twin.host import processes
 from twin.triton.tritonserver import tritonserver_command
 
 KEY = "a-pods-uid"
@@ -128,6 +132,65 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
     assert "GPU" not in done.stdout
     assert "GPU" not in done.stderr
     assert ready(client) == set()
+
+
+@contextmanager
+def as_pod(server: str, directory: Path) -> Iterator[tuple[forwarding.Network, dict[str, str]]]:
+    """The server as pod `triton-0` behind an API server; the network in front of that, and the environment with both."""
+    with forwarding.api_server({"triton-0": server.rpartition(":")[0]}) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        with forwarding.network(host, int(port)) as network:
+            kubeconfig = {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": network.url}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+            (directory / "kubeconfig").write_text(json.dumps(kubeconfig))
+            yield network, {**os.environ, "KUBECONFIG": str(directory / "kubeconfig")}
+
+
+def tune_pod(models: Path, results: Path) -> list[str]:
+    words = command("sleeper", "", models, results, "--slo-p95-ms", "400", "--pod", "triton-0")
+    at = words.index("--server")
+    return words[:at] + words[at + 2 :]
+
+
+@pytest.fixture(scope="module")
+def pods_server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """In explicit mode, restricted by the UID of the pod `triton-0`."""
+    restricted = "--grpc-restricted-protocol=model-repository,model-config:admin-key=uid-triton-0"
+    yield from running(models, tmp_path_factory.mktemp("pod"), "--model-control-mode=explicit", restricted)
+
+
+def test_a_pod_is_tuned_through_the_api_server_with_its_uid_as_the_key(
+    pods_server: str, models: Path, tmp_path: Path
+) -> None:
+    with as_pod(pods_server, tmp_path) as (_, environment):
+        words = tune_pod(models, tmp_path / "results")
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "results").glob("sleeper-*.json")
+    evidence = Evidence.model_validate_json(file.read_text())
+    assert (evidence.model, evidence.versions.server) == ("sleeper", "2.51.0")
+    assert evidence.winner.rate > 0
+
+
+def test_a_forward_that_is_lost_while_a_pod_is_tuned_is_told_and_nothing_is_written(
+    pods_server: str, models: Path, tmp_path: Path
+) -> None:
+    with as_pod(pods_server, tmp_path) as (network, environment):
+        words = tune_pod(models, tmp_path / "results")
+        with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuned:
+            assert tuned.stderr is not None
+            assert any(line.startswith("trial 1 ") for line in tuned.stderr)
+            processes.wait_until(lambda: network.lose() > 0, "the second trial to have a connection", 120)
+            _, said = tuned.communicate(timeout=600)
+    assert tuned.returncode == 1
+    error = said.splitlines()[-1]
+    assert error.startswith("error: pod triton-0: port 8001: the API server's port forward was lost: ")
+    assert error.endswith("; what was measured says nothing of the model, and nothing was written; run it again")
+    assert list((tmp_path / "results").glob("*")) == []
 
 
 def test_where_the_metrics_are_those_of_a_gpu_its_memory_is_in_the_table(server: str, models: Path, tmp_path: Path) -> None:

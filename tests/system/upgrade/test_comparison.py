@@ -196,7 +196,7 @@ def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> str:
     settings = load_stack_file(path, today=TODAY)
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         recording = run(
             lambda: app.deploy(settings),
             project=PROJECT,

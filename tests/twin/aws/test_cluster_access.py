@@ -130,6 +130,22 @@ def test_a_cluster_leads_to_the_twins_api_server(site: Site) -> None:
     assert base64.b64decode(cluster["certificateAuthority"]["data"]) == b"the twin's authority"
 
 
+def test_of_two_clusters_of_one_name_the_region_of_the_signature_decides(site: Site) -> None:
+    """The second one has no entry of the role, which looks at the first."""
+    role = site.role("regional")
+    site.entry(role)
+    site.associate(role, "AmazonEKSViewPolicy")
+    keys = site.session(role)
+    eks = Clients("eu-west-1", site.url)("eks")
+    eks.create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": []})
+    try:
+        assert site.may(site.user(token_of(url_of(site.url, keys))), "list", "pods", "default")
+        there = site.refusal(token_of(url_of(site.url, keys, region="eu-west-1")))
+        assert there == f"{role} has no access entry of c"
+    finally:
+        eks.delete_cluster(name="c")
+
+
 def test_whoever_made_the_cluster_administers_it(site: Site) -> None:
     user = site.user(token_of(url_of(site.url, Keys())))
     assert (user["username"], user["groups"]) == (CREATOR, [])

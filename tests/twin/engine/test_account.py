@@ -11,10 +11,11 @@ from twin.engine import account
 
 REGION = "us-west-2"
 ADMIN = "arn:aws:iam::123456789012:role/teams/platform-admin"
+ROLLOUTS = "arn:aws:iam::123456789012:role/triton-rollouts"
 STACK = f"""
 config:
   aws:region: us-west-2
-  triton-eks:cluster: {{adminRoleArns: ["{ADMIN}", 7, "nobody"]}}
+  triton-eks:cluster: {{adminRoleArns: ["{ADMIN}", 7, "nobody"], rolloutRoleArns: ["{ROLLOUTS}"]}}
   triton-eks:worker: {{alarmTopicArn: "arn:aws:sns:us-west-2:123456789012:alerts"}}
   triton-eks:monitoring:
     receivers: ["arn:aws:sns:us-west-2:123456789012:more-alerts", "arn:aws:sqs:us-west-2:123456789012:no-topic"]
@@ -33,7 +34,7 @@ def test_every_role_and_topic_is_made_once_and_what_is_neither_is_left_alone(
             account.create(url, REGION, file)
         roles = boto3.client("iam", region_name=REGION, endpoint_url=url).list_roles()["Roles"]
         topics = boto3.client("sns", region_name=REGION, endpoint_url=url).list_topics()["Topics"]
-    assert [role["Arn"] for role in roles] == [ADMIN]
+    assert [role["Arn"] for role in roles] == [ADMIN, ROLLOUTS]
     assert sorted(topic["TopicArn"].rpartition(":")[2] for topic in topics) == ["alerts", "more-alerts"]
 
 

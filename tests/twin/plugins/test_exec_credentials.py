@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ from twin.cluster.kube_errors import ApiError
 from twin.plugins import kubeconfig
 from twin.plugins.errors import PluginError
 
+ARGS = ("--region", "us-west-2", "eks", "get-token", "--cluster-name", "triton-local", "--output", "json")
+"""As `generateKubeconfig` of pulumi-eks has them
+(https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts)."""
 COUNTING = """
 import json, os, pathlib, sys
-runs = pathlib.Path(sys.argv[1])
+runs = pathlib.Path(os.environ["RUNS"])
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-status = {"token": f"{os.environ['PREFIX']}-{len(runs.read_text())}", **json.loads(sys.argv[2])}
+status = {"token": f"{os.environ['PREFIX']}-{len(runs.read_text())}", **json.loads(os.environ["STATUS"])}
 print(json.dumps({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "status": status}))
 """
 
@@ -50,8 +54,23 @@ def server() -> Iterator[Server]:
         yield kept
 
 
-def _client(server: Server, *args: str, command: str = sys.executable) -> Any:
-    user = {"exec": {"command": command, "args": list(args), "env": [{"name": "PREFIX", "value": "t"}]}}
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a program named `aws` on PATH, of this Python code."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+
+    def put(code: str) -> None:
+        (programs / "aws").write_text(f"#!{sys.executable}\n{code}", encoding="utf-8")
+        (programs / "aws").chmod(0o755)
+
+    return put
+
+
+def _client(server: Server, *args: str, command: str = "aws", **variables: str) -> Any:
+    env = [{"name": name, "value": value} for name, value in {"PREFIX": "t", **variables}.items()]
+    user = {"exec": {"command": command, "args": list(args or ARGS), "env": env}}
     return kubeconfig.connect(
         {
             "current-context": "aws",
@@ -62,27 +81,32 @@ def _client(server: Server, *args: str, command: str = sys.executable) -> Any:
     )
 
 
-def _counting(server: Server, tmp_path: Path, **status: str) -> Any:
-    return _client(server, "-c", COUNTING, str(tmp_path / "runs"), json.dumps(status))
+def _counting(server: Server, tmp_path: Path, aws: Callable[[str], None], **status: str) -> Any:
+    aws(COUNTING)
+    return _client(server, RUNS=str(tmp_path / "runs"), STATUS=json.dumps(status))
 
 
-def test_the_program_runs_for_the_first_request_and_its_token_is_kept(server: Server, tmp_path: Path) -> None:
+def test_the_program_runs_for_the_first_request_and_its_token_is_kept(
+    server: Server, tmp_path: Path, aws: Callable[[str], None]
+) -> None:
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    client = _counting(server, tmp_path, expirationTimestamp=tomorrow.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    client = _counting(server, tmp_path, aws, expirationTimestamp=tomorrow.strftime("%Y-%m-%dT%H:%M:%SZ"))
     assert not (tmp_path / "runs").exists()
     assert [client.version(), client.version()] == ["v1.36.2", "v1.36.2"]
     assert server.tokens == ["t-1", "t-1"]
 
 
-def test_an_expired_token_is_replaced(server: Server, tmp_path: Path) -> None:
-    client = _counting(server, tmp_path, expirationTimestamp="2026-01-01T00:00:00Z")
+def test_an_expired_token_is_replaced(server: Server, tmp_path: Path, aws: Callable[[str], None]) -> None:
+    client = _counting(server, tmp_path, aws, expirationTimestamp="2026-01-01T00:00:00Z")
     client.version()
     client.version()
     assert server.tokens == ["t-1", "t-2"]
 
 
-def test_a_token_without_an_end_is_replaced_once_it_is_refused(server: Server, tmp_path: Path) -> None:
-    client = _counting(server, tmp_path)
+def test_a_token_without_an_end_is_replaced_once_it_is_refused(
+    server: Server, tmp_path: Path, aws: Callable[[str], None]
+) -> None:
+    client = _counting(server, tmp_path, aws)
     server.refuse = {"t-1"}
     with pytest.raises(ApiError) as error:
         client.version()
@@ -93,21 +117,41 @@ def test_a_token_without_an_end_is_replaced_once_it_is_refused(server: Server, t
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("code", "message"),
     [
-        (("-c", "raise SystemExit('no role')"), "exited with 1: no role"),
-        (("-c", "print('{}')"), "printed no ExecCredential with a token"),
-        (("-c", "print('token')"), "printed no ExecCredential with a token"),
+        ("raise SystemExit('no role')", "exited with 1: no role"),
+        ("print('{}')", "printed no ExecCredential with a token"),
+        ("print('token')", "printed no ExecCredential with a token"),
     ],
 )
-def test_a_program_that_has_no_token_is_named(server: Server, args: tuple[str, ...], message: str) -> None:
+def test_a_program_that_has_no_token_is_named(server: Server, aws: Callable[[str], None], code: str, message: str) -> None:
+    aws(code)
     with pytest.raises(PluginError, match=message) as error:
-        _client(server, *args).version()
-    assert str(error.value).startswith(f"the kubeconfig's `{sys.executable} -c ")
+        _client(server).version()
+    assert str(error.value).startswith("the kubeconfig's `aws --region us-west-2 eks get-token ")
     assert server.tokens == []
 
 
+@pytest.mark.usefixtures("aws")
 def test_a_program_that_is_not_there_is_named(server: Server) -> None:
     with pytest.raises(PluginError, match="No such file or directory") as error:
-        _client(server, command="no-such-program").version()
-    assert str(error.value).startswith("the kubeconfig's `no-such-program` for credentials failed: ")
+        _client(server).version()
+    assert str(error.value).startswith("the kubeconfig's `aws --region us-west-2 eks get-token ")
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("sh", ("-c", "touch here")),
+        ("/tmp/aws", ARGS),
+        ("aws", ("s3", "rm", "eks", "get-token")),
+        ("aws", ("--region", "eks", "get-token")),
+        ("aws", ("eks", "update-kubeconfig", "--name", "get-token")),
+    ],
+)
+def test_no_program_runs_but_aws_eks_get_token(server: Server, command: str, args: tuple[str, ...]) -> None:
+    with pytest.raises(PluginError) as error:
+        _client(server, *args, command=command)
+    assert str(error.value) == (
+        f"the kubeconfig's user runs `{shlex.join([command, *args])}`; the twin runs only `aws eks get-token`"
+    )

@@ -85,7 +85,7 @@ def official() -> Recording:
 
 @pytest.fixture
 def twin(engine: RecordingEngine) -> KubernetesProvider:
-    return KubernetesProvider(EngineLog(engine.address))
+    return KubernetesProvider(EngineLog(engine.address), replaces_others=False)
 
 
 @pytest.fixture
@@ -97,12 +97,12 @@ def proxy(twin: KubernetesProvider, official: Recording) -> Iterator[Any]:
         yield provider_pb2_grpc.ResourceProviderStub(channel)
 
 
-def configure(proxy: Any, server: str) -> None:
+def configure(proxy: Any, server: str, user: dict[str, Any] | None = None) -> None:
     content = {
         "current-context": "twin",
         "contexts": [{"name": "twin", "context": {"cluster": "twin", "user": "admin"}}],
         "clusters": [{"name": "twin", "cluster": {"server": server}}],
-        "users": [{"name": "admin", "user": {"token": "t"}}],
+        "users": [{"name": "admin", "user": user or {"token": "t"}}],
     }
     proxy.Configure(provider_pb2.ConfigureRequest(args=struct({"kubeconfig": json.dumps(content)})))
 
@@ -138,8 +138,10 @@ def test_a_call_that_the_official_provider_lacks_is_refused_in_its_place(proxy: 
 
 
 def test_the_official_provider_never_sees_a_cluster_outside_of_this_machine(proxy: Any, official: Recording) -> None:
-    with pytest.raises(grpc.RpcError, match="work on this machine only"):
-        configure(proxy, "https://203.0.113.1")
+    get_token = {"exec": {"command": "aws", "args": ["eks", "get-token", "--cluster-name", "prod"]}}
+    for user in (None, get_token):
+        with pytest.raises(grpc.RpcError, match="work on this machine only"):
+            configure(proxy, "https://203.0.113.1", user)
     assert official.calls == []
 
 

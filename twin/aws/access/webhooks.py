@@ -4,7 +4,7 @@
 replaces EKS's authorizer. Access entries and their policies are the twin's records (twin/aws/eks/access.py).
 
 The twin has one control plane, which is every cluster of its account. The name that a token is signed for decides which of
-them: the user carries it, with the principal, in `ENTRY`.
+them, and among clusters of one name the region of the signature. The user carries both, with the principal, in `ENTRY`.
 """
 
 from __future__ import annotations
@@ -75,15 +75,14 @@ class Account:
                 "principalId": [caller.id],
                 "sessionName": [caller.session],
                 "sigs.k8s.io/aws-iam-authenticator/principalId": [caller.id],
-                ENTRY: [cluster, caller.principal],
+                ENTRY: [region, cluster, caller.principal],
             },
         }
 
     def authorize(self, review: Mapping[str, Any]) -> str | None:
         """Return the access policy that allows the request of a SubjectAccessReview's spec; None without one."""
-        cluster, principal = review["extra"][ENTRY]
-        region = next((region for region, name in self._clusters() if name == cluster), None)
-        if region is None:
+        region, cluster, principal = review["extra"][ENTRY]
+        if (region, cluster) not in self._clusters():
             return None
         folder = lookup.record_name(cluster, "access-policies", principal)
         return access_policies.allowing(moto_records.below(self.id, region, folder).values(), review)
@@ -115,8 +114,13 @@ class Account:
         raise TokenRefused(f"InvalidClientTokenId: there is no access key {key!r}")
 
     def _cluster(self, request: PresignedRequest, caller: Caller) -> tuple[str, str]:
-        """Return region and name of the cluster that the request is signed for. Raises TokenRefused."""
-        for region, name in self._clusters():
+        """Return region and name of the cluster that the request is signed for. Raises TokenRefused.
+
+        On AWS each cluster has an API server, and the region of the signature is that of STS: two of one name take a token
+        of either.
+        """
+        _, _, signing_region, *_ = request.scope
+        for region, name in sorted(self._clusters(), key=lambda cluster: cluster[0] != signing_region):
             if hmac.compare_digest(request.expected_signature(caller.secret_key, name), request.signature):
                 return region, name
         raise TokenRefused("SignatureDoesNotMatch: of another secret key, or for another cluster")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from moto import mock_aws
 from moto.iam.models import IAMBackend, ManagedPolicy
 from moto.s3.responses import S3Response
 
+from spec.settings.cluster import Cluster
 from twin.aws import moto_encryption
 from twin.aws.base.clients import Clients
 from twin.aws.iam import trust
@@ -63,12 +64,12 @@ class Account:
     buckets: list[str]
 
 
-def seed_roles(clients: Clients, role_arns: Iterable[str]) -> None:
-    """Make the roles (of this account) that do not exist yet, trusted by the account itself."""
+def seed_roles(clients: Clients, cluster: Cluster) -> None:
+    """Create the roles (of this account) with an access entry that do not exist yet, trusted by the account itself."""
     root = f"arn:{clients.partition}:iam::{clients.account_id}:root"
     statement = {"Effect": "Allow", "Principal": {"AWS": root}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    for arn in role_arns:
+    for arn in (*cluster.admin_role_arns, *cluster.view_role_arns, *cluster.rollout_role_arns):
         head, _, path = arn.partition(":role/")
         if f":{clients.account_id}" in head and trust.role_of(clients, arn) is None:
             folder, _, name = path.rpartition("/")

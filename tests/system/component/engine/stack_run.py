@@ -85,7 +85,7 @@ def previewed(
     settings = load(config, stack, today=TODAY)
     with fresh_account():
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         return deployed(settings, config, clients, preview=True, root=root, monitor_class=monitor_class)
 
 
@@ -96,7 +96,7 @@ def bring_up(root: Path, stack: str) -> StackRun:
     settings = load_stack_file(path, today=TODAY)
     with fresh_account(), contextlib.chdir(root):
         clients = Clients(settings.region)
-        seed_roles(clients, settings.cluster.admin_role_arns)
+        seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
         before = living(clients)
         preview = deployed(settings, config, clients, preview=True, root=root)

@@ -1,0 +1,46 @@
+"""The permissions in the cluster of `cluster.rolloutRoleArns`."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from infra.aws.cluster_access import ClusterAccess
+from spec.names import ROLLOUTS, SERVED_VERSIONS, TRITON_NAMESPACE
+
+
+class RolloutAccess(pulumi.ComponentResource):
+    """A Role in Triton's namespace that allows the requests of `modelctl`'s commands on pods, bound to a group.
+
+    docs/private-api.md#pods has the verbs of each command. `opts.depends_on` has to name the namespace.
+    """
+
+    def __init__(self, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("triton:serving:RolloutAccess", name, None, opts)
+        child = cluster.in_cluster(self)
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=ROLLOUTS, namespace=TRITON_NAMESPACE)
+        k8s.rbac.v1.Role(
+            f"{name}-role",
+            metadata=metadata,
+            rules=[
+                _rule("endpointslices", "list", group="discovery.k8s.io"),
+                _rule("pods", "get", "delete"),
+                # A WebSocket is opened by GET; since Kubernetes 1.35 this requires create too.
+                _rule("pods/portforward", "get", "create"),
+                _rule("configmaps", "get", "update", names=[SERVED_VERSIONS]),
+                _rule("configmaps", "create"),  # RBAC does not know the name of an object that is created
+            ],
+            opts=child,
+        )
+        k8s.rbac.v1.RoleBinding(
+            f"{name}-binding",
+            metadata=metadata,
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=ROLLOUTS),
+            subjects=[k8s.rbac.v1.SubjectArgs(api_group="rbac.authorization.k8s.io", kind="Group", name=ROLLOUTS)],
+            opts=child,
+        )
+        self.register_outputs({})
+
+
+def _rule(resource: str, *verbs: str, group: str = "", names: list[str] | None = None) -> k8s.rbac.v1.PolicyRuleArgs:
+    return k8s.rbac.v1.PolicyRuleArgs(api_groups=[group], resources=[resource], verbs=list(verbs), resource_names=names)
