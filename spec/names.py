@@ -63,9 +63,9 @@ FLEET_LABEL = "triton-eks/fleet"
 SERVED_VERSIONS = "triton-served-versions"
 """The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
 PARITY_EXPORTER = "triton-parity"
+"""The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
 ROLLOUTS = "triton-rollouts"
 """The Kubernetes group of who rolls out models, and the Role that it has in Triton's namespace."""
-"""The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
 PARITY_PORT = 9108
 COMPARER = "triton-compare"
 """The comparer of two releases' answers (`modelctl compare`) in Triton's namespace, at Triton's ports: its objects, its
