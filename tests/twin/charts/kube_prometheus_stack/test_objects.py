@@ -30,8 +30,8 @@ def specification(**prometheus: Any) -> dict[str, Any]:
 @pytest.fixture
 def ours() -> dict[str, Any]:
     wanted = Monitoring(runbooks="https://example.com/runbooks", replicas=2, retentionDays=15, storageGiB=50)
-    write = RemoteWrite(role_arn="arn:aws:iam::123456789012:role/p", region="us-west-2", url="https://aps.example.com")
-    topic = AlertTopic(role_arn="arn:aws:iam::123456789012:role/a", region="us-west-2", arn="arn:aws:sns:us-west-2:1:t")
+    write = RemoteWrite(region="us-west-2", url="https://aps.example.com")
+    topic = AlertTopic(region="us-west-2", arn="arn:aws:sns:us-west-2:1:t")
     return prometheus_stack.values(wanted, "triton-local", write, topic)
 
 
