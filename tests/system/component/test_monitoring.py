@@ -13,7 +13,7 @@ import yaml
 from infra.platform.monitoring import Monitoring
 from spec.settings import Settings, load
 from spec.versions import PROJECT
-from tests.infra.access import ISSUER, access, stack
+from tests.infra.access import access, stack
 from tests.paths import ROOT
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
@@ -51,7 +51,7 @@ def bring_up(clients: Clients, wanted: Settings) -> Recording:
 @pytest.fixture(scope="module")
 def complete(clients: Clients) -> Recording:
     """With a workspace of AMP and a topic."""
-    clients("iam").create_open_id_connect_provider(Url=f"https://{ISSUER}", ClientIDList=["sts.amazonaws.com"])
+    clients("eks").create_cluster(name="triton-staging", roleArn="arn:aws:iam::123456789012:role/c", resourcesVpcConfig={})
     return bring_up(clients, settings(amp={"workspaceId": WORKSPACE}))
 
 

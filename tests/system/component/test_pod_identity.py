@@ -43,6 +43,16 @@ def accounts(values: Any) -> list[str]:
     return name + [one for value in values.values() for one in accounts(value)]
 
 
+def waits(stack_run: StackRun, item: Registration) -> set[str]:
+    """Return the URNs that a resource and the components that it is part of depend on."""
+    by_urn = {one.urn: one for one in stack_run.up.registrations}
+    found = set(item.depends_on)
+    while item.parent in by_urn:
+        item = by_urn[item.parent]
+        found |= set(item.depends_on)
+    return found
+
+
 def test_each_association_is_there_before_the_pods_and_its_role_trusts_them_alone(stack_run: StackRun) -> None:
     by_account, pods = associations(stack_run), users(stack_run)
     roles = {role.outputs["arn"]: role for role in stack_run.up.of_type(ROLE)}
@@ -52,7 +62,7 @@ def test_each_association_is_there_before_the_pods_and_its_role_trusts_them_alon
         assert tags["aws:RequestTag/kubernetes-namespace"] == namespace
         assert tags["aws:RequestTag/kubernetes-service-account"] == account
         if account != "karpenter":  # its definitions come between: test_autoscaling.py
-            assert association.urn in pods[namespace, account].depends_on, account
+            assert association.urn in waits(stack_run, pods[namespace, account]), account
 
 
 def test_no_pod_with_an_association_has_a_role_by_irsa_as_well(stack_run: StackRun) -> None:
