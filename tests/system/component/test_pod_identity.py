@@ -78,7 +78,7 @@ def test_no_pod_with_an_association_has_a_role_by_irsa_as_well(stack_run: StackR
 
 
 def test_an_upgrade_from_irsa_leaves_running_pods_their_role_until_it_ends(stack_run: StackRun) -> None:
-    """The engine deletes what is no longer registered after everything else: the old roles must not be the new ones."""
+    """The engine deletes unregistered resources last, so the new roles need URNs of their own."""
     for association in stack_run.up.of_type(ASSOCIATION):
         component = association.name.removesuffix("-association")
         if component not in BY_IRSA:
