@@ -84,7 +84,8 @@ def associate(
     """Register the association by which EKS gives the pods of a service account a role."""
     return aws.eks.PodIdentityAssociation(
         name,
-        cluster_name=cluster.known_name,
+        # Not the name that is known before: nothing else makes an association wait for its cluster.
+        cluster_name=cluster.name,
         namespace=account.namespace,
         service_account=account.name,
         role_arn=role_arn,

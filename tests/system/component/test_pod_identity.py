@@ -65,6 +65,12 @@ def test_each_association_is_there_before_the_pods_and_its_role_trusts_them_alon
             assert association.urn in waits(stack_run, pods[namespace, account]), account
 
 
+def test_each_association_waits_for_its_cluster(stack_run: StackRun) -> None:
+    (cluster,) = stack_run.up.of_type("aws:eks/cluster:Cluster")
+    for association in stack_run.up.of_type(ASSOCIATION):
+        assert cluster.urn in association.sources["clusterName"], association.name
+
+
 def test_no_pod_with_an_association_has_a_role_by_irsa_as_well(stack_run: StackRun) -> None:
     pods = users(stack_run)
     for key in associations(stack_run):
