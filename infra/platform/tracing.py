@@ -121,7 +121,10 @@ def values(config: Mapping[str, Any], *, to_xray: bool) -> dict[str, Any]:
     `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
     of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
     """
-    computed = {"alternateConfig": dict(config), "serviceAccount": {"create": True, "name": TRACE_COLLECTOR.name}}
+    computed: dict[str, Any] = {
+        "alternateConfig": dict(config),
+        "serviceAccount": {"create": True, "name": TRACE_COLLECTOR.name},
+    }
     if to_xray:
         computed |= {"extraEnvs": pod_identity.environment(), **pod_identity.extra()}
     return chart_values(OPENTELEMETRY_COLLECTOR, computed)
