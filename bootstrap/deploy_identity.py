@@ -5,6 +5,8 @@ IAM has no key that tells a tag given with the making from one given later. Role
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bootstrap.bounds import MADE_OURS, OURS
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
@@ -23,15 +25,19 @@ _NAMED_BY_THE_ENGINE = (
     "karpenter-controller",
     "keda-operator",
     "load-balancer-controller",
+    "monitoring-*",
     "network-flow-logs",
     "nodes",
     "plan-builder-writer",
     "runner",
+    "worker",
     "worker-scaling-keda",
 )
-"""The engine adds `-role`, a hyphen and seven characters."""
-_NAMED_BY_THE_PROGRAM = ("alertmanager", "model-reader", "worker")
+"""The program adds `-role` or `-role-pods`, the engine a hyphen and seven characters."""
+_NAMED_BY_THE_PROGRAM = ("model-reader",)
 """After the cluster's name and the region."""
+_NAMED_BY_THE_PROGRAM_BEFORE = ("alertmanager", "worker")
+"""Of pods that had their role by IRSA: an upgrade from such a release deletes them."""
 _PROFILES = ("karpenter-nodes-*",)
 _PASSED_TO = (
     "codebuild.amazonaws.com",
@@ -58,13 +64,18 @@ def role_names(account: Account) -> list[str]:
     """Return patterns of the names of the roles that the platform makes in the account's region."""
     return [
         *(f"{name}-role-*" for name in _NAMED_BY_THE_ENGINE),
-        *(f"triton-*-{account.region}-{purpose}" for purpose in _NAMED_BY_THE_PROGRAM),
+        *_after_the_region(account, _NAMED_BY_THE_PROGRAM),
     ]
+
+
+def _after_the_region(account: Account, purposes: Sequence[str]) -> list[str]:
+    return [f"triton-*-{account.region}-{purpose}" for purpose in purposes]
 
 
 def identity(account: Account) -> list[Statement]:
     """Allow making roles and identity providers, and changing ours; never the workflows' own roles."""
     roles = [_arn(account, f"role/{name}") for name in role_names(account)]
+    before = [_arn(account, f"role/{name}") for name in _after_the_region(account, _NAMED_BY_THE_PROGRAM_BEFORE)]
     return [
         allow(["iam:CreateRole", "iam:TagRole"], roles, sid="MakeRoles", condition=MADE_OURS),
         allow(
@@ -80,7 +91,7 @@ def identity(account: Account) -> list[Statement]:
                 "iam:UpdateRole",
                 "iam:UpdateRoleDescription",
             ],
-            roles,
+            [*roles, *before],
             sid="ChangeOurRoles",
             condition=OURS,
         ),

@@ -223,7 +223,7 @@ def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -
 DEPLOY_ROLE = "triton-eks-deploy"
 """How the names of the roles begin that GitHub's workflows deploy with; those of further regions end with them."""
 
-WORKLOAD_ROLES = ("alertmanager", "model-reader", "worker")
+WORKLOAD_ROLES = ("model-reader",)
 """The purposes of the roles whose ARN has to be known before they exist (`workload_role`)."""
 
 

@@ -56,7 +56,7 @@ class Addons(pulumi.ComponentResource):
             WorkloadRoleArgs(
                 description="EBS volumes for pods",
                 service_account=EBS_CSI_CONTROLLER,
-                identity="pod-identity",
+                identity="associated",
                 # Volumes, snapshots and instances of this cluster only. Karpenter's instances carry the tag that it compares
                 # (infra.platform.karpenter_pools); EKS tags those of node groups.
                 managed_policy_arns=(cluster.stack.account.managed_policy("AmazonEBSCSIDriverEKSClusterScopedPolicy"),),

@@ -232,6 +232,7 @@ class Cluster(pulumi.ComponentResource):
             WorkloadRoleArgs(
                 description=f"Network plugin of {stack.cluster_name}",
                 service_account=NETWORK_PLUGIN,
+                identity="irsa",
                 managed_policy_arns=(stack.account.managed_policy("AmazonEKS_CNI_Policy"),),
             ),
             opts=self._child,

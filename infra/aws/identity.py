@@ -16,7 +16,8 @@ from spec.names import ServiceAccount, workload_role
 
 @dataclass(frozen=True)
 class WorkloadRoleArgs:
-    """`identity`: how the pods come to the role. `irsa` is for SDKs that know web identity tokens only, like Triton's.
+    """`identity`: how the pods get the role (docs/decisions/pod-identity.md). `associated`: by an association of another
+    component, or of an EKS add-on.
 
     `others`: names of further service accounts in the same namespace that may take it; with `irsa` alone.
     """
@@ -25,14 +26,17 @@ class WorkloadRoleArgs:
     service_account: ServiceAccount
     policy: pulumi.Input[str] | None = None
     managed_policy_arns: tuple[str, ...] = ()
-    identity: Literal["irsa", "pod-identity"] = "irsa"
+    identity: Literal["irsa", "pod-identity", "associated"] = "pod-identity"
     others: tuple[str, ...] = ()
     purpose: str | None = None
     """Only for a role whose ARN has to be known before it exists (`known_role_arn`); None: the engine names the role."""
 
 
 class WorkloadRole(pulumi.ComponentResource):
-    """The role of one service account in a cluster, and what it may do."""
+    """The role of one service account in a cluster, its permissions, and with `pod-identity` its association.
+
+    Pods that wait for this component still need `infra.platform.pod_identity`: an association takes effect late.
+    """
 
     arn: pulumi.Output[str]
 
@@ -43,7 +47,8 @@ class WorkloadRole(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         account = args.service_account
         role = aws.iam.Role(
-            f"{name}-role",
+            # Another name than by IRSA: an upgrade deletes that role last, and pods of the old template keep it until then.
+            f"{name}-role-pods" if args.identity == "pod-identity" else f"{name}-role",
             name=None if args.purpose is None else _known_name(cluster.stack, args.purpose),
             description=args.description,
             assume_role_policy=_trust(cluster, args),
@@ -63,12 +68,30 @@ class WorkloadRole(pulumi.ComponentResource):
             granted.append(aws.iam.RolePolicy(f"{name}-policy", role=role.name, policy=args.policy, opts=child))
         # Whoever is told the ARN may use it at once: it is known only when the permissions are there too.
         self.arn = pulumi.Output.all(role.arn, *[grant.urn for grant in granted]).apply(lambda resolved: str(resolved[0]))
+        if args.identity == "pod-identity":
+            associate(f"{name}-association", cluster, account, self.arn, child)
         self.register_outputs({"arn": self.arn})
 
 
 def known_role_arn(stack: Stack, purpose: str) -> str:
     """Return the ARN that the role for a `purpose` has. As plain text it shows in a preview, where outputs are unknown."""
     return f"arn:{stack.account.partition}:iam::{stack.account.id}:role/{_known_name(stack, purpose)}"
+
+
+def associate(
+    name: str, cluster: ClusterAccess, account: ServiceAccount, role_arn: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> aws.eks.PodIdentityAssociation:
+    """Register the association by which EKS gives the pods of a service account a role."""
+    return aws.eks.PodIdentityAssociation(
+        name,
+        # Not the name that is known before: nothing else makes an association wait for its cluster.
+        cluster_name=cluster.name,
+        namespace=account.namespace,
+        service_account=account.name,
+        role_arn=role_arn,
+        tags=dict(cluster.stack.tags),
+        opts=opts,
+    )
 
 
 def irsa_annotations(role_arn: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
@@ -86,7 +109,7 @@ def _known_name(stack: Stack, purpose: str) -> str:
 
 def _trust(cluster: ClusterAccess, args: WorkloadRoleArgs) -> pulumi.Input[str]:
     account = args.service_account
-    if args.identity == "pod-identity":
+    if args.identity != "irsa":
         return pod_identity_trust(cluster.arn, account.namespace, account.name)
     return pulumi.Output.all(cluster.oidc.arn, cluster.oidc.issuer).apply(
         lambda known: service_account_trust(known[0], known[1], account.namespace, account.name, *args.others)

@@ -9,7 +9,8 @@ import pulumi
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.identity import WorkloadRoleArgs
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from spec.charts import EXTERNAL_SECRETS_OPERATOR
 from spec.iam_policy import Statement, document
@@ -45,17 +46,17 @@ class ClientKeys(InstalledChart):
                 policy=policy(stack.account, stack.cluster_name),
             ),
         )
-        release = self._install(EXTERNAL_SECRETS_OPERATOR, EXTERNAL_SECRETS.namespace, values(role.arn), namespace)
+        release = self._install(EXTERNAL_SECRETS_OPERATOR, EXTERNAL_SECRETS.namespace, values(), namespace, role)
         last: pulumi.Resource = release
         for manifest in manifests(stack.cluster_name, stack.region, clients):
             last = custom_resource(f"{name}-{manifest['kind'].lower()}", manifest, self._after(last))
         self.register_outputs({})
 
 
-def values(role_arn: pulumi.Input[str]) -> dict[str, Any]:
+def values() -> dict[str, Any]:
     """Return the chart's values."""
-    account = {"name": EXTERNAL_SECRETS.name, "annotations": irsa_annotations(role_arn)}
-    return chart_values(EXTERNAL_SECRETS_OPERATOR, {"serviceAccount": account})
+    computed = {"serviceAccount": {"name": EXTERNAL_SECRETS.name}, "extraEnv": pod_identity.environment()}
+    return chart_values(EXTERNAL_SECRETS_OPERATOR, {**computed, **pod_identity.extra()})
 
 
 def policy(account: Account, cluster: str) -> str:

@@ -13,7 +13,8 @@ import pulumi
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.identity import WorkloadRoleArgs
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.charts import CLUSTER_AUTOSCALER
 from spec.iam_policy import allow, document
@@ -40,8 +41,8 @@ class ClusterAutoscaler(InstalledChart):
                 policy=autoscaler_policy(stack.account, cluster.known_name),
             ),
         )
-        chart = values(cluster, role.arn, monitored=monitored)
-        self._install(CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_ACCOUNT.namespace, chart)
+        chart = values(cluster, monitored=monitored)
+        self._install(CLUSTER_AUTOSCALER, CLUSTER_AUTOSCALER_ACCOUNT.namespace, chart, role)
         self.register_outputs({})
 
 
@@ -73,7 +74,7 @@ def autoscaler_policy(account: Account, cluster_name: str) -> str:
     )
 
 
-def values(cluster: ClusterAccess, role_arn: pulumi.Input[str], *, monitored: bool) -> dict[str, Any]:
+def values(cluster: ClusterAccess, *, monitored: bool) -> dict[str, Any]:
     """Return the chart's values."""
     return chart_values(
         CLUSTER_AUTOSCALER,
@@ -81,7 +82,8 @@ def values(cluster: ClusterAccess, role_arn: pulumi.Input[str], *, monitored: bo
             "autoDiscovery": {"clusterName": cluster.known_name},
             "awsRegion": cluster.stack.region,
             "image": {"tag": CLUSTER_AUTOSCALER_IMAGES[cluster.kubernetes_version]},
-            "rbac": {"serviceAccount": {"annotations": irsa_annotations(role_arn)}},
             "serviceMonitor": {"enabled": monitored},
+            "extraEnv": dict(pod_identity.VARIABLES),
+            **pod_identity.extra(),
         },
     )

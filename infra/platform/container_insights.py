@@ -63,7 +63,7 @@ class ContainerInsights(pulumi.ComponentResource):
                 f"Container Insights of {stack.cluster_name}",
                 INSIGHTS_AGENT,
                 policy=policy(stack.account.arn("logs", f"log-group:{group_name}")),
-                identity="pod-identity",
+                identity="associated",
             ),
             opts=child,
         )

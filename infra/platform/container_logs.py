@@ -8,9 +8,10 @@ from typing import Any
 import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.identity import WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey
 from infra.aws.log_group import log_group
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec.charts import FLUENT_BIT
 from spec.iam_policy import allow, document
@@ -48,7 +49,7 @@ class ContainerLogs(InstalledChart):
                 policy=policy(stack.account.arn("logs", f"log-group:{group_name}")),
             ),
         )
-        self._install(FLUENT_BIT, LOG_SENDER.namespace, values(stack.region, group_name, role.arn), namespace, group)
+        self._install(FLUENT_BIT, LOG_SENDER.namespace, values(stack.region, group_name), namespace, group, role)
         self.register_outputs({})
 
 
@@ -72,12 +73,17 @@ def policy(log_group_arn: str) -> str:
     return document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{log_group_arn}:*"], sid="WriteLogs"))
 
 
-def values(region: str, log_group: str, role_arn: pulumi.Input[str]) -> dict[str, Any]:
+def values(region: str, log_group: str) -> dict[str, Any]:
     """Return the chart's values: what helm-values/fluent-bit/base.yaml leaves open."""
     return chart_values(
         FLUENT_BIT,
         {
-            "serviceAccount": {"create": True, "name": LOG_SENDER.name, "annotations": irsa_annotations(role_arn)},
-            "env": [{"name": "LOG_REGION", "value": region}, {"name": "LOG_GROUP", "value": log_group}],
+            "serviceAccount": {"create": True, "name": LOG_SENDER.name},
+            "env": [
+                {"name": "LOG_REGION", "value": region},
+                {"name": "LOG_GROUP", "value": log_group},
+                *pod_identity.environment(),
+            ],
+            **pod_identity.extra(),
         },
     )

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs
+from infra.aws.identity import WorkloadRoleArgs, associate
 from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from infra.platform.karpenter_policy import controller_policy
@@ -88,21 +88,15 @@ class Karpenter(InstalledChart):
             WorkloadRoleArgs(
                 description=f"Karpenter of {stack.cluster_name}",
                 service_account=CONTROLLER,
-                identity="pod-identity",
+                identity="associated",
                 policy=pulumi.Output.all(node_role_arn, queue_arn).apply(
                     lambda known: controller_policy(stack.account, self._cluster.known_name, known[0], known[1])
                 ),
             ),
         )
-        return aws.eks.PodIdentityAssociation(
-            f"{self._name}-identity",
-            cluster_name=self._cluster.known_name,
-            namespace=CONTROLLER.namespace,
-            service_account=CONTROLLER.name,
-            role_arn=role.arn,
-            tags=dict(stack.tags),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        # Under the names that it has always had: EKS refuses a second association of a service account.
+        child = pulumi.ResourceOptions(parent=self)
+        return associate(f"{self._name}-identity", self._cluster, CONTROLLER, role.arn, child)
 
 
 def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) -> dict[str, Any]:
@@ -120,9 +114,9 @@ def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) 
             },
             "serviceMonitor": {"enabled": monitored},
             "controller": {
-                "env": pod_identity.environment(cluster.stack.account.region),
-                "extraVolumeMounts": [pod_identity.mount()],
+                "env": [{"name": "AWS_REGION", "value": cluster.stack.region}, *pod_identity.environment()],
+                "extraVolumeMounts": pod_identity.mounts(),
             },
-            "extraVolumes": [pod_identity.volume()],
+            "extraVolumes": pod_identity.volumes(),
         },
     )

@@ -28,7 +28,8 @@ class Keda(InstalledChart):
     ) -> None:
         super().__init__("triton:platform:Keda", name, cluster, opts)
         namespace = self._namespace(KEDA_OPERATOR.namespace, "restricted")
-        role = self._role(f"{name}-operator", WorkloadRoleArgs("KEDA takes the roles of its triggers", KEDA_OPERATOR))
+        args = WorkloadRoleArgs("KEDA takes the roles of its triggers", KEDA_OPERATOR, identity="irsa")
+        role = self._role(f"{name}-operator", args)
         self._install(KEDA, KEDA_OPERATOR.namespace, values(role.arn, monitored=monitored), namespace)
         self.register_outputs({})
 

@@ -11,7 +11,8 @@ import pulumi
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.identity import WorkloadRoleArgs
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values
 from spec import reading
 from spec.charts import AWS_LOAD_BALANCER_CONTROLLER
@@ -37,12 +38,12 @@ class LoadBalancerController(InstalledChart):
                 policy=policy(stack.account, cluster.known_name),
             ),
         )
-        chart = values(cluster.known_name, stack.region, cluster.vpc_id, role.arn)
-        self._install(AWS_LOAD_BALANCER_CONTROLLER, LOAD_BALANCER_CONTROLLER.namespace, chart, namespace)
+        chart = values(cluster.known_name, stack.region, cluster.vpc_id)
+        self._install(AWS_LOAD_BALANCER_CONTROLLER, LOAD_BALANCER_CONTROLLER.namespace, chart, namespace, role)
         self.register_outputs({})
 
 
-def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: pulumi.Input[str]) -> dict[str, Any]:
+def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str]) -> dict[str, Any]:
     """Return the chart's values. IMDS is unreachable from pods, so region and VPC are passed explicitly."""
     return chart_values(
         AWS_LOAD_BALANCER_CONTROLLER,
@@ -50,11 +51,9 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str], role_arn: 
             "clusterName": cluster_name,
             "region": region,
             "vpcId": vpc_id,
-            "serviceAccount": {
-                "create": True,
-                "name": LOAD_BALANCER_CONTROLLER.name,
-                "annotations": irsa_annotations(role_arn),
-            },
+            "serviceAccount": {"create": True, "name": LOAD_BALANCER_CONTROLLER.name},
+            "env": dict(pod_identity.VARIABLES),
+            **pod_identity.extra(),
         },
     )
 

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRole, WorkloadRoleArgs, known_role_arn
+from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.platform import monitors, prometheus_stack
 from infra.platform.dashboards import FOLDER, Dashboard, dashboards
 from infra.platform.gpu_metrics import GpuMetrics
@@ -76,22 +76,17 @@ class Monitoring(InstalledChart):
     def _remote_write(self, amp: Amp) -> tuple[RemoteWrite, WorkloadRole]:
         account = self._cluster.stack.account
         workspace = account.arn("aps", f"workspace/{amp.workspace_id}")
-        arn, role = self._sender(PROMETHEUS, "Prometheus writes to AMP", allow(["aps:RemoteWrite"], [workspace]))
+        role = self._sender(PROMETHEUS, "Prometheus writes to AMP", allow(["aps:RemoteWrite"], [workspace]))
         url = f"https://{account.host('aps-workspaces')}/workspaces/{amp.workspace_id}/api/v1/remote_write"
-        return RemoteWrite(role_arn=arn, region=account.region, url=url), role
+        return RemoteWrite(region=account.region, url=url), role
 
     def _alert_topic(self, topic_arn: str) -> tuple[AlertTopic, WorkloadRole]:
-        arn, role = self._sender(ALERTMANAGER, "Alertmanager tells a topic", allow(["sns:Publish"], [topic_arn]))
-        region = topic_arn.split(":")[3]
-        return AlertTopic(role_arn=arn, region=region, arn=topic_arn), role
+        role = self._sender(ALERTMANAGER, "Alertmanager tells a topic", allow(["sns:Publish"], [topic_arn]))
+        return AlertTopic(region=topic_arn.split(":")[3], arn=topic_arn), role
 
-    def _sender(self, account: ServiceAccount, description: str, right: Statement) -> tuple[str, WorkloadRole]:
-        """Register the role of a service account; return its ARN as plain text as well, for the chart's values."""
-        stack = self._cluster.stack
-        args = WorkloadRoleArgs(
-            f"{description}, in {stack.cluster_name}", account, policy=document(right), purpose=account.name
-        )
-        return known_role_arn(stack, account.name), self._role(f"{self._name}-{account.name}", args)
+    def _sender(self, account: ServiceAccount, description: str, right: Statement) -> WorkloadRole:
+        args = WorkloadRoleArgs(f"{description}, in {self._cluster.stack.cluster_name}", account, policy=document(right))
+        return self._role(f"{self._name}-{account.name}", args)
 
     def _dashboard(self, dashboard: Dashboard, namespace: k8s.core.v1.Namespace) -> None:
         """Register a ConfigMap with the label by which Grafana's sidecar takes it (helm-values)."""

@@ -10,6 +10,7 @@ its main.go; https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-work
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from spec.reach import POD_IDENTITY_ADDRESS
@@ -20,21 +21,29 @@ _AUDIENCE = "pods.eks.amazonaws.com"
 _LIFETIME_SECONDS = 86400
 
 
-def environment(region: str) -> list[dict[str, str]]:
-    """Return the variables of a container: the agent on its node (by IPv4), and the region that the webhook adds as well."""
-    return [
-        {"name": "AWS_REGION", "value": region},
-        {"name": "AWS_CONTAINER_CREDENTIALS_FULL_URI", "value": f"http://{POD_IDENTITY_ADDRESS}/v1/credentials"},
-        {"name": "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "value": f"{_DIRECTORY}/{_VOLUME}"},
-    ]
+VARIABLES: Mapping[str, str] = {
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{POD_IDENTITY_ADDRESS}/v1/credentials",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": f"{_DIRECTORY}/{_VOLUME}",
+}
+"""The variables of a container: the agent on its node (by IPv4), and the file of the token."""
 
 
-def mount() -> dict[str, Any]:
+def environment() -> list[dict[str, str]]:
+    """Return the variables as a container has them."""
+    return [{"name": name, "value": value} for name, value in VARIABLES.items()]
+
+
+def mounts() -> list[dict[str, Any]]:
     """Return the mount of the container's token."""
-    return {"name": _VOLUME, "mountPath": _DIRECTORY, "readOnly": True}
+    return [{"name": _VOLUME, "mountPath": _DIRECTORY, "readOnly": True}]
 
 
-def volume() -> dict[str, Any]:
+def volumes() -> list[dict[str, Any]]:
     """Return the volume with the token that the agent exchanges for credentials."""
     token = {"audience": _AUDIENCE, "expirationSeconds": _LIFETIME_SECONDS, "path": _VOLUME}
-    return {"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}
+    return [{"name": _VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}]
+
+
+def extra() -> dict[str, Any]:
+    """Return token volume and mount as values of the charts that call them `extraVolumes` and `extraVolumeMounts`."""
+    return {"extraVolumes": volumes(), "extraVolumeMounts": mounts()}

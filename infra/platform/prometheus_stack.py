@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.aws.identity import irsa_annotations
+from infra.platform import pod_identity
 from infra.platform.installed_chart import chart_values
 from spec.charts import KUBE_PROMETHEUS_STACK
-from spec.names import ALERTMANAGER, PROMETHEUS, PROMETHEUS_URL, ServiceAccount
+from spec.names import ALERTMANAGER, PROMETHEUS, PROMETHEUS_URL
 from spec.settings import Settings
 from spec.settings.monitoring import Monitoring
 
@@ -27,24 +27,18 @@ Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Destination:
-    """A service of AWS that the monitoring sends to, and the role that may."""
-
-    role_arn: str
-    region: str
-
-
-@dataclass(frozen=True)
-class RemoteWrite(Destination):
+class RemoteWrite:
     """A workspace of Amazon Managed Service for Prometheus."""
 
+    region: str
     url: str
 
 
 @dataclass(frozen=True)
-class AlertTopic(Destination):
+class AlertTopic:
     """An SNS topic."""
 
+    region: str
     arn: str
 
 
@@ -62,16 +56,17 @@ def values(
     disruption_budget = {"podDisruptionBudget": {"enabled": monitoring.replicas > 1}}
     computed = {
         "prometheus": {
-            "serviceAccount": _service_account(PROMETHEUS, remote_write),
+            "serviceAccount": {"create": True, "name": PROMETHEUS.name},
             "prometheusSpec": _prometheus(monitoring, cluster_name, remote_write),
             **disruption_budget,
         },
         "alertmanager": {
-            "serviceAccount": _service_account(ALERTMANAGER, alert_topic),
+            "serviceAccount": {"create": True, "name": ALERTMANAGER.name},
             "config": alertmanager_config(alert_topic),
             "alertmanagerSpec": {
                 "replicas": monitoring.replicas,
                 "storage": _volume(_SILENCES_GIB),
+                **(_in_aws("alertmanager") if alert_topic is not None else {}),
             },
             **disruption_budget,
         },
@@ -98,6 +93,7 @@ def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteW
                 "queueConfig": dict(_REMOTE_WRITE_QUEUE),
             }
         ]
+        spec |= _in_aws("prometheus")
     return spec
 
 
@@ -123,11 +119,13 @@ def alertmanager_config(topic: AlertTopic | None) -> Values:
     }
 
 
-def _service_account(account: ServiceAccount, destination: Destination | None) -> Values:
-    created: Values = {"create": True, "name": account.name}
-    if destination is not None:
-        created["annotations"] = irsa_annotations(destination.role_arn)
-    return created
+def _in_aws(container: str) -> Values:
+    """Return the keys of a custom resource by which its pods get credentials. The operator merges containers by name."""
+    return {
+        "containers": [{"name": container, "env": pod_identity.environment()}],
+        "volumes": pod_identity.volumes(),
+        "volumeMounts": pod_identity.mounts(),
+    }
 
 
 def _volume(gib: int) -> Values:

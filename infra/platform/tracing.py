@@ -9,7 +9,8 @@ from typing import Any
 import pulumi
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import WorkloadRoleArgs, irsa_annotations
+from infra.aws.identity import WorkloadRoleArgs
+from infra.platform import pod_identity
 from infra.platform.installed_chart import InstalledChart, chart_values, custom_resource
 from spec.charts import OPENTELEMETRY_COLLECTOR
 from spec.iam_policy import allow, document
@@ -64,12 +65,13 @@ class Collector(InstalledChart):
     ) -> None:
         super().__init__("triton:platform:Collector", name, cluster, opts)
         namespace = self._namespace(TRACE_COLLECTOR.namespace, "restricted")
-        role_arn: pulumi.Input[str] | None = None
+        before: list[pulumi.Resource] = [namespace]
         if tracing.exporter == "xray":
             args = WorkloadRoleArgs("The collector writes traces", TRACE_COLLECTOR, policy=xray_policy())
-            role_arn = self._role(f"{name}-xray", args).arn
+            before.append(self._role(f"{name}-xray", args))
         config = collector_config(tracing, settings.models.serving, longest_answer_seconds, settings.region)
-        self._install(OPENTELEMETRY_COLLECTOR, TRACE_COLLECTOR.namespace, values(config, role_arn), namespace)
+        chart = values(config, to_xray=tracing.exporter == "xray")
+        self._install(OPENTELEMETRY_COLLECTOR, TRACE_COLLECTOR.namespace, chart, *before)
         if settings.gateway is not None:
             custom_resource(
                 f"{name}-grant",
@@ -113,16 +115,18 @@ def xray_policy() -> str:
     return document(allow(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"], sid="WriteTraces"))
 
 
-def values(config: Mapping[str, Any], role_arn: pulumi.Input[str] | None) -> dict[str, Any]:
+def values(config: Mapping[str, Any], *, to_xray: bool) -> dict[str, Any]:
     """Return the chart's values.
 
     `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
     of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
     """
-    service_account: dict[str, Any] = {"create": True, "name": TRACE_COLLECTOR.name}
-    if role_arn is not None:
-        service_account["annotations"] = irsa_annotations(role_arn)
-    computed = {"alternateConfig": dict(config), "serviceAccount": service_account}
+    computed: dict[str, Any] = {
+        "alternateConfig": dict(config),
+        "serviceAccount": {"create": True, "name": TRACE_COLLECTOR.name},
+    }
+    if to_xray:
+        computed |= {"extraEnvs": pod_identity.environment(), **pod_identity.extra()}
     return chart_values(OPENTELEMETRY_COLLECTOR, computed)
 
 

@@ -27,6 +27,7 @@ class PlanBuilder(pulumi.ComponentResource):
             WorkloadRoleArgs(
                 description=f"TensorRT plans for {stack.cluster_name}",
                 service_account=PLAN_BUILDER,
+                identity="irsa",
                 policy=writer_policy(stack.account, models.arn, models.key_arn),
             ),
             pulumi.ResourceOptions(parent=self),

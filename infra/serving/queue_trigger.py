@@ -30,6 +30,7 @@ def queue_reader(
         WorkloadRoleArgs(
             description="KEDA reads the length of the request queue",
             service_account=KEDA_OPERATOR,
+            identity="irsa",
             policy=pulumi.Output.from_input(queue_arn).apply(
                 lambda arn: document(allow(["sqs:GetQueueAttributes"], [arn], sid="MeasureTheQueue"))
             ),

@@ -40,7 +40,6 @@ def answer_requests(
             policy=workers.worker_policy(
                 stack.account, requests.arn, requests.bucket_arn, requests.key_arn, worker.reply_queue_arns
             ),
-            purpose=workers.ROLE,
         ),
     )
     pods = workers.Workers(

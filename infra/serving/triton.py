@@ -131,6 +131,7 @@ def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, setting
         WorkloadRoleArgs(
             description=f"Triton of {stack.cluster_name} reads models",
             service_account=ServiceAccount(TRITON_NAMESPACE, first),
+            identity="irsa",
             others=tuple(others),
             policy=reader_policy(stack.account, models.arn, models.key_arn, model_prefixes(settings.triton)),
             purpose=_READER,

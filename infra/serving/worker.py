@@ -9,7 +9,6 @@ import pulumi
 
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
-from infra.aws.identity import irsa_annotations, known_role_arn
 from infra.aws.stack import Stack
 from infra.platform.installed_chart import namespace
 from infra.serving.local_chart import install_local_chart
@@ -32,9 +31,6 @@ from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 from spec.settings.worker import Worker
-
-ROLE = "worker"
-"""The purpose of the workers' role (`known_role_arn`)."""
 
 
 class Workers(pulumi.ComponentResource):
@@ -102,10 +98,7 @@ def values(
         "inputMiB": input_mib,
         "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
         "drain": {"graceSeconds": grace_seconds(longest)},
-        "serviceAccount": {
-            "name": WORKER.name,
-            "annotations": irsa_annotations(known_role_arn(stack, ROLE)),
-        },
+        "serviceAccount": {"name": WORKER.name},
     }
     if any(fleet.name is not None for fleet in fleets):
         computed["triton"] |= {"url": fleets[0].grpc_url, "fleets": asked_of(fleets)}

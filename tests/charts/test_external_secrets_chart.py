@@ -17,10 +17,9 @@ from tests import pod_requests
 from tests.charts.module_charts import module, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
+from tests.pod_identity import assert_pod
 from tests.system.component import reach
 from twin.releases import helm
-
-ROLE = "arn:aws:iam::123456789012:role/keys"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def render(chart: Path, minor: str = KUBERNETES_MINORS[-1]) -> list[dict[str, An
         chart,
         name=PIN.name,
         namespace=EXTERNAL_SECRETS.namespace,
-        values=client_keys.values(ROLE),
+        values=client_keys.values(),
         kube_version=f"v{minor}.0",
         api_versions=["policy/v1"],
     )
@@ -66,10 +65,11 @@ def test_it_is_one_deployment_with_the_role_and_the_requests_that_are_counted(ch
     assert pod_requests.of_objects(objects) == pod_requests.counted(PIN.name)
     account = only(objects, "ServiceAccount")["metadata"]
     assert (account["namespace"], account["name"]) == (EXTERNAL_SECRETS.namespace, EXTERNAL_SECRETS.name)
-    assert account["annotations"]["eks.amazonaws.com/role-arn"] == ROLE
+    assert "annotations" not in account
     pod = only(objects, "Deployment", PIN.name)["spec"]["template"]["spec"]
     assert pod["priorityClassName"] == "system-cluster-critical"
     assert pod["serviceAccountName"] == EXTERNAL_SECRETS.name
+    assert_pod(pod)
 
 
 def test_it_reaches_secrets_of_its_own_namespace_alone(chart: Path) -> None:

@@ -16,6 +16,7 @@ from tests.charts.rendering import ENVIRONMENTS, only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.access import stack
 from tests.paths import ROOT
+from tests.pod_identity import assert_pod
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 from twin.releases import helm
@@ -109,8 +110,16 @@ def test_a_pod_has_the_time_that_its_worker_takes_to_end() -> None:
 
 def test_the_network_policy_lets_out_to_triton_and_aws_and_in_from_monitoring() -> None:
     spec = only(render(computed({**KEDA, "awsEndpoint": "http://127.0.0.1:5000"})), "NetworkPolicy")["spec"]
-    assert [port["port"] for rule in spec["egress"] for port in rule["ports"]] == [53, 53, 8001, 443, 5000]
+    assert [port["port"] for rule in spec["egress"] for port in rule["ports"]] == [53, 53, 8001, 80, 443, 5000]
+    (agent,) = [rule["to"] for rule in spec["egress"] if rule["ports"][0]["port"] == 80]
+    assert agent == [{"ipBlock": {"cidr": "169.254.170.23/32"}}]
     assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [8080]
+
+
+def test_a_pod_gets_credentials_also_when_its_association_takes_effect_after_its_start() -> None:
+    objects = render(computed(KEDA))
+    assert_pod(only(objects, "Deployment")["spec"]["template"]["spec"])
+    assert "annotations" not in only(objects, "ServiceAccount")["metadata"]
 
 
 def test_everything_that_is_missing_is_said_at_once() -> None:

@@ -14,6 +14,7 @@ import pytest
 from infra.platform.container_logs import policy, values
 from spec.names import LOG_SENDER, container_log_group
 from tests.paths import ROOT
+from tests.pod_identity import assert_credentials
 from tests.spec.stack_config import complaints, settings
 
 GROUP = "arn:aws:logs:us-west-2:123456789012:log-group:/aws/containerinsights/triton-prod/application"
@@ -23,7 +24,7 @@ SECTIONS = ("service", "inputs", "filters", "outputs")
 
 def entry(section: str) -> dict[str, str]:
     """Return the keys of a section of Fluent Bit's configuration."""
-    lines = values("us-west-2", "group", "role")["config"][section].splitlines()
+    lines = values("us-west-2", "group")["config"][section].splitlines()
     return dict(line.strip().split(maxsplit=1) for line in lines[1:])
 
 
@@ -45,21 +46,18 @@ def test_the_role_may_write_to_this_group_and_do_nothing_else() -> None:
     assert statement["Resource"] == [f"{GROUP}:*"]
 
 
-def test_the_pods_take_the_role_and_write_to_the_group_of_their_region() -> None:
-    found = values("eu-west-1", "/aws/containerinsights/triton-dev/application", "arn:aws:iam::1:role/sender")
-    account = found["serviceAccount"]
-    assert (account["name"], account["annotations"]["eks.amazonaws.com/role-arn"]) == (
-        LOG_SENDER.name,
-        "arn:aws:iam::1:role/sender",
-    )
-    environment = {each["name"]: each["value"] for each in found["env"]}
-    assert environment == {"LOG_REGION": "eu-west-1", "LOG_GROUP": "/aws/containerinsights/triton-dev/application"}
+def test_the_pods_get_credentials_and_write_to_the_group_of_their_region() -> None:
+    found = values("eu-west-1", "/aws/containerinsights/triton-dev/application")
+    assert found["serviceAccount"] == {"create": True, "name": LOG_SENDER.name}
+    assert_credentials(found["env"], found["extraVolumeMounts"], found["extraVolumes"])
+    own = {each["name"]: each["value"] for each in found["env"] if each["name"].startswith("LOG_")}
+    assert own == {"LOG_REGION": "eu-west-1", "LOG_GROUP": "/aws/containerinsights/triton-dev/application"}
     asked = set(re.findall(r"\$\{(\w+)\}", "".join(found["config"][section] for section in SECTIONS)))
-    assert asked == environment.keys()
+    assert asked == own.keys()
 
 
 def test_each_node_has_one_whatever_its_taints() -> None:
-    found = values("us-west-2", "group", "role")
+    found = values("us-west-2", "group")
     assert (found["tolerations"], found["priorityClassName"]) == ([{"operator": "Exists"}], "system-node-critical")
 
 
@@ -74,7 +72,7 @@ def test_a_line_is_sent_alone_to_the_stream_of_its_container_until_it_is_taken()
 
 
 def test_it_writes_only_where_the_node_lets_it() -> None:
-    found = values("us-west-2", "group", "role")
+    found = values("us-west-2", "group")
     writable = [mount["mountPath"] for mount in found["daemonSetVolumeMounts"] if not mount.get("readOnly")]
     assert writable == ["/var/lib/fluent-bit"]
     assert found["securityContext"]["readOnlyRootFilesystem"] is True

@@ -214,13 +214,12 @@ def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> 
 
 def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
     """See tests/charts/test_load_balancer_controller_chart.py for what that does in the chart."""
-    values = controller.values("triton-prod", "us-west-2", "vpc-0123", "arn:aws:iam::123456789012:role/lbc")
+    values = controller.values("triton-prod", "us-west-2", "vpc-0123")
     assert values["enableServiceMutatorWebhook"] is False
     assert values["keepTLSSecret"] is True
     assert (values["clusterName"], values["region"], values["vpcId"]) == ("triton-prod", "us-west-2", "vpc-0123")
     assert values["defaultTargetType"] == "ip"
-    assert values["serviceAccount"]["name"] == LOAD_BALANCER_CONTROLLER.name
-    assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/lbc")
+    assert values["serviceAccount"] == {"create": True, "name": LOAD_BALANCER_CONTROLLER.name}
 
 
 def statements(partition: str = "aws") -> dict[str, dict[str, Any]]:

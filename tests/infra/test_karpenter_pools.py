@@ -19,6 +19,7 @@ from spec.versions import CLUSTER_AUTOSCALER_IMAGES, KUBERNETES
 from tests import crds
 from tests.infra.access import ACCOUNT, access
 from tests.infra.test_fetcher import LOCAL
+from tests.pod_identity import assert_credentials
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 from tests.spec.test_stack_mistakes_relations import WORKER
@@ -269,12 +270,19 @@ def test_karpenter_has_its_identity_in_its_own_pod_however_late_the_association_
 
 
 def autoscaler_values(version: str) -> dict[str, Any]:
-    return cluster_autoscaler.values(access(version=version), "arn:role", monitored=False)
+    return cluster_autoscaler.values(access(version=version), monitored=False)
 
 
 def test_cluster_autoscaler_is_told_where_to_look_or_it_would_not_be_there_at_all() -> None:
     given = autoscaler_values("1.35")
     assert (given["autoDiscovery"], given["awsRegion"]) == ({"clusterName": "triton-staging"}, "us-west-2")
+
+
+def test_cluster_autoscaler_gets_credentials_by_pod_identity() -> None:
+    """Its chart takes variables as a mapping (docs/facts/charts.md#identity-in-aws)."""
+    given = autoscaler_values("1.35")
+    assert isinstance(given["extraEnv"], dict)
+    assert_credentials(given["extraEnv"], given["extraVolumeMounts"], given["extraVolumes"])
 
 
 @pytest.mark.parametrize("version", KUBERNETES)

@@ -17,14 +17,15 @@ from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.settings import Sharing, load_stack_file
 from spec.settings.monitoring import Monitoring
 from tests.paths import ROOT
+from tests.pod_identity import assert_credentials
 from tests.spec.stack_config import TODAY, settings
 from tests.spec.test_stack_mistakes_monitoring import SECTION
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
 EXCLUSIVE = Sharing(strategy="exclusive", replicas=1)
-AMP = RemoteWrite(role_arn="arn:aws:iam::123456789012:role/p", region="us-west-2", url="https://aps/api/v1/remote_write")
-TOPIC = AlertTopic(role_arn="arn:aws:iam::123456789012:role/a", region="eu-west-1", arn="arn:aws:sns:eu-west-1:1:t")
+AMP = RemoteWrite(region="us-west-2", url="https://aps/api/v1/remote_write")
+TOPIC = AlertTopic(region="eu-west-1", arn="arn:aws:sns:eu-west-1:1:t")
 
 
 def monitoring(**changes: Any) -> Monitoring:
@@ -79,24 +80,29 @@ def test_a_budget_for_one_replica_would_keep_its_node_for_ever() -> None:
     assert made["prometheus"]["podDisruptionBudget"] == made["alertmanager"]["podDisruptionBudget"] == {"enabled": False}
 
 
-def test_samples_leave_signed_and_with_a_role_of_their_own() -> None:
+def test_samples_leave_signed() -> None:
     made = values(amp=AMP)["prometheus"]
     (write,) = made["prometheusSpec"]["remoteWrite"]
     assert (write["url"], write["sigv4"]) == (AMP.url, {"region": "us-west-2"})
-    assert made["serviceAccount"] == {
-        "create": True,
-        "name": "prometheus",
-        "annotations": {
-            "eks.amazonaws.com/role-arn": AMP.role_arn,
-            "eks.amazonaws.com/sts-regional-endpoints": "true",
-        },
-    }
+    assert made["serviceAccount"] == {"create": True, "name": "prometheus"}
+
+
+def test_the_containers_that_write_to_aws_get_credentials_by_pod_identity() -> None:
+    """The operator merges `containers` by name; these are the names that it gives them itself."""
+    made = values(amp=AMP, topic=TOPIC)
+    for name, spec in (
+        ("prometheus", made["prometheus"]["prometheusSpec"]),
+        ("alertmanager", made["alertmanager"]["alertmanagerSpec"]),
+    ):
+        (container,) = spec["containers"]
+        assert container["name"] == name
+        assert_credentials(container["env"], spec["volumeMounts"], spec["volumes"])
 
 
 def test_without_a_workspace_nothing_leaves() -> None:
     made = values()["prometheus"]
     assert "remoteWrite" not in made["prometheusSpec"]
-    assert "annotations" not in made["serviceAccount"]
+    assert not {"containers", "volumes", "volumeMounts"} & made["prometheusSpec"].keys()
 
 
 def test_alerts_go_to_the_topic_and_what_always_fires_goes_nowhere() -> None:

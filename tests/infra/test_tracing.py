@@ -18,6 +18,7 @@ from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
 from tests import crds
 from tests.charts import rendering
+from tests.pod_identity import assert_credentials
 
 pytestmark = pytest.mark.usefixtures("in_the_project")
 
@@ -57,7 +58,7 @@ def test_memory_is_guarded_first_and_batches_are_made_last() -> None:
 
 
 def test_the_ports_that_it_listens_on_are_those_of_its_service_and_no_other() -> None:
-    ports = tracing.values(config(), None)["ports"]
+    ports = tracing.values(config(), to_xray=True)["ports"]
     enabled = {name: port["containerPort"] for name, port in ports.items() if port["enabled"]}
     protocols = config()["receivers"]["otlp"]["protocols"]
     assert protocols["grpc"]["endpoint"].endswith(f":{enabled['otlp']}")
@@ -66,7 +67,7 @@ def test_the_ports_that_it_listens_on_are_those_of_its_service_and_no_other() ->
 
 
 def test_triton_and_envoy_send_to_the_service_that_the_chart_makes() -> None:
-    name = tracing.values(config(), None)["fullnameOverride"]
+    name = tracing.values(config(), to_xray=True)["fullnameOverride"]
     assert f"http://{name}.tracing.svc.cluster.local:4318/v1/traces" == OTLP_HTTP_URL
     assert name == TRACE_COLLECTOR_SERVICE
 
@@ -121,19 +122,22 @@ def test_x_ray_is_written_to_in_the_stacks_region_with_a_role_that_may_nothing_e
 
 def test_any_other_place_gets_otlp_and_needs_no_role() -> None:
     assert config(**OTLP)["exporters"] == {"otlp_http": {"endpoint": "https://otlp.example.com:4318"}}
-    assert tracing.values(config(**OTLP), None)["serviceAccount"] == {"create": True, "name": "otel-collector"}
+    values = tracing.values(config(**OTLP), to_xray=False)
+    assert values["serviceAccount"] == {"create": True, "name": "otel-collector"}
+    assert not {"extraEnvs", "extraVolumes", "extraVolumeMounts"} & values.keys()
 
 
 def test_the_values_are_what_the_chart_asks_for() -> None:
     """Mode and image have no default; `alternateConfig` takes the place of the chart's own configuration."""
-    values = tracing.values(config(), "arn:aws:iam::123456789012:role/xray")
+    values = tracing.values(config(), to_xray=True)
     assert values["mode"] == "deployment"
     assert values["image"]["repository"] == "otel/opentelemetry-collector-contrib"
     assert values["command"]["name"] == "otelcol-contrib"
     assert values["alternateConfig"] == config()
     assert "config" not in values
     assert values["replicaCount"] == 1, "a trace is decided about by the one collector that has all of it"
-    assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/xray")
+    assert values["serviceAccount"] == {"create": True, "name": "otel-collector"}
+    assert_credentials(values["extraEnvs"], values["extraVolumeMounts"], values["extraVolumes"])
     assert OPENTELEMETRY_COLLECTOR.version == "0.170.0"
 
 

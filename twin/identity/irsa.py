@@ -49,6 +49,21 @@ class Provider:
     client_ids: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Caller:
+    """The caller that a trust policy is checked against: principal, actions, and the values of condition keys.
+
+    `presents`: the thing that carries the values, for messages.
+    """
+
+    name: str
+    kind: str
+    principal: str
+    actions: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+    presents: str
+
+
 def claims(token: str) -> Claims:
     """Read a token that the API server has just signed; the signature is not checked again."""
     payload = token.split(".")[1]
@@ -69,36 +84,42 @@ def check_trust(policy: Mapping[str, Any], presented: Claims, providers: Sequenc
             f"({', '.join(provider.client_ids) or 'it has none'})"
         )
     values = {f"{host}:sub": (presented.subject,), f"{host}:aud": presented.audiences, f"{host}:iss": (presented.issuer,)}
+    check_policy(policy, Caller(presented.subject, "Federated", provider.arn, (_ACTION,), values, "the token"), role)
+
+
+def check_policy(policy: Mapping[str, Any], caller: Caller, role: str) -> None:
+    """Raise IdentityRefused unless a statement of the role's trust policy allows the caller, and none denies it."""
     reasons = []
     allowed = False
     for number, statement in enumerate(_listed(policy.get("Statement"))):
-        reason = _statement_mismatch(statement, provider.arn, values)
+        reason = _statement_mismatch(statement, caller)
         if reason is None and statement.get("Effect") == "Deny":
-            raise IdentityRefused(f"statement {number} of the trust policy of {role} denies {presented.subject}")
+            raise IdentityRefused(f"statement {number} of the trust policy of {role} denies {caller.name}")
         allowed = allowed or (reason is None and statement.get("Effect") == "Allow")
         if reason is not None:
             reasons.append(f"statement {number}: {reason}")
     if not allowed:
         why = "; ".join(reasons) or "it has no statement that allows anything"
-        raise IdentityRefused(f"the trust policy of {role} does not let {presented.subject} assume it: {why}")
+        raise IdentityRefused(f"the trust policy of {role} does not let {caller.name} assume it: {why}")
 
 
-def _statement_mismatch(statement: Mapping[str, Any], provider: str, values: Mapping[str, tuple[str, ...]]) -> str | None:
+def _statement_mismatch(statement: Mapping[str, Any], caller: Caller) -> str | None:
     actions = _listed(statement.get("Action"))
-    if not any(fnmatch.fnmatchcase(_ACTION.lower(), str(action).lower()) for action in actions):
-        return f"its action is {', '.join(map(str, actions))}, not {_ACTION}"
+    for needed in caller.actions:
+        if not any(fnmatch.fnmatchcase(needed.lower(), str(action).lower()) for action in actions):
+            return f"its action is {', '.join(map(str, actions))}, not {needed}"
     principal = statement.get("Principal")
-    federated = _listed(principal.get("Federated")) if isinstance(principal, Mapping) else []
-    if provider not in federated:
-        return f"its federated principal is {', '.join(map(str, federated)) or 'absent'}, not {provider}"
+    trusted = _listed(principal.get(caller.kind)) if isinstance(principal, Mapping) else []
+    if caller.principal not in trusted:
+        return f"its {caller.kind.lower()} principal is {', '.join(map(str, trusted)) or 'absent'}, not {caller.principal}"
     for operator, conditions in (statement.get("Condition") or {}).items():
         for key, expected in conditions.items():
-            actual = values.get(key)
+            actual = caller.values.get(key)
             if actual is None:
-                return f"{operator} {key}: the token has no such claim"
+                return f"{operator} {key}: {caller.presents} has none"
             patterns = [str(value) for value in _listed(expected)]
             if not any(_compare(operator, value, pattern) for value in actual for pattern in patterns):
-                return f"{operator} {key} wants {' or '.join(patterns)}, and the token has {', '.join(actual)}"
+                return f"{operator} {key} wants {' or '.join(patterns)}, and {caller.presents} has {', '.join(actual)}"
     return None
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -21,6 +22,7 @@ from twin.aws.eks import access
 from twin.aws.iam import trust
 from twin.cluster.kube_api import KubeApi
 from twin.cluster.kube_errors import KubeError
+from twin.identity.irsa import Caller, IdentityRefused, check_policy
 
 log = logging.getLogger("twin.pod-identity")
 AUDIENCE = "pods.eks.amazonaws.com"
@@ -36,6 +38,12 @@ def injected(clients: Clients, cluster: str, namespace: str, account: str) -> di
     if access.effective_role(clients, cluster, namespace, account) is None:
         return {}
     return {URI: AGENT_URL, TOKEN_FILE: TOKEN_PATH, "AWS_REGION": clients.region}
+
+
+def on_this_machine(variables: Mapping[str, str], agent_url: str, token: Path) -> dict[str, str]:
+    """Return the variables of a container with the agent's address and the token's path in place of the node's."""
+    here = {URI: agent_url, TOKEN_FILE: str(token)} if variables.get(URI) == AGENT_URL else {}
+    return {**variables, **here}
 
 
 def token_audience(pod: Mapping[str, Any], path: str) -> str | None:
@@ -90,14 +98,15 @@ class PodIdentityAgent:
 
     def _credentials(self, namespace: str, account: str) -> dict[str, str]:
         clusters = self._clients("eks").list_clusters()["clusters"]
-        roles = [access.effective_role(self._clients, cluster, namespace, account) for cluster in clusters]
-        role = next((one for one in roles if one is not None), None)
-        if role is None:
+        roles = {one: access.effective_role(self._clients, one, namespace, account) for one in clusters}
+        cluster, role = next(((one, role) for one, role in roles.items() if role is not None), (None, None))
+        if cluster is None or role is None:
             raise Refused(404, f"ResourceNotFoundException: no association of {namespace}/{account} is known")
         try:
             trust.require_effective(self._clients, role)
+            self._check_trust(role, cluster, namespace, account)
             answer = self._clients("sts").assume_role(RoleArn=role, RoleSessionName="eks-pod-identity")["Credentials"]
-        except APPLY_ERRORS as error:
+        except (*APPLY_ERRORS, IdentityRefused) as error:
             raise Refused(403, f"AccessDeniedException: {explain(error)}") from error
         return {
             "AccessKeyId": answer["AccessKeyId"],
@@ -106,6 +115,20 @@ class PodIdentityAgent:
             "AccountId": self._clients.account_id,
             "Expiration": (datetime.now(UTC) + _LIFETIME).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
+
+    def _check_trust(self, role: str, cluster: str, namespace: str, account: str) -> None:
+        """Check the role's trust policy as STS does: moto lets everybody assume every role. Raises IdentityRefused."""
+        found = trust.role_of(self._clients, role)
+        tags = {
+            "eks-cluster-arn": self._clients.arn("eks", f"cluster/{cluster}"),
+            "eks-cluster-name": cluster,
+            "kubernetes-namespace": namespace,
+            "kubernetes-service-account": account,
+        }
+        values = {f"aws:RequestTag/{name}": (value,) for name, value in tags.items()}
+        actions = ("sts:AssumeRole", "sts:TagSession")
+        caller = Caller(f"{namespace}/{account}", "Service", AUDIENCE, actions, values, "the session")
+        check_policy(found["AssumeRolePolicyDocument"] if found is not None else {}, caller, role)
 
 
 class Refused(Exception):

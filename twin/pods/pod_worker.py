@@ -22,7 +22,7 @@ from twin.cluster.kube_errors import ApiError, KubeError
 from twin.cluster.pod_addresses import Addresses, NoAddress
 from twin.host.home import TwinHome
 from twin.host.processes import Service
-from twin.identity import account_tokens, irsa
+from twin.identity import account_tokens, irsa, pod_identity
 from twin.identity.exchange import IdentityExchange
 from twin.identity.irsa import IdentityRefused
 from twin.pods import pod_spec, pod_status, pod_volumes
@@ -47,7 +47,7 @@ _LOOK_SECONDS = 0.1
 @dataclass(frozen=True)
 class PodContext:
     """The surroundings that all pods of one twin share. `dns_port`, `proxy_port`: where the cluster's DNS and its
-    HTTP proxy answer.
+    HTTP proxy answer. `pod_identity_url`: the agent of Pod Identity of all nodes.
     """
 
     home: TwinHome
@@ -58,6 +58,7 @@ class PodContext:
     programs: PodPrograms
     dns_port: int
     proxy_port: int
+    pod_identity_url: str
 
 
 class PodWorker:
@@ -263,6 +264,9 @@ class PodWorker:
         rewrite = pod_volumes.rewriter(container, directories)
         variables = pod_spec.environment(container, self._pod, address, sources)
         words = [rewrite(word) for word in pod_spec.arguments(container, variables)]
+        # The webhook of Pod Identity is not here: our charts set the variables and the token themselves.
+        token = Path(variables.get(pod_identity.TOKEN_FILE, ""))
+        variables = pod_identity.on_this_machine(variables, self._shared.pod_identity_url, token)
         identity = await self._identity(variables)
         scratch = self._directory / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)

@@ -51,8 +51,8 @@ class ProgramFiles:
         found: str | None = (account["metadata"].get("annotations") or {}).get(ROLE_ANNOTATION)
         return found
 
-    def in_aws(self, role: str | None, token: str) -> dict[str, str]:
-        """Return the variables with which a program finds the twin's AWS, and assumes `role` by its `token`."""
+    def in_aws(self, role: str | None = None, token: str = "") -> dict[str, str]:
+        """Return the variables with which a program finds the twin's AWS, and assumes `role`, if any, by its `token`."""
         environment = {
             "AWS_ENDPOINT_URL": self._context.aws_url,
             "AWS_ENDPOINT_URL_STS": self._context.sts_url,

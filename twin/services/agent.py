@@ -106,7 +106,9 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     pki = Pki(home.pki)
     api = KubeApi(endpoints.api_server_url, pki.client_context(certificates.AGENT))
     identity = IdentityExchange(endpoints.aws_url, region)
-    runner = PodRunner(PodContext(home, api, identity, Addresses(home), Events(api), POD_PROGRAMS, listen.dns, listen.proxy))
+    credentials_url = f"{_url(listen.pod_identity)}/v1/credentials"
+    surroundings = (home, api, identity, Addresses(home), Events(api), POD_PROGRAMS)
+    runner = PodRunner(PodContext(*surroundings, listen.dns, listen.proxy, credentials_url))
     aws = AwsReader(endpoints.aws_url, region)
     simulator = NodeSimulator(api, aws, listen.kubelet, runs_as_process=POD_PROGRAMS.claim)
     instances = InstanceSimulator(api, InstanceReader(aws), listen.kubelet)
@@ -118,7 +120,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
         _url(listen.sts),
         _url(listen.proxy),
         region,
-        f"{_url(listen.pod_identity)}/v1/credentials",
+        credentials_url,
     )
     charts = ChartRunner(api, {chart.name: chart.programs(context) for chart in CHARTS.values() if chart.programs})
 

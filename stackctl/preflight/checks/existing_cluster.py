@@ -53,13 +53,24 @@ def needed_add_ons(settings: Settings) -> dict[str, str]:
     }
     if settings.monitoring is not None:
         found["aws-ebs-csi-driver"] = "Prometheus gets no volume"
-    if settings.node_autoscaler == "karpenter":
-        found["eks-pod-identity-agent"] = "Karpenter gets no rights"
+    if _has_pod_identity(settings):
+        found["eks-pod-identity-agent"] = "pods with a role get no credentials"
     if settings.models.access == "mountpoint":
         found["aws-mountpoint-s3-csi-driver"] = "pods cannot mount the bucket"
     if settings.models.access == "fsx-lustre":
         found["aws-fsx-csi-driver"] = "pods cannot mount the file system"
     return found
+
+
+def _has_pod_identity(settings: Settings) -> bool:
+    """Return whether a workload of the stack gets its role by Pod Identity: docs/decisions/pod-identity.md."""
+    monitoring, tracing = settings.monitoring, settings.tracing
+    return (
+        settings.node_autoscaler != "none"
+        or any(section is not None for section in (settings.worker, settings.gateway, settings.logs))
+        or (monitoring is not None and (monitoring.amp is not None or monitoring.alert_topic_arn is not None))
+        or (tracing is not None and tracing.exporter == "xray")
+    )
 
 
 def _described(subject: Subject, existing: ExistingCluster) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from stackctl.preflight.checks import add_ons, existing_cluster, existing_networ
 from stackctl.preflight.checks.check import Status, Subject
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC, VPC
 from tests.spec.test_stack_mistakes_monitoring import SECTION
+from tests.spec.test_stack_mistakes_worker import BY_HAND
 from tests.system.component import existing_account
 from twin.aws.base.clients import Clients
 
@@ -206,12 +207,17 @@ def test_a_cluster_with_the_config_map_may_know_the_caller_by_it(
 @pytest.mark.parametrize(
     ("changes", "needed"),
     [
-        ({"models.access": "mountpoint"}, "aws-mountpoint-s3-csi-driver"),
-        ({"nodes.autoscaler": "karpenter", "gpu.pools[0].min": 0, "gpu.pools[0].desired": 0}, "eks-pod-identity-agent"),
-        ({"monitoring": SECTION}, "aws-ebs-csi-driver"),
+        ({"models.access": "mountpoint"}, {"aws-mountpoint-s3-csi-driver"}),
+        ({"nodes.autoscaler": "karpenter", "gpu.pools[0].min": 0, "gpu.pools[0].desired": 0}, {"eks-pod-identity-agent"}),
+        ({"monitoring": SECTION}, {"aws-ebs-csi-driver", "eks-pod-identity-agent"}),
+        ({"monitoring": {key: SECTION[key] for key in SECTION if key != "alertTopicArn"}}, {"aws-ebs-csi-driver"}),
+        ({"tracing": {"exporter": "xray"}}, {"eks-pod-identity-agent"}),
+        ({"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com:4318"}}, set()),
+        ({"logs": {"containers": {"retentionDays": 7}}}, {"eks-pod-identity-agent"}),
+        ({"worker": BY_HAND}, {"eks-pod-identity-agent"}),
     ],
 )
-def test_a_section_needs_its_add_on(changes: dict[str, Any], needed: str, subject: Callable[..., Subject]) -> None:
+def test_a_section_needs_its_add_ons(changes: dict[str, Any], needed: set[str], subject: Callable[..., Subject]) -> None:
     always = {"vpc-cni", "coredns", "kube-proxy"}
     assert existing_cluster.needed_add_ons(subject(IN_A_VPC).settings).keys() == always
-    assert existing_cluster.needed_add_ons(subject({**IN_A_VPC, **changes}).settings).keys() == {*always, needed}
+    assert existing_cluster.needed_add_ons(subject({**IN_A_VPC, **changes}).settings).keys() == always | needed

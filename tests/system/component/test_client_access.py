@@ -181,11 +181,7 @@ def test_each_model_has_its_policy_before_its_route_and_all_else_is_closed_after
     assert len(up.of_type(SECURITY)) == 5
 
 
-def test_the_operator_gets_the_role_that_reads_the_keys_and_comes_after_the_gateway(up: Recording) -> None:
-    release = up.one("kubernetes:helm.sh/v3:Release", "client-keys-release")
-    role = up.one("aws:iam/role:Role", "client-keys-reader-role")
-    account = release.checked["values"]["serviceAccount"]
-    assert account["annotations"]["eks.amazonaws.com/role-arn"] == role.outputs["arn"]
+def test_the_operator_comes_after_the_gateway_and_reads_the_keys_of_the_clients(up: Recording) -> None:
     keys = [item["extract"]["key"] for item in up.one(EXTERNAL_SECRET).checked["spec"]["dataFrom"]]
     assert keys == ["triton-staging/clients/team-a", "triton-staging/clients/team-b"]
     grant = up.one("kubernetes:gateway.networking.k8s.io/v1:ReferenceGrant")

@@ -13,7 +13,7 @@ import yaml
 from infra.platform.monitoring import Monitoring
 from spec.settings import Settings, load
 from spec.versions import PROJECT
-from tests.infra.access import ISSUER, access, stack
+from tests.infra.access import access, stack
 from tests.paths import ROOT
 from tests.system.component.engine.program import run
 from tests.system.component.engine.recording import Recording
@@ -51,7 +51,7 @@ def bring_up(clients: Clients, wanted: Settings) -> Recording:
 @pytest.fixture(scope="module")
 def complete(clients: Clients) -> Recording:
     """With a workspace of AMP and a topic."""
-    clients("iam").create_open_id_connect_provider(Url=f"https://{ISSUER}", ClientIDList=["sts.amazonaws.com"])
+    clients("eks").create_cluster(name="triton-staging", roleArn="arn:aws:iam::123456789012:role/c", resourcesVpcConfig={})
     return bring_up(clients, settings(amp={"workspaceId": WORKSPACE}))
 
 
@@ -73,16 +73,15 @@ def test_alertmanager_may_publish_to_its_topic_and_to_nothing_else(complete: Rec
 
 
 @pytest.mark.parametrize("account", ["prometheus", "alertmanager"])
-def test_each_role_is_for_one_service_account_and_the_chart_names_it(complete: Recording, account: str) -> None:
-    role = complete.one("aws:iam/role:Role", f"monitoring-{account}-role")
+def test_each_role_is_for_the_service_account_of_the_chart(complete: Recording, account: str) -> None:
+    role = complete.one("aws:iam/role:Role", f"monitoring-{account}-role-pods")
     (statement,) = json.loads(role.checked["assumeRolePolicy"])["Statement"]
     assert statement["Condition"]["StringEquals"] == {
-        f"{ISSUER}:sub": f"system:serviceaccount:monitoring:{account}",
-        f"{ISSUER}:aud": "sts.amazonaws.com",
+        "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:us-west-2:123456789012:cluster/triton-staging",
+        "aws:RequestTag/kubernetes-namespace": "monitoring",
+        "aws:RequestTag/kubernetes-service-account": account,
     }
-    service_account = complete.one(RELEASE).checked["values"][account]["serviceAccount"]
-    assert service_account["name"] == account
-    assert service_account["annotations"]["eks.amazonaws.com/role-arn"] == role.outputs["arn"]
+    assert complete.one(RELEASE).checked["values"][account]["serviceAccount"] == {"create": True, "name": account}
 
 
 def test_samples_go_to_the_workspace_of_the_region(complete: Recording) -> None:
@@ -99,7 +98,9 @@ def test_the_chart_waits_for_its_namespace_its_volumes_and_its_roles(complete: R
         complete.one("kubernetes:storage.k8s.io/v1:StorageClass").urn,
         complete.one("aws:iam/rolePolicy:RolePolicy", "monitoring-prometheus-policy").urn,
         complete.one("aws:iam/rolePolicy:RolePolicy", "monitoring-alertmanager-policy").urn,
+        *(item.urn for item in complete.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")),
     ]
+    assert len(needed) == 6
     assert set(needed) <= set(waits)
 
 

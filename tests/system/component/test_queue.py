@@ -91,11 +91,13 @@ def test_somebody_is_told_of_old_messages_and_of_any_that_is_dead(with_workers: 
 
 
 def test_a_worker_may_use_its_queue_and_its_bucket_and_nothing_else(with_workers: StackRun) -> None:
-    role = with_workers.up.one(ROLE, "worker-role")
-    trust = json.loads(role.checked["assumeRolePolicy"])["Statement"]
-    assert [set(one["Condition"]["StringEquals"].values()) for one in trust] == [
-        {"system:serviceaccount:triton-worker:triton-worker", "sts.amazonaws.com"}
-    ]
+    role = with_workers.up.one(ROLE, "worker-role-pods")
+    (trust,) = json.loads(role.checked["assumeRolePolicy"])["Statement"]
+    assert trust["Condition"]["StringEquals"] == {
+        "aws:RequestTag/eks-cluster-arn": with_workers.up.one("aws:eks/cluster:Cluster").outputs["arn"],
+        "aws:RequestTag/kubernetes-namespace": "triton-worker",
+        "aws:RequestTag/kubernetes-service-account": "triton-worker",
+    }
     (policy,) = [item for item in with_workers.up.of_type(ROLE_POLICY) if item.checked["role"] == role.id]
     queue = queues(with_workers)[0].outputs["arn"]
     bucket = with_workers.up.one("aws:s3/bucket:Bucket", "requests-results-bucket").outputs["arn"]

@@ -173,10 +173,9 @@ def _allows(action: str) -> Callable[[Config], Config]:
     return change
 
 
-def _by_pod_identity(checked: Config) -> Config:
-    tags = {f"aws:RequestTag/kubernetes-{key}": "triton-worker" for key in ("namespace", "service-account")}
-    statement = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Condition": {"StringEquals": tags}}
-    return {**checked, "assumeRolePolicy": json.dumps({"Statement": [statement]})}
+def _without_agent(policy: Any) -> None:
+    egress = policy["spec"]["egress"]
+    egress.remove(next(rule for rule in egress if rule["ports"][0]["port"] == 80))
 
 
 def _many_ports(policy: Any) -> None:
@@ -196,7 +195,7 @@ DEFECTS: dict[str, tuple[str, Callable[[World], World], str, list[str]]] = {
     ),
     "Pod Identity without a way to its agent": (
         "prod",
-        _resource("worker-role", _by_pod_identity),
+        _objects("NetworkPolicy", "triton-worker", _without_agent),
         "a required connection is blocked",
         ["worker → Pod Identity agent: 80/TCP"],
     ),

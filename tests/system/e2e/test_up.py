@@ -7,10 +7,14 @@ import subprocess
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.system.e2e import account
 from tests.system.e2e.conftest import Twin
+from twin.aws.faults import DELAYS
 from twin.commands import inference
 from twin.host import processes
+from twin.plugins import kubeconfig
 
 ANSWER = re.compile(
     r"^pipeline version 1 answered CLASS \[\d\], SCORES \[.+\] in [\d.]+ ms \(127\.244\.\d+\.\d+:8001, gRPC\)$", re.M
@@ -91,3 +95,36 @@ def test_the_twins_shell_talks_to_the_twin(twin: Twin, command: str, expected: s
 def test_the_shell_is_what_it_was_after_leaving_it(twin: Twin) -> None:
     done = twin.shell("leave_twin && echo ${KUBECONFIG:-none} ${AWS_ENDPOINT_URL:-none} $TWIN_HOME")
     assert done.stdout == f"none none {twin.home.path}\n"
+
+
+def test_a_worker_that_starts_before_its_association_takes_effect_becomes_ready_after_it(twin: Twin) -> None:
+    """By the environment and the token of its own chart: its readiness is an answer of the queue."""
+    cluster = kubeconfig.connect(yaml.safe_load(twin.home.kubeconfig.read_text()))
+    ssm = account.client(twin.servers().aws_url, "ssm")
+    pods, log = "/api/v1/namespaces/triton-worker/pods", twin.home.logs / "agent.log"
+
+    def ready() -> dict[str, bool]:
+        """Whether each worker is ready, by the id of its pod; pods on their way out are left out."""
+        return {
+            pod["metadata"]["uid"]: any(one["type"] == "Ready" and one["status"] == "True" for one in conditions(pod))
+            for pod in cluster.get(pods)["items"]
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def conditions(pod: Any) -> Any:
+        return pod.get("status", {}).get("conditions", [])
+
+    (before,) = ready()
+    (name,) = [pod["metadata"]["name"] for pod in cluster.get(pods)["items"] if pod["metadata"]["uid"] == before]
+    refusals = log.read_text().count("no association of triton-worker/triton-worker is known")
+    ssm.put_parameter(Name=DELAYS, Value="pod-identity=86400", Type="String")
+    try:
+        cluster.delete(f"{pods}/{name}")
+        refused = "no association of triton-worker/triton-worker is known"
+        processes.wait_until(lambda: log.read_text().count(refused) > refusals, "a worker without credentials", 120)
+        processes.wait_until(lambda: before not in ready() and len(ready()) == 1, "the new worker", 120)
+        (started,) = ready()
+        assert ready() == {started: False}
+    finally:
+        ssm.delete_parameter(Name=DELAYS)
+    processes.wait_until(lambda: ready() == {started: True}, "the same pod to be ready", 300)

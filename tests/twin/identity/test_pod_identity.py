@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from botocore.exceptions import CredentialRetrievalError
 from moto.server import ThreadedMotoServer
 
 from infra.platform import pod_identity as given
+from spec.iam_policy import pod_identity_trust
+from tests.pod_identity import assert_pod
 from tests.worker.site import free_port
 from twin.aws import faults
 from twin.aws.base import records
@@ -26,7 +27,11 @@ from twin.identity.exchange import IdentityExchange
 from twin.identity.irsa import IdentityRefused
 from twin.identity.pod_identity import PodIdentityAgent
 
-TRUST = {"Effect": "Allow", "Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": ["sts:AssumeRole"]}
+CLUSTER_ARN = "arn:aws:eks:us-west-2:123456789012:cluster/c"
+
+
+def trust(arn: str = CLUSTER_ARN, namespace: str = "kube-system", account: str = "karpenter") -> str:
+    return pod_identity_trust(arn, namespace, account)
 
 
 class Api:
@@ -47,8 +52,7 @@ def clients() -> Iterator[Clients]:
     server.start()
     host, port = server.get_host_and_port()
     found = Clients("us-west-2", f"http://{host}:{port}")
-    document = json.dumps({"Version": "2012-10-17", "Statement": [TRUST]})
-    role = found("iam").create_role(RoleName="karpenter", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    role = found("iam").create_role(RoleName="karpenter", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
     found("eks").create_cluster(name="c", roleArn=role, resourcesVpcConfig={})
     records.put(found, lookup.record_name("c", "pod-identities", "kube-system", "karpenter"), {"roleArn": role})
     yield found
@@ -118,6 +122,41 @@ def test_who_is_refused_is_told_why(clients: Clients, late: Any) -> None:
     assert status(clients, "good-token") == (200, "")
 
 
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (
+            trust(account="another"),
+            "StringEquals aws:RequestTag/kubernetes-service-account wants another, and the session has karpenter",
+        ),
+        (
+            trust(arn=f"{CLUSTER_ARN}c"),
+            f"StringEquals aws:RequestTag/eks-cluster-arn wants {CLUSTER_ARN}c, and the session has {CLUSTER_ARN}",
+        ),
+        (
+            trust().replace(', "sts:TagSession"', ""),
+            "its action is sts:AssumeRole, not sts:TagSession",
+        ),
+        (
+            trust().replace("pods.eks.", "ec2."),
+            "its service principal is ec2.amazonaws.com, not pods.eks.amazonaws.com",
+        ),
+    ],
+    ids=["another account", "another cluster", "no tags", "another service"],
+)
+def test_a_trust_policy_that_does_not_allow_the_pod_gives_it_nothing(clients: Clients, document: str, why: str) -> None:
+    iam = clients("iam")
+    iam.update_assume_role_policy(RoleName="karpenter", PolicyDocument=document)
+    try:
+        assert status(clients, "good-token") == (
+            403,
+            "AccessDeniedException: the trust policy of arn:aws:iam::123456789012:role/karpenter does not let "
+            f"kube-system/karpenter assume it: statement 0: {why}",
+        )
+    finally:
+        iam.update_assume_role_policy(RoleName="karpenter", PolicyDocument=trust())
+
+
 def test_a_web_identity_gets_no_role_that_sts_does_not_know_yet(clients: Clients, late: Any) -> None:
     assert clients.endpoint_url is not None
     exchange = IdentityExchange(clients.endpoint_url, clients.region)
@@ -128,20 +167,23 @@ def test_a_web_identity_gets_no_role_that_sts_does_not_know_yet(clients: Clients
 
 
 POD = {
-    "containers": [{"env": given.environment("us-west-2"), "volumeMounts": [given.mount()]}],
-    "volumes": [given.volume()],
+    "containers": [{"env": given.environment(), "volumeMounts": given.mounts()}],
+    "volumes": given.volumes(),
 }
 
 
 def test_our_charts_give_a_pod_what_the_webhook_would_give_it() -> None:
-    """Held against the webhook's own defaults, as twin/identity has them."""
-    variables = {item["name"]: item["value"] for item in given.environment("us-west-2")}
-    assert variables == {
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI": pod_identity.AGENT_URL,
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": pod_identity.TOKEN_PATH,
-        "AWS_REGION": "us-west-2",
-    }
+    assert_pod(POD)
     assert pod_identity.token_audience(POD, pod_identity.TOKEN_PATH) == "pods.eks.amazonaws.com"
+
+
+def test_the_variables_lead_to_the_agent_of_this_machine_if_they_led_to_the_nodes() -> None:
+    here = pod_identity.on_this_machine(given.VARIABLES, "http://127.0.0.1:5/v1/credentials", Path("/t"))
+    assert here == {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:5/v1/credentials",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/t",
+    }
+    assert pod_identity.on_this_machine({"A": "b"}, "http://127.0.0.1:5/v1/credentials", Path("/t")) == {"A": "b"}
 
 
 def test_a_token_that_is_not_mounted_is_none() -> None:

@@ -84,9 +84,8 @@ def live(tmp_path: Path, api: Api, act: Callable[[PodWorker], Awaitable[None]]) 
     triton = PodProgram("triton", "tritonserver", lambda launch: LocalCommand((), {}))
     modelctl = PodProgram("modelctl", "modelctl", lambda launch: LocalCommand((), {}), sidecar=True)
     nobody, unheard = cast(IdentityExchange, None), cast(Events, None)
-    shared = PodContext(
-        home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, PodPrograms([triton, modelctl]), 53, 80
-    )
+    programs = PodPrograms([triton, modelctl])
+    shared = PodContext(home, cast(KubeApi, api), nobody, cast(Addresses, given), unheard, programs, 53, 80, "")
 
     async def life() -> None:
         worker = PodWorker(api.pod, shared)

@@ -1,7 +1,7 @@
 """The real External Secrets Operator as a process of this machine, where the program installs the chart `external-secrets`.
 
-Its arguments are those of the chart's Deployment, and its rights in the cluster the chart's. It takes its role by a token of
-its service account, as on EKS, and reads secrets in moto. One process, whatever `replicaCount` says: it elects no leader.
+Its arguments are those of the chart's Deployment, and its rights in the cluster the chart's. It reads secrets in moto, with
+credentials of Pod Identity (identity/pod_identity.py). One process, whatever `replicaCount` says: it elects no leader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import httpx
 
 from twin.charts.external_secrets import CHART, FAMILY, TEMPLATES
 from twin.host import ports, processes, tools
-from twin.identity import irsa
+from twin.identity import pod_identity
 from twin.releases import go_module, programs
 from twin.releases.chart import Announce, ChartContext, Release
 from twin.releases.program_files import ProgramFiles
@@ -33,26 +33,29 @@ class ExternalSecrets:
     def __init__(self, context: ChartContext) -> None:
         self._context = context
         self._home = context.home
-        self._files = ProgramFiles(context, NAME, NAME, {_AWS_TOKEN: irsa.DEFAULT_AUDIENCE})
 
     async def run(self, release: Release, ready: Announce) -> None:
         """Run it. See ChartPrograms."""
         binary = tools.built((FAMILY,))[NAME]
         objects = await asyncio.to_thread(go_module.templates, CHART, TEMPLATES, release.namespace, release.values)
         deployment = next(item for item in objects if item["kind"] == "Deployment")
-        async with self._files.kept_fresh(release.namespace, (NAME, "localhost")):
-            role = await self._files.role(release.namespace)
+        pod = deployment["spec"]["template"]["spec"]
+        own = {item["name"]: item["value"] for item in pod["containers"][0].get("env") or ()}
+        audience = pod_identity.token_audience(pod, own.get(pod_identity.TOKEN_FILE, ""))
+        files = ProgramFiles(self._context, NAME, NAME, {_AWS_TOKEN: audience} if audience is not None else {})
+        async with files.kept_fresh(release.namespace, (NAME, "localhost")):
             held = processes.find(self._home, NAME) is not None
             listen = {name: f"127.0.0.1:{ports.keep(self._home, name, held=held)}" for name in (_METRICS, _HEALTH)}
             argv = (str(binary), *arguments(deployment, listen[_METRICS], listen[_HEALTH]))
             environment = {
-                "KUBECONFIG": str(self._files.kubeconfig),
-                **self._files.proxied(),
-                **self._files.in_aws(role, _AWS_TOKEN),
+                "KUBECONFIG": str(files.kubeconfig),
+                **files.proxied(),
+                **files.in_aws(),
+                **pod_identity.on_this_machine(own, self._context.pod_identity_url, files.directory / _AWS_TOKEN),
                 # The operator's own variable for this service, beside which the SDK's own is not looked at.
                 "AWS_SECRETSMANAGER_ENDPOINT": self._context.aws_url,
             }
-            service = self._files.service(NAME, argv, environment)
+            service = files.service(NAME, argv, environment)
             async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
                 program = Program(service, lambda: programs.answers(client, f"http://{listen[_HEALTH]}/healthz"))
                 await keep_running(self._home, [program], ready)

@@ -63,9 +63,7 @@ class Karpenter:
         own_token = pod_identity.token_audience(pod, given.get(pod_identity.TOKEN_FILE, ""))
         audience = own_token if own_token is not None else pod_identity.AUDIENCE if admitted else None
         files = ProgramFiles(self._context, NAME, NAME, {_AWS_TOKEN: audience} if audience is not None else {})
-        if given.get(pod_identity.URI) == pod_identity.AGENT_URL:
-            given[pod_identity.URI] = self._context.pod_identity_url
-            given[pod_identity.TOKEN_FILE] = str(files.directory / _AWS_TOKEN)
+        given = pod_identity.on_this_machine(given, self._context.pod_identity_url, files.directory / _AWS_TOKEN)
         async with files.kept_fresh(release.namespace, (NAME, "localhost")):
             held = processes.find(self._home, NAME) is not None
             listen = {name: ports.keep(self._home, name, held=held) for name in (_METRICS, _HEALTH)}

@@ -91,7 +91,7 @@ def objects(release: str, namespace: str, values: Mapping[str, Any], server: str
     made = [
         *_role(operator, _OPERATOR_RULES, user),
         *_role(name, _PROMETHEUS_RULES, subject),
-        _object("v1", "ServiceAccount", account_name, {}, namespace, account.get("annotations")),
+        _object("v1", "ServiceAccount", account_name, {}, namespace),
         _object("v1", "Service", name, {"spec": {"ports": ports, "selector": selector}}, namespace),
         _object(
             "monitoring.coreos.com/v1",
@@ -189,19 +189,10 @@ def _role(name: str, rules: list[Object], subject: Object) -> list[Object]:
     ]
 
 
-def _object(
-    api_version: str,
-    kind: str,
-    name: str,
-    content: Object,
-    namespace: str | None = None,
-    annotations: Mapping[str, str] | None = None,
-) -> Object:
+def _object(api_version: str, kind: str, name: str, content: Object, namespace: str | None = None) -> Object:
     metadata: Object = {"name": name, "labels": {LABEL: CHART}}
     if namespace:
         metadata["namespace"] = namespace
-    if annotations:
-        metadata["annotations"] = dict(annotations)
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 

@@ -21,8 +21,8 @@ from twin.releases import go_module
 from twin.releases.chart import Announce, ChartContext, Release
 from twin.releases.programs import Program
 
-ROLE = "arn:aws:iam::123456789012:role/keys"
 NAMESPACE = "client-keys"
+AGENT = "http://127.0.0.1:5003/v1/credentials"
 
 
 def test_it_runs_with_the_charts_arguments_on_loopback_and_reaches_the_twin_alone(
@@ -41,10 +41,10 @@ def test_it_runs_with_the_charts_arguments_on_loopback_and_reaches_the_twin_alon
     monkeypatch.setattr(tools, "built", lambda _: {program.NAME: Path("/built/external-secrets")})
     home = TwinHome(tmp_path / "home")
     certificates.ensure(home)
-    api = Api(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/external-secrets", {"eks.amazonaws.com/role-arn": ROLE})
+    api = Api(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/external-secrets", {})
     urls = [f"http://127.0.0.1:{port}" for port in (6443, 5000, 5001, 5002)]
-    context = ChartContext(home, api, *urls, "eu-central-1", "")  # type: ignore[arg-type]
-    release = Release("external-secrets", NAMESPACE, "external-secrets", "2.9.0", client_keys.values(ROLE), "one")
+    context = ChartContext(home, api, *urls, "eu-central-1", AGENT)  # type: ignore[arg-type]
+    release = Release("external-secrets", NAMESPACE, "external-secrets", "2.9.0", client_keys.values(), "one")
     asyncio.run(ExternalSecrets(context).run(release, announce))
     ((service),) = [one.service for one in kept]
     addresses = {flag.partition("=")[0]: flag.partition("=")[2] for flag in service.argv if "-addr=" in flag}
@@ -60,16 +60,14 @@ def test_it_runs_with_the_charts_arguments_on_loopback_and_reaches_the_twin_alon
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_ROLE_ARN": ROLE,
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(home.path / "charts" / "external-secrets" / "aws-token"),
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": AGENT,
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(home.path / "charts" / "external-secrets" / "aws-token"),
     }
 
 
 def test_its_rights_are_what_helm_makes_of_the_chart() -> None:
-    objects = go_module.accounts(CHART, NAMESPACE, client_keys.values(ROLE))
+    objects = go_module.accounts(CHART, NAMESPACE, client_keys.values())
     assert {item["kind"] for item in objects} == {"ServiceAccount", "Role", "RoleBinding"}
-    (account,) = [item for item in objects if item["kind"] == "ServiceAccount"]
-    assert account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] == ROLE
 
 
 @pytest.mark.parametrize(

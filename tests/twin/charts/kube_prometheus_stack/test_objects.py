@@ -10,6 +10,7 @@ from spec.charts import KUBE_PROMETHEUS_STACK
 from spec.names import MONITORING_NAMESPACE as NAMESPACE
 from spec.names import PROMETHEUS_URL
 from spec.settings.monitoring import Monitoring
+from tests.pod_identity import assert_credentials
 from twin.charts.kube_prometheus_stack.objects import objects
 
 SERVER = "https://127.0.0.1:6443"
@@ -30,8 +31,8 @@ def specification(**prometheus: Any) -> dict[str, Any]:
 @pytest.fixture
 def ours() -> dict[str, Any]:
     wanted = Monitoring(runbooks="https://example.com/runbooks", replicas=2, retentionDays=15, storageGiB=50)
-    write = RemoteWrite(role_arn="arn:aws:iam::123456789012:role/p", region="us-west-2", url="https://aps.example.com")
-    topic = AlertTopic(role_arn="arn:aws:iam::123456789012:role/a", region="us-west-2", arn="arn:aws:sns:us-west-2:1:t")
+    write = RemoteWrite(region="us-west-2", url="https://aps.example.com")
+    topic = AlertTopic(region="us-west-2", arn="arn:aws:sns:us-west-2:1:t")
     return prometheus_stack.values(wanted, "triton-local", write, topic)
 
 
@@ -80,13 +81,19 @@ def test_prometheus_asks_the_api_server_of_the_twin_as_its_own_service_account(o
     }
     account = found["ServiceAccount"]["metadata"]
     assert found["Prometheus"]["spec"]["serviceAccountName"] == account["name"] == "prometheus"
-    assert account["annotations"] == ours["prometheus"]["serviceAccount"]["annotations"]
     bindings = [item for _, item in objects(RELEASE, NAMESPACE, ours, SERVER) if item["kind"] == "ClusterRoleBinding"]
     subjects = [subject for binding in bindings for subject in binding["subjects"]]
     assert subjects == [
         {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "twin-prometheus-operator"},
         {"kind": "ServiceAccount", "name": "prometheus", "namespace": NAMESPACE},
     ]
+
+
+def test_a_prometheus_that_writes_to_aws_keeps_the_environment_and_the_token_of_its_identity(ours: dict[str, Any]) -> None:
+    spec = made(ours)["Prometheus"]["spec"]
+    (container,) = spec["containers"]
+    assert container["name"] == "prometheus"
+    assert_credentials(container["env"], spec["volumeMounts"], spec["volumes"])
 
 
 def test_scrapes_go_to_the_pods_processes_and_the_instance_stays_the_pods() -> None:
