@@ -93,9 +93,9 @@ def node_pool_spec(pool: GpuPool, *, packed: bool = False) -> dict[str, Any]:
         "template": _template(pool, gpu_pool.labels(pool), GPU_TAINT, _CAPACITY_TYPES[pool.capacity]),
         "limits": {GPU_RESOURCE: str(pool.max * pool.types[0].gpus)},
         "disruption": {
-            # A node for one pod stays: moving the pod to a cheaper node costs a start, and its warm caches. Nodes for several
-            # pods are joined: a ReplicaSet removes pods from the fullest node first, so the others rarely become empty.
-            # Pods move one at a time (their disruption budget).
+            # A node for one pod stays: moving the pod to a cheaper node costs a start, and its warm caches. Nodes for
+            # several pods are joined: a ReplicaSet removes pods from the fullest node first, so the others rarely become
+            # empty. Pods move one at a time (their disruption budget).
             "consolidationPolicy": "WhenEmptyOrUnderutilized" if packed else "WhenEmpty",
             "consolidateAfter": KEEP_EMPTY,
             # For nodes that are consolidated and for those whose pool or image has changed.

@@ -13,7 +13,7 @@ def test_stacks_are_monitored_where_they_say_so(stack_run: StackRun) -> None:
     up = stack_run.up
     releases = {item.checked["name"] for item in up.of_type(RELEASE)}
     monitored = stack_run.settings.monitoring is not None
-    assert monitored is (stack_run.stack in ("staging", "prod"))
+    assert monitored is (stack_run.stack in ("dev", "staging", "prod"))
     assert ({"kube-prometheus-stack", "dcgm-exporter"} <= releases) is monitored
     assert len(up.of_type("kubernetes:monitoring.coreos.com/v1:PodMonitor")) == (4 if monitored else 0)
 
