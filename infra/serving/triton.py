@@ -63,7 +63,7 @@ class FleetArgs:
 
     @classmethod
     def of(cls, fleet: Fleet[Settings], settings: Settings, mount: LustreMount | None = None) -> FleetArgs:
-        """Return what the settings say about a fleet of them. The stack has a release."""
+        """Return the arguments of one fleet of the settings. The stack has a release."""
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
         part = fleet.keys is not None
