@@ -1,6 +1,6 @@
 """Pods and nodes: how many pods of Triton a node holds, and how many nodes pods of Triton and workers fill.
 
-`settings` is the stack as one fleet has it (`Settings.each_fleet`), but for what counts workers.
+`settings` is the stack as one fleet has it (`Settings.each_fleet`), unless a function counts workers or says otherwise.
 """
 
 from __future__ import annotations
@@ -17,8 +17,22 @@ from spec.settings.scheduling.pods import daemons, fleets_without_gpus, workers
 
 
 def pods_per_node(settings: Settings, group: GpuPool | CpuPool) -> int:
-    """Return the pods of Triton that a node of the group has room for, one at least. The first type speaks for all."""
-    return max(1, triton.pods_per_node(settings, group, group.types[0]))
+    """Return the pods of Triton that a node of any type of the group has room for, at least one."""
+    return max(1, min(triton.pods_per_node(settings, group, known) for known in group.types))
+
+
+def packs_pods(settings: Settings, group: GpuPool | CpuPool) -> bool:
+    """Return whether Karpenter fills the nodes of the group with several pods. `settings` is the whole stack.
+
+    Nodes without GPUs hold workers too. A GPU pool is packed if its smallest node holds several pods of one of its fleets.
+    A candidate does not count, because it must not change the pods that it is compared with.
+    """
+    if settings.node_autoscaler != "karpenter":
+        return False
+    if isinstance(group, CpuPool):
+        return True
+    here = [fleet for fleet in settings.each_fleet if fleet.stack.triton.pool == group.name and not fleet.candidate]
+    return any(pods_per_node(fleet.stack, group) > 1 for fleet in here)
 
 
 def nodes_for(settings: Settings, pool: GpuPool | CpuPool, pods: int) -> int:

@@ -14,6 +14,7 @@ from infra.platform.installed_chart import InstalledChart, chart_values, custom_
 from infra.platform.karpenter_policy import controller_policy
 from infra.platform.karpenter_pools import cpu_pool_spec, node_class_spec, node_pool_spec
 from infra.platform.node_interruptions import NodeInterruptions
+from spec.capacity import packs_pods
 from spec.catalog import INVISIBLE_MEMORY_SHARE
 from spec.charts import KARPENTER, KARPENTER_CRDS
 from spec.names import KARPENTER as CONTROLLER
@@ -74,7 +75,7 @@ class Karpenter(InstalledChart):
                     "apiVersion": "karpenter.sh/v1",
                     "kind": "NodePool",
                     "metadata": {"name": pool.name},
-                    "spec": cpu_pool_spec(pool) if isinstance(pool, CpuPool) else node_pool_spec(pool),
+                    "spec": _node_pool_spec(settings, pool),
                 },
                 # It goes first, and its nodes with it: a class that nodes are of cannot be deleted.
                 self._after(node_class),
@@ -97,6 +98,12 @@ class Karpenter(InstalledChart):
         # Under the names that it has always had: EKS refuses a second association of a service account.
         child = pulumi.ResourceOptions(parent=self)
         return associate(f"{self._name}-identity", self._cluster, CONTROLLER, role.arn, child)
+
+
+def _node_pool_spec(settings: Settings, pool: GpuPool | CpuPool) -> dict[str, Any]:
+    if isinstance(pool, CpuPool):
+        return cpu_pool_spec(pool)
+    return node_pool_spec(pool, packed=packs_pods(settings, pool))
 
 
 def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) -> dict[str, Any]:

@@ -87,16 +87,18 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
     return spec
 
 
-def node_pool_spec(pool: GpuPool) -> dict[str, Any]:
-    """Return the spec of a GPU pool's NodePool."""
+def node_pool_spec(pool: GpuPool, *, packed: bool = False) -> dict[str, Any]:
+    """Return the spec of a GPU pool's NodePool. `packed`: one node holds several pods of Triton."""
     return {
         "template": _template(pool, gpu_pool.labels(pool), GPU_TAINT, _CAPACITY_TYPES[pool.capacity]),
         "limits": {GPU_RESOURCE: str(pool.max * pool.types[0].gpus)},
         "disruption": {
-            # A node with a pod on it stays: moving the pod to a cheaper node costs a start, and its warm caches.
-            "consolidationPolicy": "WhenEmpty",
+            # A node for one pod stays: moving the pod to a cheaper node costs a start, and its warm caches. Nodes for
+            # several pods are joined: a ReplicaSet removes pods from the fullest node first, so the others rarely become
+            # empty. Pods move one at a time (their disruption budget).
+            "consolidationPolicy": "WhenEmptyOrUnderutilized" if packed else "WhenEmpty",
             "consolidateAfter": KEEP_EMPTY,
-            # For empty nodes and for those whose pool or image has changed.
+            # For nodes that are consolidated and for those whose pool or image has changed.
             "budgets": [{"nodes": "1"}],
         },
     }

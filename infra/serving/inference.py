@@ -46,7 +46,7 @@ def serve_models(
     triton = TritonServer(
         "triton",
         cluster,
-        [FleetArgs.of(fleet, cache.mount if cache is not None else None) for fleet in fleets],
+        [FleetArgs.of(fleet, settings, cache.mount if cache is not None else None) for fleet in fleets],
         pulumi.ResourceOptions(depends_on=[*after, *([cache] if cache is not None else [])]),
     )
     if settings.gateway is not None:

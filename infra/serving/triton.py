@@ -17,6 +17,7 @@ from infra.platform.installed_chart import namespace
 from infra.serving import model_volume
 from infra.serving.local_chart import install_local_chart
 from infra.serving.triton_values import longest_stream, read_drain
+from spec.capacity import packs_pods
 from spec.names import (
     LIVE_PREFIX,
     OTLP_HTTP_URL,
@@ -43,7 +44,7 @@ _READER = "model-reader"
 @dataclass(frozen=True)
 class FleetArgs:
     """Sections of the settings as a fleet has them: `server` is `triton`, `models` has this `release`, `tracing` is None
-    without traces. `lone`: it may be of one pod.
+    without traces. `lone`: it may be of one pod. `packed`: Karpenter fills its nodes with several pods.
 
     `mount`: the file system that the models are read from; for `fsx-lustre` alone. `name`: the Helm release. `part`: the
     fleet serves the models of `release` here, and that in the bucket may have more.
@@ -58,16 +59,21 @@ class FleetArgs:
     name: str = TRITON_RELEASE
     part: bool = False
     lone: bool = False
+    packed: bool = False
 
     @classmethod
-    def of(cls, fleet: Fleet[Settings], mount: LustreMount | None = None) -> FleetArgs:
-        """Return what the settings say about a fleet. The stack has a release."""
+    def of(cls, fleet: Fleet[Settings], settings: Settings, mount: LustreMount | None = None) -> FleetArgs:
+        """Return the arguments of one fleet of the settings. The stack has a release."""
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
         part = fleet.keys is not None
         # What a candidate raises for a while is no reason to replace the pods of either release.
         lone = (fleet.file or stack).fewest_pods <= 1
-        return cls(stack.triton, stack.triton_nodes, stack.models, release, stack.tracing, mount, fleet.release, part, lone)
+        nodes = stack.triton_nodes
+        packed = packs_pods(settings, nodes)
+        return cls(
+            stack.triton, nodes, stack.models, release, stack.tracing, mount, fleet.release, part, lone=lone, packed=packed
+        )
 
     @property
     def account(self) -> ServiceAccount:
@@ -186,7 +192,7 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         # The device plugin mounts the MPS daemon's, without which CUDA does not start
         # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
         computed["shm"] = {"enabled": False}
-    if isinstance(args.pool, CpuPool):
+    if args.packed:
         # docs/facts/scaling.md#preferences-of-pods: a node for each pod, were they to prefer hosts of their own.
         computed["spread"] = {"host": ""}
         if args.lone:

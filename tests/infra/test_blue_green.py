@@ -74,7 +74,7 @@ def test_models_that_one_of_them_has_alone_are_not_shared() -> None:
 def test_the_pods_of_a_slot_serve_their_release_with_all_its_models(slot: str) -> None:
     made = settings({**WITH_CANDIDATE, "models.slot": "green" if slot == "blue" else "blue"})
     fleet = made.each_fleet[1]
-    objects = rendering.render_values(values(stack(), FleetArgs.of(fleet)), environment="staging", name=fleet.release)
+    objects = rendering.render_values(values(stack(), FleetArgs.of(fleet, made)), environment="staging", name=fleet.release)
     deployment = rendering.only(objects, "Deployment")
     assert deployment["metadata"]["name"] == f"triton-{slot}"
     pod = deployment["spec"]["template"]
@@ -95,8 +95,8 @@ def test_a_candidate_changes_no_value_of_the_pods_that_serve_on_nodes_without_gp
     changes["models.release"] = {**BLUE_GREEN["models.release"], "serving": digest}
     candidate = {"release": {**NEXT, "serving": digest}, "pods": pods}
     before, after = (
-        values(stack(), FleetArgs.of(settings(each).each_fleet[0]))
-        for each in (changes, {**changes, "models.candidate": candidate})
+        values(stack(), FleetArgs.of(each.each_fleet[0], each))
+        for each in map(settings, (changes, {**changes, "models.candidate": candidate}))
     )
     assert before == after
 

@@ -140,6 +140,7 @@ def test_the_cache_of_a_pool_is_one_resource_with_and_without_fleets(monkeypatch
     monkeypatch.setattr(model_volume, "node_cache", lambda name, *_: made.append(name))
     cached = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}
     for changes in (cached, {**cached, "fleets": [{"name": "one", "models": ["resnet50"]}]}):
-        fleets = [FleetArgs.of(fleet) for fleet in settings(changes).each_fleet]
+        read = settings(changes)
+        fleets = [FleetArgs.of(fleet, read) for fleet in read.each_fleet]
         triton._node_caches("triton", fleets, pulumi.ResourceOptions())
     assert made == ["triton-cache-g5", "triton-cache-g5"]

@@ -32,8 +32,8 @@ GATEWAY = {
 
 
 def pods(name: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    fleet = next(fleet for fleet in read(changes).each_fleet if fleet.name == name)
-    args = FleetArgs.of(fleet)
+    settings = read(changes)
+    args = FleetArgs.of(next(fleet for fleet in settings.each_fleet if fleet.name == name), settings)
     objects = rendering.render_values(values(stack(), args), environment="staging", name=args.name)
     deployment = rendering.only(objects, "Deployment")
     assert deployment["metadata"]["name"] == f"triton-{name}"
@@ -73,26 +73,47 @@ def test_in_place_the_pods_of_a_fleet_load_its_models_alone_of_the_live_prefix()
     ]
 
 
+ZONES = ["topology.kubernetes.io/zone"]
+HOSTS = ["kubernetes.io/hostname", *ZONES]
+# A p4d.24xlarge has 8 GPUs and 96 vCPUs. A pod of the fleet takes 4 GPUs and 40 vCPUs.
+WHOLE_NODE = {"fleets[2].gpus": 8}
+LARGE_PODS = {"fleets[2].cpu": "48"}
+
+
 @pytest.mark.parametrize(
-    ("name", "topologies"),
+    ("name", "changes", "topologies"),
     [
-        ("cpu", ["topology.kubernetes.io/zone"]),
-        ("g5", ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]),
+        ("cpu", {}, ZONES),
+        ("g5", {}, HOSTS),
+        ("p4d", {}, ZONES),
+        ("p4d", WHOLE_NODE, HOSTS),
+        ("p4d", LARGE_PODS, HOSTS),
     ],
+    ids=["no GPU", "one pod a node", "two pods a node", "all GPUs", "half the vCPUs"],
 )
-def test_pods_prefer_hosts_of_their_own_unless_karpenter_would_start_one_for_each(name: str, topologies: list[str]) -> None:
-    assert [one["topologyKey"] for one in pods(name)["topologySpreadConstraints"]] == topologies
+def test_pods_prefer_hosts_of_their_own_unless_a_node_holds_several(
+    name: str, changes: dict[str, Any], topologies: list[str]
+) -> None:
+    assert [one["topologyKey"] for one in pods(name, changes)["topologySpreadConstraints"]] == topologies
 
 
 @pytest.mark.parametrize(
-    ("name", "replicas", "held"),
-    [("cpu", 1, True), ("cpu", 2, False), ("p4d", 1, False)],
-    ids=["one pod without a GPU", "two", "a GPU node with a pod on it stays anyway"],
+    ("name", "replicas", "changes", "held"),
+    [
+        ("cpu", 1, {}, True),
+        ("cpu", 2, {}, False),
+        ("p4d", 1, {}, True),
+        ("p4d", 2, {}, False),
+        ("p4d", 1, WHOLE_NODE, False),
+    ],
+    ids=["one pod without a GPU", "two", "one of two that fit a GPU node", "both", "a GPU node with its only pod stays"],
 )
-def test_karpenter_does_not_move_the_only_pod_of_a_fleet_to_save_a_node(name: str, replicas: int, held: bool) -> None:
+def test_karpenter_does_not_move_the_only_pod_of_a_fleet_to_save_a_node(
+    name: str, replicas: int, changes: dict[str, Any], held: bool
+) -> None:
     index = ["cpu", "g5", "p4d"].index(name)
-    fleet = read({f"fleets[{index}].replicas": replicas}).each_fleet[index]
-    given = values(stack(), FleetArgs.of(fleet)).get("podAnnotations", {})
+    settings = read({f"fleets[{index}].replicas": replicas, **changes})
+    given = values(stack(), FleetArgs.of(settings.each_fleet[index], settings)).get("podAnnotations", {})
     assert (given == {"karpenter.sh/do-not-disrupt": "true"}) is held
 
 

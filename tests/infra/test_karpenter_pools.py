@@ -129,6 +129,17 @@ def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
     }
 
 
+def test_nodes_that_hold_several_pods_are_joined_one_at_a_time() -> None:
+    spec = node_pool_spec(pool(), packed=True)
+    node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "g5"}, "spec": spec}
+    assert crds.problems("karpenter-crd", node_pool) == []
+    assert spec["disruption"] == {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "15m",
+        "budgets": [{"nodes": "1"}],
+    }
+
+
 def workers_pool() -> CpuPool:
     section = {"instanceTypes": ["m7i.xlarge", "m6i.xlarge"], "max": 4, "diskGiB": 50}
     found = settings({**KARPENTER, "worker": WORKER, "nodes.cpu": section}).nodes.cpu

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.spec.stack_config import complaints
+from tests.spec.stack_config import complaints, settings
+from tests.spec.test_stack_mistakes_autoscaling import KARPENTER
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
@@ -264,3 +265,35 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("changes", "expected"), MISTAKES, ids=[str(changes) for changes, _ in MISTAKES])
 def test_a_mistake_is_said_where_it_is_and_with_what_is_valid(changes: dict[str, Any], expected: list[str]) -> None:
     assert complaints(changes) == expected
+
+
+RESERVED = {"capacity": "reservation", "reservationId": "cr-0123456789abcdef0", "zones": ["us-west-2a"]}
+
+
+@pytest.mark.parametrize(
+    ("pool", "more"),
+    [
+        ({}, "g5.2xlarge and g5.4xlarge"),
+        ({"instanceTypes": ["g5.2xlarge"], "capacity": "spot"}, "g5.4xlarge and g5.8xlarge"),
+        ({"instanceTypes": ["g5.12xlarge"]}, "g5.24xlarge"),
+        ({"instanceTypes": ["g5.xlarge", "g5.2xlarge"]}, None),
+        ({"instanceTypes": ["g5.16xlarge"]}, None),
+        (RESERVED, None),
+    ],
+    ids=["on-demand", "spot", "four GPUs", "two sizes", "the largest with one GPU", "reserved"],
+)
+def test_a_pool_of_one_type_that_an_autoscaler_grows_is_a_warning(pool: dict[str, Any], more: str | None) -> None:
+    def warned(changes: dict[str, Any]) -> list[str]:
+        given = {**changes, **{f"gpu.pools[0].{key}": value for key, value in pool.items()}}
+        return [str(found) for found in settings(given).warnings if found.path.startswith("gpu.")]
+
+    only = pool.get("instanceTypes", ["g5.xlarge"])[0]
+    assert warned(KARPENTER) == (
+        [
+            f"gpu.pools[0].instanceTypes: pods wait while EC2 has no {only}; add {more} after it, which have the same GPUs, "
+            "so that EC2 can start another size"
+        ]
+        if more
+        else []
+    )
+    assert warned({"nodes.autoscaler": "none"}) == []

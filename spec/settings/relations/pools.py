@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from spec.catalog import FAMILY_REGIONS, GPU_FAMILIES, INSTANCE_TYPES, LISTED_REGIONS
 from spec.problem import Problem
-from spec.settings.relations.subject import PoolSubject, of_each_pool
-from spec.settings.rule import rule
+from spec.settings.relations.subject import PoolSubject, of_each_pool, types_of
+from spec.settings.rule import rule, warning
 from spec.wording import one_of
+
+_MORE_SIZES = 2
 
 
 @rule
@@ -40,3 +42,31 @@ def _zones_are_the_networks(subject: PoolSubject) -> Iterator[Problem]:
             )
         elif zone not in here:
             yield Problem(path, f"'{zone}' is not a zone of the network; use {one_of(here)}")
+
+
+@warning
+@of_each_pool
+def _another_size_is_at_hand(subject: PoolSubject) -> Iterator[Problem]:
+    """Warn of a pool of one instance type that an autoscaler grows, if larger sizes have the same GPUs.
+
+    If the zones have no capacity of the only type, pods wait (https://github.com/aws/karpenter-provider-aws/issues/9554).
+    """
+    pool = subject.pool
+    if subject.document.node_autoscaler == "none" or len(pool.instance_types) != 1 or pool.reservation_id is not None:
+        return
+    (only,) = types_of(pool)
+    larger = [
+        known
+        for known in INSTANCE_TYPES.values()
+        if (known.family, known.gpu_name, known.gpu_memory_gib, known.gpus)
+        == (only.family, only.gpu_name, only.gpu_memory_gib, only.gpus)
+        and known.vcpus > only.vcpus
+        and known.memory_gib >= only.memory_gib
+    ]
+    nearest = [known.name for known in sorted(larger, key=lambda known: known.vcpus)[:_MORE_SIZES]]
+    if nearest:
+        yield Problem(
+            f"{subject.path}.instanceTypes",
+            f"pods wait while EC2 has no {only.name}; add {' and '.join(nearest)} after it, which have the same GPUs, so "
+            "that EC2 can start another size",
+        )

@@ -1,9 +1,11 @@
 """The options of models, the server, and the pinned release."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
 
+from spec.measured_latency import COMPUTE_CAPABILITY, GPU, LARGEST, RECORD
 from spec.problem import Problem
 from spec.settings.digest import serving_digest
 from spec.settings.fields import cpu_millis
@@ -113,6 +115,26 @@ def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             path,
             f"models.serving, or the kind of GPU of Triton's pool, changed since release {release.id} was made; {again}",
+        )
+
+
+@rule
+@_of_each_model
+def _slo_is_not_below_a_record(entry: _Entry) -> Iterator[Problem]:
+    """Refuse an SLO below the p95 that the same model's largest requests had on a GPU that is at least as fast
+    (spec/measured_latency.py), unless `tuned` has evidence for requests of another size.
+    """
+    model, largest, document = entry.model, LARGEST.get(entry.name), entry.subject.document
+    capabilities = [known.compute_capability for pool in document.gpu.pools for known in pool.gpu_types]
+    same_models = document.models.serving.keys() >= LARGEST.keys()
+    if largest is None or not same_models or any((one or 0) > COMPUTE_CAPABILITY for one in capabilities):
+        return
+    if model.device == "gpu" and model.tuned is None and model.slo_p95_ms < largest.p95_ms:
+        yield Problem(
+            f"{entry.path}.sloP95Ms",
+            f"{model.slo_p95_ms} ms are less than the {largest.p95_ms:g} ms in which an {GPU} answered 95 % of requests of "
+            f"{' x '.join(map(str, largest.shape))} ({RECORD}); use {math.ceil(largest.p95_ms)} or more, or run "
+            "`modelctl tune` with smaller requests, which writes tuned",
         )
 
 

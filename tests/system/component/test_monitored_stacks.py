@@ -13,9 +13,11 @@ def test_stacks_are_monitored_where_they_say_so(stack_run: StackRun) -> None:
     up = stack_run.up
     releases = {item.checked["name"] for item in up.of_type(RELEASE)}
     monitored = stack_run.settings.monitoring is not None
-    assert monitored is (stack_run.stack in ("staging", "prod"))
+    assert monitored is (stack_run.stack in ("dev", "staging", "prod"))
     assert ({"kube-prometheus-stack", "dcgm-exporter"} <= releases) is monitored
-    assert len(up.of_type("kubernetes:monitoring.coreos.com/v1:PodMonitor")) == (4 if monitored else 0)
+    # Triton and its parity exporter; Envoy; workers.
+    monitors = {"local": 0, "dev": 2, "staging": 4, "prod": 4}[stack_run.stack]
+    assert len(up.of_type("kubernetes:monitoring.coreos.com/v1:PodMonitor")) == monitors
 
 
 def test_the_exporter_of_the_gpus_waits_for_the_kind_of_its_monitor(stack_run: StackRun) -> None:

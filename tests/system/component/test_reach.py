@@ -24,7 +24,7 @@ from tests.spec.test_stack_mistakes_monitoring import SECTION
 from tests.system.component import reach
 from tests.system.component.engine.account import fresh_account, seed_roles, seed_topics
 from tests.system.component.engine.recording import Recording
-from tests.system.component.engine.stack_run import STACKS, TODAY, StackRun, deployed
+from tests.system.component.engine.stack_run import STACKS, TODAY, StackRun, deployed, required_config
 from tests.system.component.reach import World
 from tests.system.component.test_runner import RUNNER
 from twin.aws.base.clients import Clients
@@ -39,7 +39,7 @@ def _file(stack: str) -> Config:
 
 
 def _without_nat() -> tuple[str, Config]:
-    found = _file("dev") | {"triton-eks:worker": _file("local")["triton-eks:worker"]}
+    found = required_config(ROOT, "dev") | {"triton-eks:worker": _file("local")["triton-eks:worker"]}
     found["triton-eks:network"] |= {"nat": "none", "endpoints": "full"}
     return "dev", found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -165,10 +165,15 @@ def _is_ready(pod: Object) -> bool:
 
 
 @contextmanager
-def karpenter_twin(home: TwinHome, delays: str = "") -> Iterator[Nodes]:
-    """Have a twin with Karpenter up for the length of the block, whose AWS is late by `delays` from the start."""
+def karpenter_twin(home: TwinHome, delays: str = "", pins: Mapping[str, Any] | None = None) -> Iterator[Nodes]:
+    """Have a twin with Karpenter up for the length of the block, whose AWS is late by `delays` from the start.
+
+    `pins`: keys of its stack file that differ.
+    """
     twin = Nodes(home)
     try:
+        for key, value in (pins or {}).items():
+            twin.pin(key, value)
         if delays:
             claim.claim(home.path)
             moto_server.ensure(home, print)

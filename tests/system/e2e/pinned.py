@@ -86,6 +86,25 @@ FLEETS_IN_PLACE: dict[str, Any] = {
 }
 """Rollouts in place on pods that have their releases on their own disks, in two fleets with a model in common."""
 
+PACKED: dict[str, Any] = {
+    # In one zone: over zones the pods still spread.
+    "triton-eks:network.zones": ["us-west-2a", "us-west-2b"],
+    "triton-eks:gpu.pools": [
+        {
+            "name": "g5",
+            "instanceTypes": ["g5.12xlarge"],
+            "capacity": "on-demand",
+            "zones": ["us-west-2a"],
+            "min": 0,
+            "desired": 0,
+            "max": 3,
+            "diskGiB": 200,
+        }
+    ],
+    "triton-eks:triton.replicas": 4,
+}
+"""For the stack of `make up KARPENTER=1`: nodes of four GPUs, and pods of one."""
+
 _SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
 _PATIENT: dict[str, Any] = {
     # A request may wait in the queue while a machine with other work starts servers.

@@ -131,6 +131,7 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         ("", pinned.OLD_KUBERNETES),
         ("", pinned.LOCAL_DISK),
         ("", pinned.FLEETS_IN_PLACE),
+        ("karpenter", pinned.PACKED),
         ("gateway", {}),
         ("gateway", pinned.GATEWAY),
         ("gateway", pinned.KEYS),
@@ -145,6 +146,7 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
         "upgrades",
         "delivery",
         "delivery-in-place",
+        "packed-nodes",
         "gateway",
         "monitored-gateway",
         "clients",
@@ -157,6 +159,7 @@ def test_only_a_stack_that_is_monitored_and_scaled_needs_more_programs(autoscale
 def test_the_stack_that_a_slow_test_brings_up_is_valid(home: TwinHome, asked: str, pins: dict[str, object]) -> None:
     stack_files.ask_for_autoscaling(home, asked == "autoscaling")
     stack_files.ask_for_gateway(home, asked == "gateway")
+    stack_files.ask_for_karpenter(home, asked == "karpenter")
     for key, value in pins.items():
         stack_files.pin(home, "local", key, value)
     settings_of(stack_files.config(home, "local"), "local")

@@ -47,11 +47,13 @@ class StackRun:
 
 
 def required_config(root: Path, stack: str) -> dict[str, Any]:
-    """Read a stack's config, without the sections that it could leave out, but with its GPUs."""
+    """Read a stack's config, without the sections that it could leave out, but with its GPUs; Triton has one pod."""
     config: dict[str, Any] = yaml.safe_load((root / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]
     for name, field in Document.model_fields.items():
         if not field.is_required() and name != "gpu":
             config.pop(f"{PROJECT}:{name}", None)
+    config[f"{PROJECT}:triton"].pop("autoscaler", None)
+    config[f"{PROJECT}:triton"]["replicas"] = 1
     return config
 
 
