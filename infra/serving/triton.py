@@ -198,6 +198,8 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if longest_stream(args.models.serving):
         drain = read_drain(stack.environment, args.models.serving)
         computed["drain"] = {"longestRequestSeconds": drain.longest_request_seconds}
+    if builds := args.models.engine_builds(server.gpus):
+        computed["startup"] = {"engines": builds}
     if args.tracing is not None:
         computed["tracing"] = {
             "endpoint": OTLP_HTTP_URL,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends, plans
+from modelctl.repository import backends, golden, plans
+from modelctl.repository.golden import Request
 from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.rules import asks
 
@@ -52,6 +53,15 @@ class Model:
     def files_of_every_version(self) -> frozenset[str]:
         """Return the names that lie in the directory of each served version: what its one config may name."""
         return common_names(self.versions, self.files)
+
+    @property
+    def golden(self) -> Request | None:
+        """Return the request of golden.json beside the version that answers requests which name none; None without it.
+
+        Raises GoldenError and OSError.
+        """
+        path = self.directory / str(self.version) / golden.FILE
+        return golden.Golden.parse(str(path), path.read_text(encoding="utf-8")) if path.is_file() else None
 
     @property
     def tensorrt(self) -> tuple[str, ...]:

@@ -193,7 +193,7 @@ def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> in
     """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
     release = settings.models.release
     each = wants.device == "gpu" and (release is None or model not in release.self_placed)
-    return wants.instances * (settings.triton.gpus if each else 1)
+    return settings.models.instances_of(model) * (settings.triton.gpus if each else 1)
 
 
 def pending_target(batch: int, instances: int) -> int:

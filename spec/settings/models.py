@@ -180,6 +180,20 @@ class Models(Section):
         batches = self.release.batches if self.release is not None else {}
         return max(1, batches.get(model, ASSUMED_BATCH_SIZE))
 
+    def instances_of(self, model: str) -> int:
+        """Return the instances of a model of `serving`: those of its entry, else those that the release derived."""
+        instances = self.serving[model].instances
+        if instances is not None:
+            return instances
+        return self.release.instances.get(model, 1) if self.release is not None else 1
+
+    def engine_builds(self, gpus: int) -> int:
+        """Return how many times a pod of so many GPUs has engines of its models built when it starts."""
+        if self.release is None:
+            return 0
+        built = (name for name in self.release.engines if name in self.release.models and name in self.serving)
+        return sum(self.instances_of(name) * gpus for name in built)
+
     def is_decoupled(self, model: str) -> bool:
         """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.
 

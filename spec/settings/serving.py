@@ -101,8 +101,10 @@ class ModelServing(Section):
     )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
-    instances: Annotated[int, between(1, 64, "instances")] = Field(
-        default=1, description="instances of the model: per GPU with device gpu, per pod with device cpu"
+    instances: Annotated[int, between(1, 64, "instances")] | None = Field(
+        default=None,
+        description="instances of the model: per GPU with device gpu, per pod with device cpu; without it: two on a GPU "
+        "that has the memory, else one (models.release.instances)",
     )
     gpu_memory_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = Field(
         default=None,

@@ -145,7 +145,8 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- define "triton.startupSeconds" -}}
 {{- $download := ternary 0 (include "triton.downloadSeconds" . | int64) (eq (include "triton.fetched" .) "true") | int64 -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
-{{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
+{{- $build := mul (int64 .Values.startup.secondsPerEngine) (int64 .Values.startup.engines) -}}
+{{- max (int64 .Values.startup.minimumSeconds) (add $download $load $build) -}}
 {{- end }}
 
 {{- define "triton.startupFailureThreshold" -}}

@@ -180,7 +180,7 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
             continue
         model, release = serving[name], subject.document.models.release
         each = model.device == "gpu" and (release is None or name not in release.self_placed)
-        instances = model.instances * (subject.document.triton.gpus if each else 1)
+        instances = subject.document.models.instances_of(name) * (subject.document.triton.gpus if each else 1)
         if model.llm is not None:
             instances = model.llm.concurrent_streams
         if target.busy > instances:

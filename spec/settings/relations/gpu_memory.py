@@ -66,7 +66,7 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     triton, release = subject.document.triton, subject.document.models.release
     others = release.others if release is not None else {}
     models = [
-        _term(name, model.instances, 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
+        _term(name, subject.document.models.instances_of(name), 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
         for name, model in subject.document.models.serving.items()
         if model.device == "gpu"
     ]

@@ -55,12 +55,18 @@ def _batchers_do_not_starve(subject: Subject) -> Iterator[Problem]:
         delay = model.max_queue_delay_us
         # Every model has a queue timeout.
         has_delay = delay > 0 if delay is not None else model.expected_rate >= _LOWEST_RATE_WITH_DELAY
-        if model.instances > 1 and has_delay:
+        instances = subject.document.models.instances_of(name)
+        if instances > 1 and has_delay:
             yield Problem(
                 f"models.serving.{name}.maxQueueDelayUs",
-                f"with a queue delay, a queue timeout and {model.instances} instances, the batcher of Triton {version} can "
+                f"with a queue delay, a queue timeout and {instances} instances, the batcher of Triton {version} can "
                 f'stop dispatching; use triton.version "{OLDEST_TRITON_WITHOUT_STARVATION}" or newer, or maxQueueDelayUs: 0',
             )
+
+
+def starved(subject: Subject) -> list[Problem]:
+    """Return why the batchers of a stack could stop dispatching."""
+    return list(_batchers_do_not_starve(subject))
 
 
 @rule
