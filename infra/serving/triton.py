@@ -176,6 +176,10 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         },
         **placement(args.pool),
     }
+    if (instances := args.models.cpu_instances) > 1:
+        computed["server"]["cpuInstances"] = instances
+    if server.cpu_limit is not None:
+        computed["resources"]["cpuLimit"] = server.cpu_limit
     if server.replicas is not None:
         computed["replicaCount"] = server.replicas
     else:

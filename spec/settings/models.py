@@ -187,6 +187,12 @@ class Models(Section):
             return instances
         return self.release.instances.get(model, 1) if self.release is not None else 1
 
+    @property
+    def cpu_instances(self) -> int:
+        """Return the instances that compute on the CPU of a pod; an ensemble has none."""
+        on_cpu = (name for name, model in self.serving.items() if model.device == "cpu" and name not in self.ensembles)
+        return sum(map(self.instances_of, on_cpu))
+
     def engine_builds(self, gpus: int) -> int:
         """Return how many times a pod of so many GPUs has engines of its models built when it starts."""
         if self.release is None:
