@@ -29,6 +29,18 @@ from spec.stack_file import StackFileError
 KEY = MODELS_KEY
 Judge = Callable[[bytes], object]
 """Raises for a content of the file that is not to be written."""
+_OF_MODELS = (
+    "ensembles",
+    "asks",
+    "tensorrt",
+    "decoupled",
+    "selfPlaced",
+    "batches",
+    "instances",
+    "gpuMemoryMiB",
+    "engines",
+)
+"""Keys of the release that say something of some of its models."""
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -241,6 +253,8 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, file: Path) ->
         values["batches"] = batches
     if derived.instances:
         values["instances"] = dict(sorted(derived.instances.items()))
+    if derived.gpu_memory_mib:
+        values["gpuMemoryMiB"] = dict(sorted(derived.gpu_memory_mib.items()))
     if derived.engines:
         values["engines"] = _on_one_line(derived.engines)
     if (serving := manifest.serving.get(stack or "")) is not None:
@@ -285,7 +299,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced", "batches", "instances", "engines")
+        for key in _OF_MODELS
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)

@@ -14,7 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.release.stacks import Stack, with_release
 from modelctl.repository import backends
-from modelctl.repository.configure import ConfigureError, Facts, accelerator, configure, render, warmup
+from modelctl.repository.configure import ConfigureError, Facts, accelerator, configure, derive, render, warmup
 from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import config as config_rules
@@ -76,6 +76,7 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
         problems += _environments_without_room(stack, unpacked)
         problems += _where_files_are_missing(stack, models)
         problems += _plans_of_another_tensorrt(stack, models)
+        problems += _unmeasured_engines(stack, by_name)
         configs: dict[str, ModelConfig] = {}
         settings = derived_settings(stack, by_name)
         digest = stack.digest(settings)
@@ -114,15 +115,21 @@ def _why_cold(model: Model, inputs: Sequence[str]) -> Iterator[str]:
 
 def derived_settings(stack: Stack, models: Mapping[str, Model]) -> Derived:
     """Return the settings that a stack leaves open, derived from its pools and these models."""
-    own_queue = [name for name in stack.serving if name in models and _queues_by_itself(models[name])]
-    settings = with_release(stack.settings, Derived(), list(models.values()))
+    placed = [name for name in stack.serving if name in models and not models[name].steps and not models[name].self_placed]
+    unmeasured = [name for name in placed if (wants := stack.serving[name]).device == "gpu" and not wants.gpu_memory_mib]
+    estimates = {name: derive.gpu_memory_mib(models[name].version_bytes) for name in unmeasured}
+    settings = with_release(stack.settings, Derived(gpu_memory_mib=estimates), list(models.values()))
     release = settings.models.release
     assert release is not None
-    return Derived(instances=derive_instances(settings, release, own_queue))
+    return Derived(instances=derive_instances(settings, release, placed), gpu_memory_mib=estimates)
 
 
-def _queues_by_itself(model: Model) -> bool:
-    return not model.self_placed and not model.steps
+def _unmeasured_engines(stack: Stack, models: Mapping[str, Model]) -> Iterator[Problem]:
+    """Yield models that take GPU memory by themselves, as their own settings say, and of which the stack gives none."""
+    for name, wants in stack.serving.items():
+        if name in models and models[name].self_placed and wants.device == "gpu" and wants.gpu_memory_mib is None:
+            message = "gpuMemoryMiB: is missing; files do not tell what a model takes that places itself on GPUs; give it"
+            yield _problem(stack, models[name], message)
 
 
 def _decided(wants: ModelServing, derived: int) -> ModelServing:

@@ -56,6 +56,7 @@ def with_release(settings: Settings, derived: Derived, models: Sequence[Model] =
         models={model.name: model.version for model in models},
         others={model.name: model.others for model in models if model.others},
         instances=derived.instances,
+        gpu_memory_mib=derived.gpu_memory_mib,
     )
     return settings.model_copy(update={"models": settings.models.model_copy(update={"release": release})})
 

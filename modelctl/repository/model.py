@@ -55,6 +55,15 @@ class Model:
         return common_names(self.versions, self.files)
 
     @property
+    def version_bytes(self) -> int:
+        """Return the size of the files of the largest version that is served. Raises OSError."""
+        sizes = dict.fromkeys(map(str, self.versions), 0)
+        for file in self.files:
+            if file.parts[0] in sizes and file.name != golden.FILE:
+                sizes[file.parts[0]] += (self.directory / file).stat().st_size
+        return max(sizes.values())
+
+    @property
     def golden(self) -> Request | None:
         """Return the request of golden.json beside the version that answers requests which name none; None without it.
 

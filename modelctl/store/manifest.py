@@ -70,13 +70,14 @@ class ModelEntry(BaseModel):
 class Derived(BaseModel):
     """Settings of models that a stack file leaves open, as the release derived them for one stack.
 
-    `instances` are those of models that got more than one. `engines` are the models that have engines built when a pod
-    starts.
+    `instances` are those of models that got more than one, `gpu_memory_mib` the estimates for an instance. `engines` are the
+    models that have engines built when a pod starts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     instances: dict[Name, Annotated[int, Field(ge=1, le=64)]] = Field(default_factory=dict)
+    gpu_memory_mib: dict[Name, Annotated[int, Field(ge=1)]] = Field(default_factory=dict, alias="gpuMemoryMiB")
     engines: tuple[Name, ...] = ()
 
 

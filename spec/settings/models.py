@@ -187,6 +187,13 @@ class Models(Section):
             return instances
         return self.release.instances.get(model, 1) if self.release is not None else 1
 
+    def gpu_memory_of(self, model: str) -> int | None:
+        """Return the GPU memory of an instance of a model of `serving` in MiB, measured or estimated; None: unknown."""
+        measured = self.serving[model].gpu_memory_mib
+        if measured is not None or self.release is None:
+            return measured
+        return self.release.gpu_memory_mib.get(model)
+
     @property
     def cpu_instances(self) -> int:
         """Return the instances that compute on the CPU of a pod; an ensemble has none."""

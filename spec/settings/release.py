@@ -68,6 +68,11 @@ class Release(Section):
         default_factory=dict,
         description="by model, the instances that its config got because models.serving gives none; without it: 1",
     )
+    gpu_memory_mib: dict[ModelName, Annotated[int, between(1, 1_048_576, "MiB")]] = Field(
+        default_factory=dict,
+        description="by model on a GPU whose entry in models.serving gives no gpuMemoryMiB, its estimate from the size of "
+        "its files; without it: none is known",
+    )
     engines: tuple[ModelName, ...] = Field(
         default=(),
         description="the models for which ONNX Runtime builds TensorRT engines when a pod starts, which may take "
@@ -118,6 +123,7 @@ class Release(Section):
             "tensorrt": self.tensorrt,
             "batches": self.batches,
             "instances": self.instances,
+            "gpuMemoryMiB": self.gpu_memory_mib,
         }
         named = [(f"{key}.{name}", name) for key, by in by_model.items() for name in by]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]

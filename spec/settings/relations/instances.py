@@ -22,7 +22,8 @@ def derive_instances(settings: Settings, release: Release, models: Iterable[str]
     serving = settings.models.serving
     candidates = [name for name in models if _may_have_two(serving[name])]
     derived: dict[str, int] = {}
-    for name in sorted(candidates, key=lambda name: (serving[name].gpu_memory_mib or 0, name)):
+    memory = {name: serving[name].gpu_memory_mib or release.gpu_memory_mib.get(name, 0) for name in candidates}
+    for name in sorted(candidates, key=lambda name: (memory[name], name)):
         attempt = {**derived, name: INSTANCES_PER_GPU}
         if not _refusals(settings, release.model_copy(update={"instances": attempt})):
             derived = attempt

@@ -1,5 +1,6 @@
 """Models on a GPU get two instances if its memory holds them, and the pin says so."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,29 @@ def test_a_release_from_before_has_one_instance_each_and_stays(tmp_path: Path, m
 
     assert load_stack_file(file).models.instances_of("normalize") == 1
     assert written.exists() and manifest.serving["dev"] != older
+
+
+def test_the_memory_of_a_model_is_estimated_from_its_files_until_it_is_measured(tmp_path: Path, models: Path) -> None:
+    (models / "normalize" / "1" / "weights.bin").write_bytes(bytes(100 * 1024**2 - 10))
+    file = write_stack(tmp_path / "stacks", {"classify": _gpu(600), "normalize": wants(device="gpu")})
+    (unknown,) = [str(one) for one in load_stack_file(file).warnings if "gpuMemoryMiB" in str(one)]
+    assert "models.serving.normalize.gpuMemoryMiB: is not given, and `modelctl release` will estimate it" in unknown
+
+    pin(file, _plan(models, tmp_path / "stacks").manifest)
+
+    settings = load_stack_file(file)
+    # 3 x 100 MiB, the few bytes of model.py, and 1024.
+    assert settings.models.release is not None
+    assert settings.models.release.gpu_memory_mib == {"normalize": 1325}
+    (estimated,) = [str(one) for one in settings.warnings if "gpuMemoryMiB" in str(one)]
+    assert "is not given, and 1325 MiB are estimated from the size of the model's files" in estimated
+
+
+def test_estimates_count_where_models_have_to_fit(tmp_path: Path, models: Path) -> None:
+    (models / "normalize" / "1" / "weights.bin").touch()
+    os.truncate(models / "normalize" / "1" / "weights.bin", 4 * 1024**3)  # 3 x 4096 + 1024 of 21764 MiB, once
+    write_stack(tmp_path / "stacks", {"normalize": wants(device="gpu")})
+
+    derived = _plan(models, tmp_path / "stacks").manifest.derived["dev"]
+
+    assert (derived.instances, derived.gpu_memory_mib) == ({}, {"normalize": 13313})
