@@ -118,10 +118,10 @@ def derived_settings(stack: Stack, models: Mapping[str, Model]) -> Derived:
     placed = [name for name in stack.serving if name in models and not models[name].steps and not models[name].self_placed]
     unmeasured = [name for name in placed if (wants := stack.serving[name]).device == "gpu" and not wants.gpu_memory_mib]
     estimates = {name: derive.gpu_memory_mib(models[name].version_bytes) for name in unmeasured}
-    settings = with_release(stack.settings, Derived(gpu_memory_mib=estimates), list(models.values()))
+    settings = with_release(stack.settings, Derived(gpuMemoryMiB=estimates), list(models.values()))
     release = settings.models.release
     assert release is not None
-    return Derived(instances=derive_instances(settings, release, placed), gpu_memory_mib=estimates)
+    return Derived(instances=derive_instances(settings, release, placed), gpuMemoryMiB=estimates)
 
 
 def _unmeasured_engines(stack: Stack, models: Mapping[str, Model]) -> Iterator[Problem]:
