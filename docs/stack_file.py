@@ -58,6 +58,9 @@ _AS_DATA: dict[tuple[str, str], str] = {
     ("Release", "previous"): "modelctl/release/pin.py",
     ("Release", "decoupled"): "spec/settings/models.py",
     ("Release", "batches"): "spec/settings/models.py",
+    ("Release", "instances"): "spec/settings/models.py",
+    ("Release", "gpu_memory_mib"): "spec/settings/models.py",
+    ("Release", "engines"): "spec/settings/models.py",
     **{
         ("InstanceFacts", key): "spec/settings/instance_types.py"
         for key in InstanceFacts.model_fields

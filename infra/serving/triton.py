@@ -183,6 +183,10 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         },
         **placement(args.pool),
     }
+    if (instances := args.models.cpu_instances) > 1:
+        computed["server"]["cpuInstances"] = instances
+    if server.cpu_limit is not None:
+        computed["resources"]["cpuLimit"] = server.cpu_limit
     if server.replicas is not None:
         computed["replicaCount"] = server.replicas
     else:
@@ -205,6 +209,8 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if longest_stream(args.models.serving):
         drain = read_drain(stack.environment, args.models.serving)
         computed["drain"] = {"longestRequestSeconds": drain.longest_request_seconds}
+    if builds := args.models.engine_builds(server.gpus):
+        computed["startup"] = {"engines": builds}
     if args.tracing is not None:
         computed["tracing"] = {
             "endpoint": OTLP_HTTP_URL,

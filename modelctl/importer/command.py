@@ -154,6 +154,4 @@ def _say(target: Path, made: onnx_config.Made) -> None:
         )
     print("in a stack file:")
     print("  triton-eks:models:\n    serving:")
-    print(
-        f"      {target.name}: {{device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 100, expectedRate: 10, peakRate: 40}}  # yours"
-    )
+    print(f"      {target.name}: {{device: gpu, sloP95Ms: 100, expectedRate: 10, peakRate: 40}}  # yours")

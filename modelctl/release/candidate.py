@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 
 from modelctl.release.commented_yaml import delete_key, merge_mapping, set_key
-from modelctl.release.pin import KEY, PinError, edit, refuse_open, release_values, save, section, serving_of
+from modelctl.release.pin import KEY, PinError, edit, refuse_open, release_values, save, section
 from modelctl.store.manifest import Manifest
 from spec.settings import load_content
 from spec.settings.blue_green import other_slot
@@ -27,7 +27,7 @@ def add(file: Path, manifest: Manifest, pods: int | None) -> None:
     editor, models = _models(file)
     refuse_open(file, models, manifest)
     values: dict[str, Any] = {"percent": 0} if pods is None else {"percent": 0, "pods": pods}
-    values["release"] = release_values({}, manifest, serving_of(file, manifest))
+    values["release"] = release_values({}, manifest, file)
     expected = {**models, "candidate": values}
     merge_mapping(models, "candidate", {**values, "release": _block(values["release"])})
     _save(file, editor, expected)
@@ -68,7 +68,7 @@ def remove(file: Path) -> None:
 def promote(file: Path, manifest: Manifest, slot: Slot) -> None:
     """Make the candidate the release, where it is, and the release the previous one; it was in `slot`. Raises as `add`."""
     editor, models = _models(file)
-    values = release_values(models["release"], manifest, serving_of(file, manifest))
+    values = release_values(models["release"], manifest, file)
     expected = {key: value for key, value in models.items() if key != "candidate"}
     expected |= {"release": values, "slot": other_slot(slot)}
     merge_mapping(models, "release", _block(values))

@@ -51,6 +51,8 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
             known = one_of(plan.manifest.models)
             raise PinError(f"{pin_in}: models.serving names no model of {models_dir}; write there what it wants of {known}")
         published = publish(plan, store, watch)
+    for warning in plan.warnings:
+        print(f"warning: {printable(warning)}")
     manifest = published.manifest
     if published.already_released:
         print(f"{manifest.id} already released on {manifest.created:%Y-%m-%d %H:%M:%S} UTC")

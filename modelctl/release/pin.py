@@ -29,6 +29,18 @@ from spec.stack_file import StackFileError
 KEY = MODELS_KEY
 Judge = Callable[[bytes], object]
 """Raises for a content of the file that is not to be written."""
+_OF_MODELS = (
+    "ensembles",
+    "asks",
+    "tensorrt",
+    "decoupled",
+    "selfPlaced",
+    "batches",
+    "instances",
+    "gpuMemoryMiB",
+    "engines",
+)
+"""Keys of the release that say something of some of its models."""
 _RELEASE_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -78,7 +90,7 @@ def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]
     refuse_open(file, models, manifest)
     written = models.get("release") if models else None
     before = written if isinstance(written, dict) else {}
-    values = release_values(before, manifest, serving_of(file, manifest))
+    values = release_values(before, manifest, file)
     changes = _changes(before, values)
     if changes:
         _write_release(editor.config, editor.key(KEY), values)
@@ -203,21 +215,23 @@ def section(editor: StackEditor) -> CommentedMap | None:
         raise PinError(str(error)) from None
 
 
-def serving_of(file: Path, manifest: Manifest) -> str | None:
-    """Return the digest of the wants that the release was made from for the stack of this file. Raises PinError."""
+def _stack_of(file: Path, manifest: Manifest) -> str | None:
+    """Return the stack of this file, to which the release may have given configs of its own. Raises PinError."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
         raise PinError(
             f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack's configs the release has for it"
         )
-    return manifest.serving.get(stack) if stack is not None else None
+    return stack
 
 
-def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str | None) -> dict[str, Any]:
-    """Return the section `release`, in the order in which it is written.
+def release_values(before: Mapping[str, Any], manifest: Manifest, file: Path) -> dict[str, Any]:
+    """Return the section `release` of a stack file, in the order in which it is written. Raises PinError.
 
     Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.
     """
+    stack = _stack_of(file, manifest)
+    derived = manifest.derived_for(stack)
     replaced = before.get("id")
     previous = before.get("previous") if replaced == manifest.id else replaced
     values: dict[str, Any] = {"id": DoubleQuotedScalarString(manifest.id), "bytes": manifest.download_bytes}
@@ -237,7 +251,13 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, serving: str |
             values[key] = _on_one_line(models)
     if batches := {model: size for model, size in manifest.batches.items() if size != ASSUMED_BATCH_SIZE}:
         values["batches"] = batches
-    if serving is not None:
+    if derived.instances:
+        values["instances"] = dict(sorted(derived.instances.items()))
+    if derived.gpu_memory_mib:
+        values["gpuMemoryMiB"] = dict(sorted(derived.gpu_memory_mib.items()))
+    if derived.engines:
+        values["engines"] = _on_one_line(derived.engines)
+    if (serving := manifest.serving.get(stack or "")) is not None:
         values["serving"] = DoubleQuotedScalarString(serving)
     if isinstance(previous, str) and _RELEASE_ID.fullmatch(previous):
         values["previous"] = DoubleQuotedScalarString(previous)
@@ -279,7 +299,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     ]
     changes += [
         f"{key} {_plain(before.get(key))} → {_plain(values.get(key))}"
-        for key in ("ensembles", "asks", "tensorrt", "decoupled", "selfPlaced", "batches")
+        for key in _OF_MODELS
         if _plain(before.get(key)) != _plain(values.get(key))
     ]
     old, new = _served(before), _served(values)

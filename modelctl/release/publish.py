@@ -35,7 +35,8 @@ class PlannedObject:
 class Plan:
     """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not.
 
-    `other_stacks` serve other models, and have no configs in it. `plans_of_unknown_versions` are TensorRT's.
+    `other_stacks` serve other models, and have no configs in it. `warnings` are for the person who releases.
+    `plans_of_unknown_versions` are TensorRT's.
     """
 
     manifest: Manifest
@@ -43,6 +44,7 @@ class Plan:
     left_out: tuple[Path, ...] = ()
     other_stacks: tuple[str, ...] = ()
     plans_of_unknown_versions: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
     models, made = _load(models_dir, stacks)
     sources = {key: source for model in models for key, source in _sources(model).items()}
     sources.update({key: text.encode() for key, text in made.texts.items()})
+    sources.update(made.data)
     watch.begin("hashing", sum(_size(source) for source in sources.values()))
     objects = {key: PlannedObject(source, digest(source, part_bytes, watch.advance)) for key, source in sources.items()}
     manifest = Manifest.of(
@@ -81,10 +84,13 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
         {model.name: _entry(model) for model in models},
         datetime.now(UTC),
         made.digests,
+        made.derived,
     )
     left_out = [model.directory / path for model in models for path in model.left_out]
     unknown = tuple(path for model in models for path in model.plans_of_unknown_versions)
-    return Plan(manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others, unknown)
+    return Plan(
+        manifest, objects, tuple(sorted([*left_out_beside(models_dir), *left_out])), made.others, unknown, made.warnings
+    )
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:

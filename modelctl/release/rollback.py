@@ -13,7 +13,7 @@ from modelctl.release.retire import refuse_retired
 from modelctl.release.stacks import read_stack, stack_name
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
-from modelctl.store.manifest import Manifest
+from modelctl.store.manifest import Derived, Manifest
 from spec.failure import Failure
 
 _STACKS = Path("stacks")
@@ -86,7 +86,8 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     if name is None:
         raise PinError(f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack it is")
     # A file of pins alone (the twin's) has no wants of its own: those of the release that it pins are the stack's.
-    wanted = stack.digest if stack is not None else now.serving
+    derived = manifest.derived_for(name)
+    wanted = stack.digest(derived) if stack is not None else now.serving
     made_from = manifest.serving.get(name)
     if made_from == wanted:
         return
@@ -97,7 +98,7 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     raise RollbackError(
         f"{file}: release {manifest.id} was made from other wants ({made_from or 'none'}) than the stack has now "
         f"({wanted or 'none'}): models.serving, or the kind of GPU of Triton's pool, has changed since.\n"
-        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from)}, then run\n"
+        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from, derived)}, then run\n"
         f"  {again}\n"
         f"or keep those of now: have in models/ what it has ({_versions(manifest)}; models/release.yaml chooses among the "
         "versions that are there), then run\n"
@@ -105,11 +106,11 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     )
 
 
-def _wants_of_then(file: Path, digest: str | None) -> str:
+def _wants_of_then(file: Path, digest: str | None, derived: Derived) -> str:
     """Return what a person has to do to the stack file that has the wants."""
     if digest is None:
         return f"remove models.serving from {file}"
-    commit = commit_with(file, digest)
+    commit = commit_with(file, digest, derived)
     there = f", as `git -C {quote(str(file.parent))} show {commit}:./{file.name}` shows them" if commit is not None else ""
     return f"write those of then into {file}{there}"
 

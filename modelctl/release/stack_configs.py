@@ -12,30 +12,36 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.release.stacks import Stack
+from modelctl.release.stacks import Stack, with_release
 from modelctl.repository import backends
-from modelctl.repository.configure import ConfigureError, Facts, configure, render
+from modelctl.repository.configure import ConfigureError, Facts, accelerator, configure, derive, render, warmup
 from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model
 from modelctl.repository.problems import Problem
 from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines, ensembles, environments, golden, onnx
 from modelctl.repository.rules.files import FETCHED_RELEASE
+from modelctl.store.manifest import Derived
 from spec.onnx_runtimes import onnx_runtime
 from spec.settings import ModelServing
+from spec.settings.relations.instances import derive_instances
 from spec.settings.relations.tensorrt import mistake
 
 
 @dataclass(frozen=True)
 class StackConfigs:
-    """`texts` by key in the release, `digests` of the wants by stack, and everything that a stack wants in vain.
+    """`texts` by key in the release, `digests` of the wants and `derived` settings by stack, and everything that a stack
+    wants in vain. `data` are further files of the release, by key; `warnings` are what a person should know.
 
     `others` are the stacks that serve other models: the release is none of theirs.
     """
 
     texts: dict[str, str]
     digests: dict[str, str]
+    derived: dict[str, Derived]
     problems: list[Problem]
     others: tuple[str, ...]
+    data: dict[str, bytes]
+    warnings: tuple[str, ...]
 
 
 def config_key(model: str, stack: str) -> str:
@@ -60,25 +66,74 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
     others = tuple(stack.name for stack in stacks if of_these and stack not in of_these)
     stacks = of_these or stacks
     texts: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    derived: dict[str, Derived] = {}
+    data: dict[str, bytes] = {}
+    warnings: list[str] = []
     problems: list[Problem] = []
     unpacked = _unpacked_mib(models) if stacks else {}
     for stack in stacks:
         problems += _environments_without_room(stack, unpacked)
         problems += _where_files_are_missing(stack, models)
         problems += _plans_of_another_tensorrt(stack, models)
+        problems += _unmeasured_engines(stack, by_name)
         configs: dict[str, ModelConfig] = {}
+        settings = derived_settings(stack, by_name)
+        digest = stack.digest(settings)
         for name, wants in sorted(stack.serving.items()):
             if name not in by_name:
                 known = ", ".join(by_name) or "none"
                 problems.append(Problem(stack.file, f"models.serving.{name}: there is no such model; models: {known}"))
                 continue
             try:
-                configs[name] = _config(by_name[name], wants, stack)
+                configs[name] = _config(by_name[name], _decided(wants, settings.instances.get(name, 1)), stack)
             except ConfigureError as error:
                 problems += [_problem(stack, by_name[name], message) for message in error.problems]
         problems += dict.fromkeys(_broken_rules(stack, by_name, configs))
-        texts |= {config_key(name, stack.name): render(config, _comment(stack, name)) for name, config in configs.items()}
-    return StackConfigs(texts, {stack.name: stack.digest for stack in stacks}, problems, others)
+        for name, config in configs.items():
+            texts[config_key(name, stack.name)] = render(config, _comment(stack, name, digest))
+            model, request = by_name[name], by_name[name].golden
+            files = warmup.data_files(config, request)
+            data |= {f"{name}/{warmup.FOLDER}/{file}": content for file, content in files.items()}
+            if stack.serving[name].warmup is None and not config.model_warmup:
+                warnings += _why_cold(model, warmup.without_data(model.config, request))
+        engines = tuple(name for name, config in configs.items() if accelerator.builds_engines(config))
+        digests[stack.name] = digest
+        derived[stack.name] = settings.model_copy(update={"engines": engines})
+    return StackConfigs(texts, digests, derived, problems, others, data, tuple(dict.fromkeys(warnings)))
+
+
+def _why_cold(model: Model, inputs: Sequence[str]) -> Iterator[str]:
+    """Yield why the server does not warm the model up, though it could with data for these inputs."""
+    if inputs and not model.config.HasField("sequence_batching") and not model.decoupled:
+        several = "are text or have variable sizes" if len(inputs) > 1 else "is text or has variable sizes"
+        yield (
+            f"{model.name}: its first requests will be slow, because {', '.join(inputs)} {several} and no request is known "
+            f"to warm it up with; add {model.directory / str(model.version) / golden.FILE} (docs/your-model.md)"
+        )
+
+
+def derived_settings(stack: Stack, models: Mapping[str, Model]) -> Derived:
+    """Return the settings that a stack leaves open, derived from its pools and these models."""
+    placed = [name for name in stack.serving if name in models and not models[name].steps and not models[name].self_placed]
+    unmeasured = [name for name in placed if (wants := stack.serving[name]).device == "gpu" and not wants.gpu_memory_mib]
+    estimates = {name: derive.gpu_memory_mib(models[name].version_bytes) for name in unmeasured}
+    settings = with_release(stack.settings, Derived(gpuMemoryMiB=estimates), list(models.values()))
+    release = settings.models.release
+    assert release is not None
+    return Derived(instances=derive_instances(settings, release, placed), gpuMemoryMiB=estimates)
+
+
+def _unmeasured_engines(stack: Stack, models: Mapping[str, Model]) -> Iterator[Problem]:
+    """Yield models that take GPU memory by themselves, as their own settings say, and of which the stack gives none."""
+    for name, wants in stack.serving.items():
+        if name in models and models[name].self_placed and wants.device == "gpu" and wants.gpu_memory_mib is None:
+            message = "gpuMemoryMiB: is missing; files do not tell what a model takes that places itself on GPUs; give it"
+            yield _problem(stack, models[name], message)
+
+
+def _decided(wants: ModelServing, derived: int) -> ModelServing:
+    return wants if wants.instances is not None else wants.model_copy(update={"instances": derived})
 
 
 def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:
@@ -122,7 +177,8 @@ def _plans_of_another_tensorrt(stack: Stack, models: Sequence[Model]) -> Iterato
 
 
 def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
-    facts = Facts(stack.compute_capabilities, stack.server, model.versions, model.files_of_every_version)
+    files = model.files_of_every_version
+    facts = Facts(stack.compute_capabilities, stack.server, model.versions, files, model.golden)
     return configure(model.config, wants, facts)
 
 
@@ -179,10 +235,10 @@ def _problem(stack: Stack, model: Model, message: str) -> Problem:
     return Problem(stack.file, f"models.serving.{model.name}.{message} [{model.directory / CONFIG_FILE}]")
 
 
-def _comment(stack: Stack, model: str) -> str:
+def _comment(stack: Stack, model: str, digest: str) -> str:
     # The digest makes another release of other wants even where they lead to the same config: the manifest, which is
     # written once, names the wants that a release was made from.
     return (
         f"Made by `modelctl release` from {CONFIG_FILE} and models.serving.{model} of Pulumi.{stack.name}.yaml\n"
-        f"(all its models.serving: {stack.digest}). Change those, not this."
+        f"(all its models.serving: {digest}). Change those, not this."
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelctl.repository.model import Model
 from modelctl.repository.problems import Problem
+from modelctl.store.manifest import Derived
 from spec import reading, stack_file
 from spec.reading import Unreadable
-from spec.settings import ModelServing, SettingsError, load, serving_digest
+from spec.settings import ModelServing, Settings, SettingsError, load, serving_digest
 from spec.settings.chart_values import pod_values
 from spec.settings.digest import compute_capabilities
 from spec.settings.relations.tensorrt import Runtime, runtime
+from spec.settings.release import Release
 from spec.stack_file import StackFileError, decoded
 
 MODELS_KEY = "triton-eks:models"
@@ -24,15 +27,16 @@ _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 class Stack:
     """A stack that says what it wants of its models.
 
-    `digest` identifies the wants; `compute_capabilities` are those of the pool's GPUs (`8.6`), `server` is the version of
-    its Triton server (`2.75.0`) in the release `release` (`26.11`), and `tensorrt` what runs plans there. `access` is how
-    its pods read releases, `tmp_mib` the size of their /tmp. `openai`: the OpenAI-compatible front end is the server.
+    `settings` are those of its file, without a release. `compute_capabilities` are those of the pool's GPUs (`8.6`),
+    `server` is the version of its Triton server (`2.75.0`) in the release `release` (`26.11`), and `tensorrt` what runs
+    plans there. `access` is how its pods read releases, `tmp_mib` the size of their /tmp. `openai`: the OpenAI-compatible
+    front end is the server.
     """
 
     name: str
     file: Path
+    settings: Settings
     serving: Mapping[str, ModelServing]
-    digest: str
     compute_capabilities: tuple[str, ...]
     server: str
     release: str
@@ -40,6 +44,21 @@ class Stack:
     tensorrt: Runtime | None
     tmp_mib: int
     openai: bool
+
+    def digest(self, derived: Derived) -> str:
+        """Return what identifies the wants, together with the settings that a release derived."""
+        return serving_digest(with_release(self.settings, derived))
+
+
+def with_release(settings: Settings, derived: Derived, models: Sequence[Model] = ()) -> Settings:
+    """Return the settings as if the stack pinned a release of these models, with these derived settings."""
+    release = Release.model_construct(
+        models={model.name: model.version for model in models},
+        others={model.name: model.others for model in models if model.others},
+        instances=derived.instances,
+        gpu_memory_mib=derived.gpu_memory_mib,
+    )
+    return settings.model_copy(update={"models": settings.models.model_copy(update={"release": release})})
 
 
 def stack_name(file: Path) -> str | None:
@@ -84,8 +103,8 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
         Stack(
             name=name,
             file=file,
+            settings=settings,
             serving=settings.models.serving,
-            digest=serving_digest(settings),
             compute_capabilities=tuple(f"{capability:.1f}" for capability in compute_capabilities(settings)),
             server=settings.triton.ngc_release.server,
             release=settings.triton.version,

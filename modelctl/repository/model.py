@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from modelctl.repository import backends, plans
+from modelctl.repository import backends, golden, plans
+from modelctl.repository.golden import Request
 from modelctl.repository.onnx_file import OnnxModel
 from modelctl.repository.rules import asks
 
@@ -52,6 +53,24 @@ class Model:
     def files_of_every_version(self) -> frozenset[str]:
         """Return the names that lie in the directory of each served version: what its one config may name."""
         return common_names(self.versions, self.files)
+
+    @property
+    def version_bytes(self) -> int:
+        """Return the size of the files of the largest version that is served. Raises OSError."""
+        sizes = dict.fromkeys(map(str, self.versions), 0)
+        for file in self.files:
+            if file.parts[0] in sizes and file.name != golden.FILE:
+                sizes[file.parts[0]] += (self.directory / file).stat().st_size
+        return max(sizes.values())
+
+    @property
+    def golden(self) -> Request | None:
+        """Return the request of golden.json beside the version that answers requests which name none; None without it.
+
+        Raises GoldenError and OSError.
+        """
+        path = self.directory / str(self.version) / golden.FILE
+        return golden.Golden.parse(str(path), path.read_text(encoding="utf-8")) if path.is_file() else None
 
     @property
     def tensorrt(self) -> tuple[str, ...]:

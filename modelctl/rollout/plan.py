@@ -145,9 +145,14 @@ def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterat
             f"{model}: its config differs in {', '.join(fields)}, and a model has one config for all its versions, so "
             f"that the served one would be loaded with it: {_ROLLING}"
         )
-    files, others = old.shared_files(model), new.shared_files(model)
+    files, others = (_without_samples(model, release.shared_files(model)) for release in (old, new))
     if different := sorted(key for key in {*files, *others} if files.get(key) != others.get(key)):
         yield f"{model}: {different[0]} is shared by all its versions and differs: put it into the version's directory"
+
+
+def _without_samples(model: str, files: Mapping[str, ObjectEntry]) -> dict[str, ObjectEntry]:
+    """Return files without those of warm-up requests that a release made: named by their content, none changes."""
+    return {key: entry for key, entry in files.items() if not key.startswith(f"{model}/warmup/golden-")}
 
 
 def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str]:

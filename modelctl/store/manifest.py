@@ -68,11 +68,26 @@ class ModelEntry(BaseModel):
     open: bool = False
 
 
+class Derived(BaseModel):
+    """Settings of models that a stack file leaves open, as the release derived them for one stack.
+
+    `instances` are those of models that got more than one, `gpu_memory_mib` the estimates for an instance. `engines` are the
+    models that have engines built when a pod starts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    instances: dict[Name, Annotated[int, Field(ge=1, le=64)]] = Field(default_factory=dict)
+    gpu_memory_mib: dict[Name, Annotated[int, Field(ge=1)]] = Field(default_factory=dict, alias="gpuMemoryMiB")
+    engines: tuple[Name, ...] = ()
+
+
 class Manifest(BaseModel):
     """`releases/<id>/manifest.json`. Object keys are relative to the release's prefix; `bytes` is their sum.
 
     `id` depends on `objects` only: the same content has the same id everywhere, whenever it was released. `serving` is, by
     stack, the digest of the wants that the configs in the release were made from; empty in releases without such configs.
+    `derived` is, by stack, what the release derived for it; manifests that are older say none of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -84,6 +99,7 @@ class Manifest(BaseModel):
     bytes: int
     models: dict[Name, ModelEntry]
     serving: dict[StackName, ServingDigest] = Field(default_factory=dict)
+    derived: dict[StackName, Derived] = Field(default_factory=dict)
 
     @classmethod
     def of(
@@ -92,6 +108,7 @@ class Manifest(BaseModel):
         models: Mapping[str, ModelEntry],
         created: datetime,
         serving: Mapping[str, str] | None = None,
+        derived: Mapping[str, Derived] | None = None,
     ) -> Manifest:
         """Return the manifest of this content."""
         return cls(
@@ -101,6 +118,7 @@ class Manifest(BaseModel):
             bytes=total_bytes(objects.values()),
             models=dict(sorted(models.items())),
             serving=dict(sorted((serving or {}).items())),
+            derived=dict(sorted((derived or {}).items())),
         )
 
     @classmethod
@@ -175,6 +193,10 @@ class Manifest(BaseModel):
     def batches(self) -> dict[str, int]:
         """Return `max_batch_size` of the config of each model, where the manifest says it; ensembles make no batches."""
         return {name: entry.batch for name, entry in self.models.items() if entry.batch is not None and not entry.steps}
+
+    def derived_for(self, stack: str | None) -> Derived:
+        """Return what the release derived for a stack."""
+        return self.derived.get(stack or "", Derived())
 
     @property
     def download_bytes(self) -> int:

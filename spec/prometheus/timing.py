@@ -39,7 +39,8 @@ def timing(settings: Settings) -> Timing:
         if in_place:
             size = 1 << (size - 1).bit_length() if size else 0
         download = -(-size // startup["bytesPerSecond"])
-        load = startup["secondsPerModel"] * len(release.models)
+        builds = settings.models.engine_builds(settings.triton.gpus)
+        load = startup["secondsPerModel"] * len(release.models) + startup["secondsPerEngine"] * builds
         # The startup probe begins when the release is fetched; both are, amid a rollout in place.
         fetch = download * (2 if in_place else 1) if local else 0
         start = fetch + max(start, load if local else download + load)

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from spec.settings.model import Document
+from spec.settings.models import Models
 from spec.settings.section import Section
 from spec.settings.serving import ModelServing
 
@@ -22,14 +22,17 @@ def serving_digest(settings: Document) -> str:
     """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pools.
 
     Equal for equal wants, however they are written (order, defaults left out or spelt out), and without what changes no
-    config. Raises Absent while one of the values is missing or invalid.
+    config. Derived instances count like written ones. Raises Absent while one of the values is missing or invalid.
     """
-    return digest_of(settings.models.serving, compute_capabilities(settings))
+    return digest_of(settings.models, compute_capabilities(settings))
 
 
-def digest_of(serving: Mapping[str, ModelServing], capabilities: tuple[float, ...]) -> str:
-    """Return the digest of these wants on GPUs of these compute capabilities."""
-    wants = {name: _plain(model, without=_left_out(model)) for name, model in serving.items()}
+def digest_of(models: Models, capabilities: tuple[float, ...]) -> str:
+    """Return the digest of `models.serving` on GPUs of these compute capabilities."""
+    wants = {
+        name: {**_plain(model, without=_left_out(model)), "instances": models.instances_of(name)}
+        for name, model in models.serving.items()
+    }
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGITS]
 

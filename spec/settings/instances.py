@@ -10,4 +10,4 @@ def instances_per_pod(document: Document, model: str, wants: ModelServing) -> in
     """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
     release = document.models.release
     each = wants.device == "gpu" and (release is None or model not in release.self_placed)
-    return wants.instances * (document.triton.gpus if each else 1)
+    return document.models.instances_of(model) * (document.triton.gpus if each else 1)

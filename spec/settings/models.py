@@ -180,6 +180,33 @@ class Models(Section):
         batches = self.release.batches if self.release is not None else {}
         return max(1, batches.get(model, ASSUMED_BATCH_SIZE))
 
+    def instances_of(self, model: str) -> int:
+        """Return the instances of a model of `serving`: those of its entry, else those that the release derived."""
+        instances = self.serving[model].instances
+        if instances is not None:
+            return instances
+        return self.release.instances.get(model, 1) if self.release is not None else 1
+
+    def gpu_memory_of(self, model: str) -> int | None:
+        """Return the GPU memory of an instance of a model of `serving` in MiB, measured or estimated; None: unknown."""
+        measured = self.serving[model].gpu_memory_mib
+        if measured is not None or self.release is None:
+            return measured
+        return self.release.gpu_memory_mib.get(model)
+
+    @property
+    def cpu_instances(self) -> int:
+        """Return the instances that compute on the CPU of a pod; an ensemble has none."""
+        on_cpu = (name for name, model in self.serving.items() if model.device == "cpu" and name not in self.ensembles)
+        return sum(map(self.instances_of, on_cpu))
+
+    def engine_builds(self, gpus: int) -> int:
+        """Return how many times a pod of so many GPUs has engines of its models built when it starts."""
+        if self.release is None:
+            return 0
+        built = (name for name in self.release.engines if name in self.release.models and name in self.serving)
+        return sum(self.instances_of(name) * gpus for name in built)
+
     def is_decoupled(self, model: str) -> bool:
         """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.
 

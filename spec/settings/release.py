@@ -64,6 +64,20 @@ class Release(Section):
         description="by model, max_batch_size of its config.pbtxt, 0 where each request is a batch; counts where "
         f"models.serving has no maxBatchSize; without it: {ASSUMED_BATCH_SIZE}",
     )
+    instances: dict[ModelName, Annotated[int, between(1, 64, "instances")]] = Field(
+        default_factory=dict,
+        description="by model, the instances that its config got because models.serving gives none; without it: 1",
+    )
+    gpu_memory_mib: dict[ModelName, Annotated[int, between(1, 1_048_576, "MiB")]] = Field(
+        default_factory=dict,
+        description="by model on a GPU whose entry in models.serving gives no gpuMemoryMiB, its estimate from the size of "
+        "its files; without it: none is known",
+    )
+    engines: tuple[ModelName, ...] = Field(
+        default=(),
+        description="the models for which ONNX Runtime builds TensorRT engines when a pod starts, which may take "
+        "startup.secondsPerEngine of helm-values/triton for each instance; without it: none",
+    )
     serving: ServingDigest | None = Field(
         default=None,
         description="the digest of the models.serving that its configs were made from; without it: the release was made "
@@ -102,12 +116,14 @@ class Release(Section):
         """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
-        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
+        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed, "engines": self.engines}
         by_model: dict[str, Mapping[str, object]] = {
             "ensembles": self.ensembles,
             "asks": self.asks,
             "tensorrt": self.tensorrt,
             "batches": self.batches,
+            "instances": self.instances,
+            "gpuMemoryMiB": self.gpu_memory_mib,
         }
         named = [(f"{key}.{name}", name) for key, by in by_model.items() for name in by]
         named += [(f"{path}[{index}]", name) for path, names in lists.items() for index, name in enumerate(names)]

@@ -101,12 +101,15 @@ class ModelServing(Section):
     )
     expected_rate: Rate = Field(description="the usual requests per second of the whole fleet, like 40")
     peak_rate: Rate = Field(description="the most requests per second of the whole fleet, like 120")
-    instances: Annotated[int, between(1, 64, "instances")] = Field(
-        default=1, description="instances of the model: per GPU with device gpu, per pod with device cpu"
+    instances: Annotated[int, between(1, 64, "instances")] | None = Field(
+        default=None,
+        description="instances of the model: per GPU with device gpu, per pod with device cpu; without it: two on a GPU "
+        "that has the memory, else one (models.release.instances)",
     )
     gpu_memory_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = Field(
         default=None,
-        description="GPU memory of one instance at its largest batch in MiB; required with device: gpu, else forbidden",
+        description="GPU memory of one instance at its largest batch in MiB, of models with device: gpu; without it: "
+        "estimated from the size of the model's files (models.release.gpuMemoryMiB), with a warning; required with llm",
     )
     max_batch_size: _BatchSize | None = Field(
         default=None, description="the most requests in a batch; without it: max_batch_size of config.pbtxt"
@@ -282,10 +285,10 @@ class ModelServing(Section):
 
     @rule
     def _gpu_memory_is_of_gpu_models(self, at: Place) -> Iterator[Problem]:
-        """Require gpuMemoryMiB with device gpu, and none with cpu."""
+        """Require gpuMemoryMiB of a language model, whose cache no file shows, and none with device cpu."""
         path, memory = "gpuMemoryMiB", self.gpu_memory_mib
-        if self.device == "gpu" and memory is None:
-            yield at.problem(path, "is missing; give the GPU memory of one instance at its largest batch in MiB, like 900")
+        if self.device == "gpu" and memory is None and self.llm is not None:
+            yield at.problem(path, f"is missing; give {self.llm.needed_mib} or more for the weights and the cache of llm")
         if self.device == "cpu" and memory is not None:
             yield at.problem(path, "a model with device cpu takes no GPU memory; remove it, or use device: gpu")
 

@@ -68,7 +68,7 @@ class OpenAi(Section):
 
 
 class Triton(Section):
-    """The inference server. Its pods request `cpu`, `memoryGiB` and `gpus`, and are limited to the same."""
+    """The inference server. Its pods request `cpu`, `memoryGiB` and `gpus`, and are limited to the same memory and GPUs."""
 
     guide: ClassVar[str] = "docs/serving.md"
 
@@ -100,7 +100,12 @@ class Triton(Section):
         description="who changes the number of pods: none, keda or hpa (a HorizontalPodAutoscaler); without it: keda where "
         "the section autoscaling is given, else none",
     )
-    cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"')
+    cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"; thread pools are as large')
+    cpu_limit: Cpu | None = Field(
+        default=None,
+        description="the most vCPUs that the server of a pod may use, in quotes, cpu or more; without it: what the node has "
+        "to spare",
+    )
     memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
     response_cache_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = Field(
         default=None,

@@ -26,6 +26,12 @@ def test_the_startup_probe_lasts_for_the_download_and_every_model() -> None:
     assert startup_seconds(release=release, startup=startup) == 1000 + 3 * 60
 
 
+def test_the_startup_probe_lasts_for_the_engines_that_are_built() -> None:
+    release = {"bytes": 1, "models": {"a": 1, "b": 1}}
+    startup = {"secondsPerModel": 60, "engines": 3, "secondsPerEngine": 200, "minimumSeconds": 300, "periodSeconds": 5}
+    assert startup_seconds(release=release, startup=startup) == 725  # a second, 2 x 60 and 3 x 200, in steps of 5 s
+
+
 def test_the_startup_probe_rounds_up() -> None:
     release = {"bytes": 2 * GIB + 1, "models": {"a": 1}}
     startup = {"bytesPerSecond": GIB, "secondsPerModel": 1, "minimumSeconds": 1, "periodSeconds": 3}

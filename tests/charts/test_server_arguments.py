@@ -30,6 +30,9 @@ def test_the_arguments_of_prod() -> None:
         "--grpc-max-connection-age-grace=60000",
         "--metrics-interval-ms=5000",
         "--metrics-config=histogram_latencies=true",
+        "--backend-config=onnxruntime,enable-global-threadpool=1",
+        "--backend-config=onnxruntime,intra_op_thread_count=3",
+        "--backend-config=onnxruntime,inter_op_thread_count=1",
     ]
 
 
@@ -56,7 +59,8 @@ def test_the_response_cache_is_given_in_bytes() -> None:
 
 def test_the_rate_limiter_is_on_with_the_resources_of_a_pod() -> None:
     args = rendering.container({"server": {"rateLimiter": {"resources": {"slots": 4, "decoder": 1}}}})["args"]
-    assert args[-3:] == ["--rate-limit=execution_count", "--rate-limit-resource=decoder:1", "--rate-limit-resource=slots:4"]
+    limits = [arg for arg in args if arg.startswith("--rate-limit")]
+    assert limits == ["--rate-limit=execution_count", "--rate-limit-resource=decoder:1", "--rate-limit-resource=slots:4"]
 
 
 def test_neither_is_there_by_default() -> None:
@@ -140,6 +144,9 @@ def test_the_environment_of_the_server() -> None:
         "AWS_EC2_METADATA_DISABLED": {"value": "true"},
         "TRITON_AWS_MOUNT_DIRECTORY": {"value": "/models"},
         "HOME": {"value": "/tmp"},
+        "OMP_NUM_THREADS": {"value": "3"},
+        "OPENBLAS_NUM_THREADS": {"value": "3"},
+        "MKL_NUM_THREADS": {"value": "3"},
     }
 
 
@@ -153,6 +160,46 @@ def test_every_variable_in_the_arguments_is_defined() -> None:
     used = {part.partition(")")[0] for arg in rendering.container()["args"] for part in arg.split("$(")[1:]}
     assert used == {"ADMIN_KEY"}
     assert used <= names
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instances", "pool", "each"),
+    [
+        ("3", 1, 3, 3),
+        ("3", 2, 3, 2),
+        ("3", 5, 3, 1),
+        ("500m", 1, 1, 1),
+        ("1.5", 1, 2, 2),
+        ("2500m", 2, 3, 2),
+        ("96", 7, 96, 14),
+    ],
+)
+def test_thread_pools_are_as_large_as_the_cpus_of_the_pod(cpu: str, instances: int, pool: int, each: int) -> None:
+    values = {"resources": {"cpu": cpu}, "server": {"cpuInstances": instances}}
+
+    assert f"--backend-config=onnxruntime,intra_op_thread_count={pool}" in rendering.container(values)["args"]
+    variables = rendering.env(values)
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    assert [variables[name] for name in names] == [{"value": str(each)}] * 3
+
+
+def test_thread_pools_of_the_values_stay() -> None:
+    own = "--backend-config=onnxruntime,intra_op_thread_count=9"
+    values = {"server": {"extraArgs": [own]}, "extraEnv": [{"name": "OMP_NUM_THREADS", "value": "7"}]}
+
+    assert [arg for arg in rendering.container(values)["args"] if "onnxruntime" in arg] == [own]
+    written = [one for one in rendering.container(values)["env"] if one["name"] == "OMP_NUM_THREADS"]
+    assert written == [{"name": "OMP_NUM_THREADS", "value": "7"}]
+
+
+def test_the_server_has_a_cpu_limit_only_where_one_is_given() -> None:
+    resources = rendering.container({"resources": {"cpu": "3"}})["resources"]
+    assert (resources["requests"]["cpu"], resources["limits"].get("cpu")) == ("3", None)
+    assert resources["limits"]["memory"] == resources["requests"]["memory"]
+
+    limited = rendering.container({"resources": {"cpu": "3", "cpuLimit": "3500m"}})["resources"]
+    assert (limited["requests"]["cpu"], limited["limits"]["cpu"]) == ("3", "3500m")
+    assert "cpuLimit" not in {**limited["requests"], **limited["limits"]}
 
 
 def test_further_variables_come_after_the_charts_own() -> None:

@@ -64,7 +64,7 @@ def test_a_candidate_is_a_fleet_in_the_other_slot_with_its_part_of_the_requests(
 def test_both_have_as_many_pods_as_there_were(pods: int | None, fewest: int) -> None:
     candidate: dict[str, Any] = {} if pods is None else {"pods": pods}
     unpinned = {**BLUE_GREEN, **SCALED, "models.release": REMOVED}
-    made_from = digest_of(settings(unpinned).models.serving, (8.6,))
+    made_from = digest_of(settings(unpinned).models, (8.6,))
     release = {**RELEASE, "serving": made_from}
     candidate["release"] = {**NEXT, "serving": made_from}
     scaled = {**unpinned, "models.release": release, "models.candidate": candidate}

@@ -47,10 +47,10 @@ def fleets(changes: dict[str, Any] | None = None) -> dict[str | None, Fleet[Sett
 
 def released(changes: dict[str, Any] | None = None) -> Settings:
     """The stack of three fleets with a release that has one model more, an ensemble."""
-    wants = settings({**THREE, **(changes or {})}).models.serving
+    models = settings({**THREE, **(changes or {})}).models
     release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1}}
     # The compute capabilities of A10G and A100, on which two of the fleets run.
-    digest = digest_of(wants, (8.0, 8.6))
+    digest = digest_of(models, (8.0, 8.6))
     return settings({**THREE, "models.release": {**release, "serving": digest}, **(changes or {})})
 
 

@@ -27,7 +27,7 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "slo_p99_ms": None,
         "expected_rate": 40.0,
         "peak_rate": 120.0,
-        "instances": 1,
+        "instances": None,
         "gpu_memory_mib": None,
         "max_batch_size": None,
         "max_queue_delay_us": None,

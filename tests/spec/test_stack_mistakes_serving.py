@@ -98,8 +98,12 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {**CPU, "device": "gpu"},
-        [f"{PATH}.gpuMemoryMiB: is missing; give the GPU memory of one instance at its largest batch in MiB, like 900"],
+        {
+            **CPU,
+            "device": "gpu",
+            "llm": {"concurrentStreams": 1, "contextTokens": 1024, "weightsMiB": 8000, "kvBytesPerToken": 1024},
+        },
+        [f"{PATH}.gpuMemoryMiB: is missing; give 8001 or more for the weights and the cache of llm"],
     ),
     (
         {**CPU, "gpuMemoryMiB": 900},

@@ -104,7 +104,7 @@ def _served(models: Mapping[str, Any], wanted: Mapping[str, Any], settings: Sett
     release = models.get("release")
     if release is None or "serving" not in release:
         return {"serving": serving}
-    digest = digest_of(wants, compute_capabilities(settings))
+    digest = digest_of(settings.models.model_copy(update={"serving": wants}), compute_capabilities(settings))
     return {"serving": serving, "release": {**release, "serving": digest}}
 
 

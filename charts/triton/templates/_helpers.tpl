@@ -36,6 +36,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
+{{/* CPU quantity -> thousandths. */}}
+{{- define "triton.millicpus" -}}
+{{- if hasSuffix "m" . -}}
+{{- trimSuffix "m" . | int64 -}}
+{{- else -}}
+{{- round (mulf (float64 .) 1000) 0 | int64 -}}
+{{- end -}}
+{{- end }}
+
+{{/* Threads for as much work as the pod has CPUs. */}}
+{{- define "triton.threads" -}}
+{{- include "triton.ceilDiv" (list (include "triton.millicpus" .Values.resources.cpu) 1000) -}}
+{{- end }}
+
+{{/* Those of one of the instances that run on the CPU. */}}
+{{- define "triton.threadsPerInstance" -}}
+{{- $each := mul 1000 (int64 .Values.server.cpuInstances) -}}
+{{- include "triton.ceilDiv" (list (include "triton.millicpus" .Values.resources.cpu) $each) -}}
+{{- end }}
+
+{{/* Names of the variables that the values add, with blanks between. */}}
+{{- define "triton.extraVariables" -}}
+{{- range .Values.extraEnv }}{{ .name }} {{ end -}}
+{{- end }}
+
+{{/* The values give ONNX Runtime thread pools of their own. */}}
+{{- define "triton.ownThreadPools" -}}
+{{- range .Values.server.extraArgs -}}
+{{- if regexMatch "^--backend-config=onnxruntime,(enable-global-threadpool|int(ra|er)_op_thread_count)=" . -}}true{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* A volume holds the release; else Triton copies it from S3. */}}
 {{- define "triton.mounted" -}}
 {{- if .Values.modelRepository.volume.claimName -}}true{{- end -}}
@@ -145,7 +177,8 @@ Copies of the release on disk. In place a model has two versions for a while, an
 {{- define "triton.startupSeconds" -}}
 {{- $download := ternary 0 (include "triton.downloadSeconds" . | int64) (eq (include "triton.fetched" .) "true") | int64 -}}
 {{- $load := mul (int64 .Values.startup.secondsPerModel) (len .Values.release.models) -}}
-{{- max (int64 .Values.startup.minimumSeconds) (add $download $load) -}}
+{{- $build := mul (int64 .Values.startup.secondsPerEngine) (int64 .Values.startup.engines) -}}
+{{- max (int64 .Values.startup.minimumSeconds) (add $download $load $build) -}}
 {{- end }}
 
 {{- define "triton.startupFailureThreshold" -}}
@@ -323,6 +356,12 @@ that are named are loaded, and with an ensemble its steps.
 - --trace-config=opentelemetry,url={{ .endpoint }}
 - --trace-config=opentelemetry,resource=service.name={{ .serviceName }}
 {{- end }}
+{{- end }}
+{{- /* One pool for all sessions: else each has a thread for every CPU of the node, and a number given here counts for none. */}}
+{{- if not (include "triton.ownThreadPools" .) }}
+- --backend-config=onnxruntime,enable-global-threadpool=1
+- --backend-config=onnxruntime,intra_op_thread_count={{ include "triton.threads" . }}
+- --backend-config=onnxruntime,inter_op_thread_count=1
 {{- end }}
 {{- range $server.extraArgs }}
 - {{ . | quote }}

@@ -34,7 +34,7 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems "release.bytes: is 0; give the size of the release, it sizes the startup probe and the cache volume" -}}
 {{- end -}}
 {{- if not $v.resources.cpu -}}
-{{- $problems = append $problems "resources.cpu: is missing; give the CPUs of a pod (request and limit)" -}}
+{{- $problems = append $problems "resources.cpu: is missing; give the CPUs that a pod requests" -}}
 {{- end -}}
 {{- if not $v.resources.memory -}}
 {{- $problems = append $problems "resources.memory: is missing; give the memory of a pod (request and limit), such as 12Gi" -}}

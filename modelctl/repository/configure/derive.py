@@ -21,6 +21,9 @@ DELAY_SHARE_OF_SLO = 0.05
 
 LARGEST_QUEUE = 4096
 
+MEMORY_PER_FILE_SIZE = 3
+MEMORY_BESIDE_FILES_MIB = 1024
+
 _BUCKETS_PER_SLO = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 10)
 
 
@@ -53,6 +56,16 @@ def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances
     answered = math.ceil(peak_rate * timeout_us / US_PER_S)
     smallest = 2 * max(max_batch_size, 1) * instances
     return max(1, min(max(answered, smallest), LARGEST_QUEUE // levels))
+
+
+def gpu_memory_mib(file_bytes: int) -> int:
+    """Return a first estimate of the GPU memory of an instance of a model with files of this size.
+
+    Weights take their size once, and up to twice, because ONNX Runtime's arena grows by powers of two; another share is for
+    what a batch computes. That grows with the inputs, not with the weights: of the measured models, text_detection took most
+    beside three times its files, 1012 MiB at its largest picture (docs/facts/gpu-memory.md#models-of-the-stacks).
+    """
+    return math.ceil(MEMORY_PER_FILE_SIZE * file_bytes / 1024**2) + MEMORY_BESIDE_FILES_MIB
 
 
 def candidate_sequences(max_batch_size: int) -> int:

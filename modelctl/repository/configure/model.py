@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
 from modelctl.repository.backends import DEFAULT_MODEL_FILES, ENGINES, backend_of, is_ensemble
-from modelctl.repository.configure import derive, scheduling, warmup
+from modelctl.repository.configure import accelerator, derive, scheduling, warmup
 from modelctl.repository.configure.capability_files import files_by_capability, set_files
 from modelctl.repository.configure.newer_fields import newer_fields
+from modelctl.repository.golden import Request
 from spec.settings import ModelServing
 
 _ENGINE_CACHE = "/tmp/tensorrt-engines"  # noqa: S108 a directory of the pod, which lives as long as it
@@ -35,13 +36,15 @@ class Facts:
     """The facts that a config depends on beside the model and the wants.
 
     `compute_capabilities` are those of the pool's GPUs (`8.6`); `server` is the version of the server (`2.71.0`);
-    `versions` are those of the model that are released, and `files` the names in the directory of every one.
+    `versions` are those of the model that are released, and `files` the names in the directory of every one. `golden` is a
+    request that the version takes which answers requests that name none.
     """
 
     compute_capabilities: tuple[str, ...]
     server: str
     versions: tuple[int, ...]
     files: frozenset[str]
+    golden: Request | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def _scheduling(draft: _Draft) -> Iterator[str]:
 def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]:
     """Yield what is wanted of Triton's scheduler, past which every request goes straight to the engine."""
     given = {
-        "instances": wants.instances != 1,
+        "instances": (wants.instances or 1) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
         "preferredBatchSizes": bool(wants.preferred_batch_sizes),
@@ -123,7 +126,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     # KIND_MODEL: the model chooses its device by itself (vllm, tensorrtllm, a python model with its own placement).
     if group.kind != ModelInstanceGroup.KIND_MODEL:
         group.kind = ModelInstanceGroup.KIND_GPU if wants.device == "gpu" else ModelInstanceGroup.KIND_CPU
-    group.count = wants.instances
+    group.count = wants.instances or 1
     # The device plugin decides which GPUs a pod sees, and count is per GPU: docs/facts/triton-configuration.md#instances.
     del group.gpus[:]
     group.ClearField("rate_limiter")
@@ -138,7 +141,7 @@ def _optimization(draft: _Draft) -> Iterator[str]:
     wants, backend = draft.wants, backend_of(draft.base)
     optimization = draft.config.optimization
     accelerators = optimization.execution_accelerators.gpu_execution_accelerator
-    tensorrt = next((accelerator for accelerator in accelerators if accelerator.name == "tensorrt"), None)
+    tensorrt = accelerator.tensorrt_of(draft.config)
     if wants.tensorrt_fp16:
         if backend != "onnxruntime":
             yield f"tensorrtFp16: the {backend} backend has no such accelerator, only onnxruntime; leave it out"
@@ -156,6 +159,8 @@ def _optimization(draft: _Draft) -> Iterator[str]:
         else:
             tensorrt.parameters["trt_engine_cache_enable"] = "1"
             tensorrt.parameters["trt_engine_cache_path"] = _ENGINE_CACHE
+    if accelerator.builds_engines(draft.config):
+        accelerator.set_profile(draft.config)
     if wants.cuda_graphs:
         if backend != "tensorrt":
             yield f"cudaGraphs: the {backend} backend ignores them, only tensorrt has CUDA graphs; leave it out"
@@ -192,7 +197,7 @@ def _plan_name(capability: str) -> str:
 
 
 def _warmup(draft: _Draft) -> Iterator[str]:
-    yield from warmup.fill(draft.config, draft.wants.warmup)
+    yield from warmup.fill(draft.config, draft.wants.warmup, draft.facts.golden)
 
 
 def _responses(draft: _Draft) -> Iterator[str]:
@@ -268,7 +273,7 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
     wants = draft.wants
     given = {
         "device": wants.device != "cpu",
-        "instances": wants.instances != 1,
+        "instances": (wants.instances or 1) != 1,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
         "preferredBatchSizes": bool(wants.preferred_batch_sizes),
         "warmup": bool(wants.warmup),

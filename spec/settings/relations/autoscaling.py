@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.fields import cpu_millis
+from spec.settings.instances import instances_per_pod
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
@@ -178,9 +179,8 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
             )
         if target.busy is None:
             continue
-        model, release = serving[name], subject.document.models.release
-        each = model.device == "gpu" and (release is None or name not in release.self_placed)
-        instances = model.instances * (subject.document.triton.gpus if each else 1)
+        model = serving[name]
+        instances = instances_per_pod(subject.document, name, model)
         if model.llm is not None:
             instances = model.llm.concurrent_streams
         if target.busy > instances:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from spec.problem import Problem
 from spec.settings.blue_green import is_blue_green
 from spec.settings.chart_values import values_of
+from spec.settings.digest import compute_capabilities, digest_of
 from spec.settings.relations.fleets import nodes_for_pods
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
@@ -156,9 +157,11 @@ def _sequences_are_not_torn(subject: Subject) -> Iterator[Problem]:
 def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
     """Require a candidate that was made from the models.serving and the kind of GPU that the release was made from."""
     models = subject.document.models
-    if models.candidate is None or models.release is None:
+    if models.candidate is None or models.release is None or models.candidate.release.serving == models.release.serving:
         return
-    if models.candidate.release.serving != models.release.serving:
+    # Each release may have derived other instances from the same models.serving.
+    of_candidate = models.model_copy(update={"release": models.candidate.release})
+    if models.candidate.release.serving != digest_of(of_candidate, compute_capabilities(subject.document)):
         yield Problem(
             "models.candidate.release.serving",
             f"release {models.candidate.release.id} was made from another models.serving, or for other GPUs, than "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spec.problem import Problem
 from spec.settings.chart_values import values_of
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
-from spec.settings.rule import rule
+from spec.settings.rule import rule, warning
 
 CUDA_CONTEXT_MIB = 700
 """Memory that the CUDA context and its libraries take of each GPU in each pod, before a model: on an H200, rounded up.
@@ -63,10 +63,16 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     every model that changed beside the old one before it ends any (modelctl/rollout/phases.py), so that all count twice.
     Of models without an entry nothing is known here.
     """
-    triton, release = subject.document.triton, subject.document.models.release
+    triton, served = subject.document.triton, subject.document.models
+    release = served.release
     others = release.others if release is not None else {}
     models = [
-        _term(name, model.instances, 1 + len(others.get(name, ())), model.gpu_memory_mib or 0)
+        _term(
+            name,
+            subject.document.models.instances_of(name),
+            1 + len(others.get(name, ())),
+            subject.document.models.gpu_memory_of(name) or 0,
+        )
         for name, model in subject.document.models.serving.items()
         if model.device == "gpu"
     ]
@@ -91,6 +97,22 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
             f"a pod needs {needed} MiB on each GPU ({' + '.join(term.shown for term in terms)}) and a {smallest.name} of "
             f"pool '{pool.name}' has {room} MiB ({smallest.gpu_name}{part}); "
             "use fewer instances, fewer models, or a pool with larger GPUs",
+        )
+
+
+@warning
+def _memory_is_estimated(subject: Subject) -> Iterator[Problem]:
+    """Warn of models on a GPU whose memory nobody has measured."""
+    models = subject.document.models
+    for name, model in models.serving.items():
+        if model.device != "gpu" or model.gpu_memory_mib is not None or name in models.ensembles:
+            continue
+        estimate = models.gpu_memory_of(name)
+        state = f"{estimate} MiB are estimated" if estimate is not None else "`modelctl release` will estimate it"
+        yield Problem(
+            f"models.serving.{name}.gpuMemoryMiB",
+            f"is not given, and {state} from the size of the model's files; measure an instance at its largest batch and "
+            "write that",
         )
 
 

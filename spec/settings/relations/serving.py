@@ -142,7 +142,8 @@ def _slo_is_not_below_a_record(entry: _Entry) -> Iterator[Problem]:
 @of_each_fleet
 def _instances_have_cpus(subject: Subject) -> Iterator[Problem]:
     """Warn of more instances on the CPU than a pod has vCPUs."""
-    instances = {name: model.instances for name, model in subject.document.models.serving.items() if model.device == "cpu"}
+    models = subject.document.models
+    instances = {name: models.instances_of(name) for name, model in models.serving.items() if model.device == "cpu"}
     total, cpu = sum(instances.values()), subject.document.triton.cpu
     if total * 1000 > cpu_millis(cpu):
         yield Problem(

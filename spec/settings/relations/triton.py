@@ -55,12 +55,18 @@ def _batchers_do_not_starve(subject: Subject) -> Iterator[Problem]:
         delay = model.max_queue_delay_us
         # Every model has a queue timeout.
         has_delay = delay > 0 if delay is not None else model.expected_rate >= _LOWEST_RATE_WITH_DELAY
-        if model.instances > 1 and has_delay:
+        instances = subject.document.models.instances_of(name)
+        if instances > 1 and has_delay:
             yield Problem(
                 f"models.serving.{name}.maxQueueDelayUs",
-                f"with a queue delay, a queue timeout and {model.instances} instances, the batcher of Triton {version} can "
+                f"with a queue delay, a queue timeout and {instances} instances, the batcher of Triton {version} can "
                 f'stop dispatching; use triton.version "{OLDEST_TRITON_WITHOUT_STARVATION}" or newer, or maxQueueDelayUs: 0',
             )
+
+
+def starved(subject: Subject) -> list[Problem]:
+    """Return why the batchers of a stack could stop dispatching."""
+    return list(_batchers_do_not_starve(subject))
 
 
 @rule
@@ -164,6 +170,19 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
             "triton.cpu",
             f"{wanted} vCPUs are more than a {smallest.name} of pool '{pool.name}' has left beside the kubelet and the "
             f'add-ons{_containers(f"{beside}m", beside)}; use at most "{max(limit, 0)}m"',
+        )
+
+
+@rule
+@of_each_fleet
+def _cpu_limit_is_no_less(subject: Subject) -> Iterator[Problem]:
+    """Require a CPU limit of what a pod requests, or more."""
+    triton = subject.document.triton
+    if triton.cpu_limit is not None and cpu_millis(triton.cpu_limit) < cpu_millis(triton.cpu):
+        yield Problem(
+            "triton.cpuLimit",
+            f'"{triton.cpu_limit}" is less than the "{triton.cpu}" that a pod requests; give "{triton.cpu}" or more, or '
+            "remove it",
         )
 
 

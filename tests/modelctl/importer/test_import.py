@@ -70,7 +70,7 @@ def test_an_onnx_file_becomes_a_model_that_a_release_takes(tmp_path: Path, capsy
         "in a stack file:\n"
         "  triton-eks:models:\n"
         "    serving:\n"
-        "      sums: {device: gpu, gpuMemoryMiB: 2000, sloP95Ms: 100, expectedRate: 10, peakRate: 40}  # yours\n"
+        "      sums: {device: gpu, sloP95Ms: 100, expectedRate: 10, peakRate: 40}  # yours\n"
     )
 
 

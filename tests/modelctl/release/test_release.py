@@ -59,7 +59,7 @@ def test_the_samples_are_released_with_a_manifest_of_every_object(models: Path, 
     }
     assert manifest.batches == {"classify": 8, "normalize": 8}, "an ensemble makes no batches"
     stored = json.loads(s3.get_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/manifest.json")["Body"].read())
-    assert sorted(stored) == ["bytes", "created", "id", "models", "objects", "schema", "serving"]
+    assert sorted(stored) == ["bytes", "created", "derived", "id", "models", "objects", "schema", "serving"]
     assert stored["schema"] == 1
     assert stored["bytes"] == sum(entry["bytes"] for entry in stored["objects"].values()) == manifest.bytes
     canonical = json.dumps(stored["objects"], sort_keys=True, separators=(",", ":"))

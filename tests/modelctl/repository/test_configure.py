@@ -1,6 +1,8 @@
 """A generated config is the author's shape with the stack's scheduling, instances and warm-up, or a list of sentences."""
 
+import hashlib
 import json
+import struct
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository.configure import ConfigureError, Facts, configure, render
+from modelctl.repository.configure.warmup import data_files, without_data
+from modelctl.repository.golden import Request
 from spec.settings import ModelServing
 from tests.modelctl.stacks import wants
 
@@ -52,12 +56,13 @@ def _configure(
     files: tuple[str, ...] = (),
     capabilities: tuple[str, ...] = ("8.6",),
     server: str = "2.71.0",
+    golden: Request | None = None,
     **more: Any,
 ) -> ModelConfig:
     serving = ModelServing.model_validate_json(json.dumps(wants(**more)))
     config = text_format.Parse(base, ModelConfig())
     untouched = text_format.MessageToString(config)
-    made = configure(config, serving, Facts(capabilities, server, (3,), frozenset(files)))
+    made = configure(config, serving, Facts(capabilities, server, (3,), frozenset(files), golden))
     assert text_format.MessageToString(config) == untouched
     return made
 
@@ -180,7 +185,10 @@ def test_an_onnx_model_gets_tensorrt_in_fp16() -> None:
         made = _configure(text, **GPU, tensorrtFp16=True)
 
         (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
-        assert (accelerator.name, dict(accelerator.parameters)) == ("tensorrt", {"precision_mode": "FP16", **expected})
+        profile = {"trt_profile_min_shapes": "X:1x4", "trt_profile_opt_shapes": "X:8x4", "trt_profile_max_shapes": "X:8x4"}
+        parameters = {"precision_mode": "FP16", **profile, **expected}
+        assert (accelerator.name, dict(accelerator.parameters)) == ("tensorrt", parameters)
+        assert [sample.batch_size for sample in made.model_warmup] == [8, 1]
 
 
 def test_engines_that_are_built_stay_where_a_restart_finds_them() -> None:
@@ -189,6 +197,9 @@ def test_engines_that_are_built_stay_where_a_restart_finds_them() -> None:
     (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
     assert dict(accelerator.parameters) == {
         "precision_mode": "FP16",
+        "trt_profile_min_shapes": "X:1x4",
+        "trt_profile_opt_shapes": "X:8x4",
+        "trt_profile_max_shapes": "X:8x4",
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": "/tmp/tensorrt-engines",
     }
@@ -235,6 +246,86 @@ def test_the_authors_sample_gives_the_sizes_of_variable_inputs() -> None:
     assert [(sample.name, sample.batch_size) for sample in made.model_warmup] == [("batch of 1", 1), ("batch of 4", 4)]
     for sample in made.model_warmup:
         assert (list(sample.inputs["X"].dims), sample.inputs["X"].input_data_file) == ([7], "seven")
+
+
+def _request(**inputs: tuple[str, list[int], list[Any]]) -> Request:
+    tensors = {name: {"datatype": kind, "shape": shape, "data": data} for name, (kind, shape, data) in inputs.items()}
+    return Request.parse("golden.json", json.dumps({"inputs": tensors}))
+
+
+def test_a_variable_size_is_warmed_up_with_the_first_request_of_the_golden_inference() -> None:
+    base = PYTHON.replace("[ 4 ]", "[ -1 ]")
+    golden = _request(X=("FP32", [2, 3], [1, 2, 3, 4, 5, 6]))
+
+    made = _configure(base, golden=golden)
+
+    content = struct.pack("<3f", 1, 2, 3)
+    name = f"golden-{hashlib.sha256(content).hexdigest()[:12]}"
+    assert [(one.batch_size, list(one.inputs["X"].dims), one.inputs["X"].input_data_file) for one in made.model_warmup] == [
+        (1, [3], name),
+        (8, [3], name),
+    ]
+    assert data_files(made, golden) == {name: content}
+
+
+def test_text_is_warmed_up_as_the_server_reads_it_from_a_file() -> None:
+    base = PYTHON.replace("max_batch_size: 8", "").replace("TYPE_FP32 dims: [ 4 ]", "TYPE_STRING dims: [ 2 ]", 1)
+    golden = _request(X=("BYTES", [2], ["ab", "é"]))
+
+    made = _configure(base, golden=golden)
+
+    # Each element has its length in front, as in a request (docs/facts/triton-configuration.md#warm-up).
+    (content,) = data_files(made, golden).values()
+    assert content == b"\x02\0\0\0ab" + b"\x02\0\0\0" + "é".encode()
+
+
+@pytest.mark.parametrize("shape", ["TYPE_STRING dims: [ 1 ]", "TYPE_FP32 dims: [ -1 ]"])
+def test_text_and_variable_sizes_are_not_warmed_up_without_data(shape: str) -> None:
+    base = PYTHON.replace("TYPE_FP32 dims: [ 4 ]", shape, 1)
+
+    assert not _configure(base).model_warmup
+    assert without_data(text_format.Parse(base, ModelConfig()), None) == ["X"]
+
+
+def test_the_authors_sample_comes_before_the_golden_inference() -> None:
+    base = PYTHON + (
+        'model_warmup [ { batch_size: 1 inputs { key: "X" value { data_type: TYPE_FP32 dims: [ 4 ] random_data: true } } } ]'
+    )
+
+    made = _configure(base, golden=_request(X=("FP32", [1, 4], [1, 2, 3, 4])))
+
+    assert all(one.inputs["X"].random_data and not one.inputs["X"].input_data_file for one in made.model_warmup)
+    assert data_files(made, _request(X=("FP32", [1, 4], [1, 2, 3, 4]))) == {}
+
+
+_TENSORRT = 'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt"%s } ] } }'
+
+
+def test_a_further_variable_size_gets_no_profile_and_two_sizes() -> None:
+    golden = _request(X=("FP32", [1, 7], [0] * 7))
+
+    made = _configure(ONNX.replace("[ 4 ]", "[ -1 ]") + _TENSORRT % "", **GPU, golden=golden)
+
+    (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
+    assert dict(accelerator.parameters) == {}
+    assert [one.batch_size for one in made.model_warmup] == [8, 1]
+
+
+def test_a_profile_of_the_author_stays() -> None:
+    written = ' parameters { key: "trt_profile_min_shapes" value: "X:2x4" }'
+
+    made = _configure(ONNX + _TENSORRT % written, **GPU)
+
+    (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
+    assert dict(accelerator.parameters) == {"trt_profile_min_shapes": "X:2x4"}
+
+
+def test_on_the_cpu_nothing_builds_engines() -> None:
+    made = _configure(ONNX + _TENSORRT % "")
+
+    (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
+    assert dict(accelerator.parameters) == {}
+    assert [one.batch_size for one in made.model_warmup] == [1, 8]
 
 
 def test_a_sequence_model_is_not_warmed_up() -> None:
@@ -425,10 +516,10 @@ _LEAVE = "say it of the models of its steps and leave it out here"
         ),
         (
             PYTHON.replace("[ 4 ]", "[ -1 ]"),
-            {},
+            {"warmup": [1]},
             [
-                "warmup: input X has variable dims [-1], so no sample can be made of them; give one in model_warmup of "
-                "config.pbtxt (its dims serve every batch size), or write warmup: []"
+                "warmup: input X has variable dims [-1], so no sample can be made of them; add a golden.json to the "
+                "version, or a sample to model_warmup of config.pbtxt (its dims serve every batch size), or write warmup: []"
             ],
         ),
         (

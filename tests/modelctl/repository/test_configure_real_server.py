@@ -1,6 +1,8 @@
 """A real tritonserver loads generated configs of every kind of model that it has a backend for, and answers with them."""
 
+import json
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,8 +41,44 @@ SERVING = {
     "generate": _wants(decoupled=True),
     "running_sum": _wants(sequence={"strategy": "oldest", "maxIdleMs": 5000}),
     "to_gray": _wants(warmup=[]),
+    "picture": _wants(),
+    "picture_cold": _wants(),
 }
 """pick_model and embed_clean are served by their own config.pbtxt."""
+
+PICTURE = """
+import io, json, zlib
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            content = pb_utils.get_input_tensor_by_name(request, "FILE").as_numpy().reshape(-1)
+            pixels = [sum(zlib.decompress(bytes.fromhex(one.decode()))) for one in content]  # raises on an empty text
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("SUM", np.array(pixels, np.int64).reshape(-1, 1))]))
+        return answers
+"""
+PICTURE_CONFIG = """
+backend: "python" max_batch_size: 4
+input [ { name: "FILE" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "SUM" data_type: TYPE_INT64 dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
+"""A step that decodes compressed pixels, as one for JPEG does, and fails to on what is no picture."""
+
+
+def _add_picture_models(models: Path) -> None:
+    """Write `picture` with a golden inference, and `picture_cold` without one."""
+    for name in ("picture", "picture_cold"):
+        (models / name / "1").mkdir(parents=True)
+        (models / name / "1" / "model.py").write_text(PICTURE)
+        (models / name / "config.pbtxt").write_text(PICTURE_CONFIG)
+    picture = {"datatype": "BYTES", "shape": [1, 1], "data": [zlib.compress(bytes([1, 2, 3])).hex()]}
+    answer = {"datatype": "INT64", "shape": [1, 1], "data": [6]}
+    golden = {"inputs": {"FILE": picture}, "outputs": {"SUM": answer}}
+    (models / "picture" / "1" / "golden.json").write_text(json.dumps(golden))
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +89,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     models = Path(shutil.copytree(SAMPLES, directory / "models", ignore=ignored))
     shutil.copytree(EXAMPLES, models, ignore=ignored, dirs_exist_ok=True)
     _leave_open(models / "clean_text" / "config.pbtxt")
+    _add_picture_models(models)
     file = write_stack(
         directory / "stacks",
         SERVING,
@@ -133,3 +172,27 @@ def test_a_model_without_wants_is_served_by_its_own_config(client: grpc.Inferenc
 @pytest.mark.parametrize("model", ["classify", "normalize", "pipeline"])
 def test_the_golden_inference_holds(model: str, client: grpc.InferenceServerClient) -> None:
     assert golden_difference(client, model, SAMPLES / model / "1") is None
+
+
+def test_a_step_that_decodes_pictures_is_warmed_up_with_its_golden_picture(
+    plan: Plan, client: grpc.InferenceServerClient
+) -> None:
+    warmed, cold = (client.get_model_config(model).config.model_warmup for model in ("picture", "picture_cold"))
+    (file,) = {sample.inputs["FILE"].input_data_file for sample in warmed}
+    assert [sample.batch_size for sample in warmed] == [1, 4]
+    assert f"picture/warmup/{file}" in plan.manifest.objects
+    assert list(cold) == []
+    golden = plan.objects["picture/1/golden.json"].source
+    assert isinstance(golden, Path)
+    for model in ("picture", "picture_cold"):
+        assert golden_difference(client, model, golden.parent) is None
+
+
+def test_the_release_warns_of_models_that_it_cannot_warm_up(plan: Plan) -> None:
+    place = plan.objects["picture/1/golden.json"].source
+    assert isinstance(place, Path)
+    (warning,) = [text for text in plan.warnings if text.startswith("picture")]
+    assert warning == (
+        "picture_cold: its first requests will be slow, because FILE is text or has variable sizes and no request is known "
+        f"to warm it up with; add {place.parents[2] / 'picture_cold' / '1' / 'golden.json'} (docs/your-model.md)"
+    )

@@ -28,7 +28,7 @@ def with_candidate() -> dict[str, Any]:
     models = config["triton-eks:models"]
     release = models.pop("release")
     del models["serving"]["speech"], release["models"]["speech"]
-    models["release"] = {**release, "serving": digest_of(load(config, "prod", today=TODAY).models.serving, (8.6,))}
+    models["release"] = {**release, "serving": digest_of(load(config, "prod", today=TODAY).models, (8.6,))}
     config["triton-eks:triton"]["rollout"] = "blue-green"
     candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {"id": "aaaaaaaaaaaa"}
     models |= {"slot": "green", "candidate": {"release": candidate, "percent": 5, "pods": 3}}

@@ -44,8 +44,8 @@ def three_fleets() -> dict[str, Any]:
         },
     ]
     release = models.pop("release")
-    wants = load(config, "prod", today=TODAY).models.serving
-    models["release"] = {**release, "serving": digest_of(wants, (8.0, 8.6))}
+    unpinned = load(config, "prod", today=TODAY).models
+    models["release"] = {**release, "serving": digest_of(unpinned, (8.0, 8.6))}
     return config
 
 

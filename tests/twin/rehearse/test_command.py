@@ -203,7 +203,7 @@ def test_a_state_in_which_nobody_answers_is_judged_and_says_why_nothing_was_meas
 
 KEY = f"{ROLLED.type}::{ROLLED.name}"
 GROUP = Finding("interrupted", "replace", "aws:eks/nodeGroup:NodeGroup", "system", ("instanceTypes",), "nodes go", None)
-SERVER = Server("triton", "98ac019ca926", "1 nvidia.com/gpu", 8, reads_bucket=True)
+SERVER = Server("triton", "0e10a8ff4598", "1 nvidia.com/gpu", 8, reads_bucket=True)
 PART = Part(
     {KEY: {"old": 1}, "kubernetes:core/v1:Service::triton": {}}, {KEY: {"new": 1}}, [SERVER], [SERVER], frozenset(), {}
 )
@@ -262,7 +262,7 @@ def test_a_change_of_what_serves_in_a_state_is_counted_beside_what_is_only_judge
     told = document["serving"]
     assert (told["made"], told["pods"]) == (sorted(PART.before), {"triton": {"made": 3, "kept": 8}})
     assert told["changed"] == sorted(PART.before)
-    assert "sample models answer for release 98ac019ca926" in told["stand_ins"][0]
+    assert "sample models answer for release 0e10a8ff4598" in told["stand_ins"][0]
 
 
 def test_an_interruption_that_is_only_judged_is_not_expected_of_the_figures(tmp_path: Path, of_part: ComesOf) -> None:
