@@ -14,11 +14,19 @@ from spec.settings.nodes import CpuPool
 from spec.settings.relations import triton
 from spec.settings.scheduling.packing import room_of, without_room
 from spec.settings.scheduling.pods import daemons, fleets_without_gpus, workers
+from spec.settings.serving import ModelServing
 
 
 def pods_per_node(settings: Settings, group: GpuPool | CpuPool) -> int:
     """Return the pods of Triton that a node of the group has room for, one at least. The first type speaks for all."""
     return max(1, triton.pods_per_node(settings, group, group.types[0]))
+
+
+def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:
+    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
+    release = settings.models.release
+    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
+    return wants.instances * (settings.triton.gpus if each else 1)
 
 
 def nodes_for(settings: Settings, pool: GpuPool | CpuPool, pods: int) -> int:

@@ -14,6 +14,7 @@ from infra.aws.stack import Stack
 from infra.platform.installed_chart import namespace
 from infra.serving.local_chart import install_local_chart
 from spec import cpu_pool
+from spec.capacity import instances_per_pod
 from spec.iam_policy import allow, document
 from spec.names import (
     FAILURES_PREFIX,
@@ -29,7 +30,6 @@ from spec.names import (
     queue_url,
 )
 from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
-from spec.scaling.signal import instances_per_pod
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 from spec.settings.release import ASSUMED_BATCH_SIZE

@@ -3,6 +3,7 @@
 Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
 behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
 (docs/facts/triton-metrics.md#two-pods). Each is recorded per pod and model (`spec.prometheus.recording`).
+Models that share a GPU add up on it: one more number of such a fleet is the load of its GPUs (`spec.prometheus.gpu_load`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from spec.prometheus import language_models, recording
-from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, series
+from spec.capacity import instances_per_pod
+from spec.prometheus import gpu_load, language_models, recording
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, scaling_window_seconds, series
 from spec.settings.autoscaling import Target
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
@@ -36,9 +38,17 @@ SPARE_PODS_BESIDE_BOUNDED_QUEUE = 0.5
 """Half a pod: of what is asked for, the number is rounded up."""
 
 
+GPU_LOAD_SHARE = 0.74
+"""Load of a GPU that several models share. The aim is at most 85 %: an autoscaler tolerates a tenth more than the target,
+and the recorded load is 4 % below a simulated one (`spec.prometheus.gpu_load`), so 0.85 / 1.1 / 1.04.
+
+Without a spare pod: the number of each model asks for its own (benchmarks/autoscaling.md#models-that-share-a-gpu).
+"""
+
+
 @dataclass(frozen=True)
 class Recording:
-    """A recording rule per namespace, pod and model, and its name as a metric of the custom metrics API."""
+    """A recording rule per namespace, pod and model, or per pod, and its name as a metric of the custom metrics API."""
 
     series: str
     metric: str
@@ -54,9 +64,17 @@ PENDING = Recording(recording.PENDING, "triton_pending_requests")
 NEEDED = Recording(recording.NEEDED, "triton_needed_instances")
 ASKED = Recording(recording.ASKED, "triton_requests")
 RECORDINGS = (PENDING, NEEDED)
+GPU_LOAD = Recording(gpu_load.GPU_LOAD, "triton_gpu_load")
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
-_KINDS = {PENDING: "pending", NEEDED: "busy", ASKED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+_KINDS = {
+    PENDING: "pending",
+    NEEDED: "busy",
+    ASKED: "rate",
+    WAITING: "waiting",
+    IN_FLIGHT: "in-flight",
+    GPU_LOAD: "gpu-load",
+}
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
@@ -65,12 +83,13 @@ def recordings(settings: Settings) -> tuple[Recording, ...]:
     targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
     rate = (ASKED,) if any(target.rate is not None for target in targets) else ()
     streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
-    return (*RECORDINGS, *rate, *streams)
+    shared = (GPU_LOAD,) if any(gpu_load.shares_gpus(stack) for stack in stacks) else ()
+    return (*RECORDINGS, *rate, *streams, *shared)
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A number that pods are scaled on: what they have of one model together, and what one of them should have of it.
+    """A number that pods are scaled on: what they have together, of one model or of all, and what one of them should have.
 
     The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
     there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
@@ -80,13 +99,16 @@ class Signal:
     METRIC_TYPE: ClassVar[Literal["AverageValue"]] = "AverageValue"
 
     recording: Recording
-    model: str
+    model: str | None
+    """None: the recorded number is of all models of a pod."""
     target: float
     """Per pod."""
     deployment: str | None = None
     """The Deployment whose pods count; None where there is no other."""
     spare: float = 0
     """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
+    window_seconds: int = SCALING_WINDOW_SECONDS
+    """Window of the mean of what waits; rates are recorded over theirs."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -95,7 +117,8 @@ class Signal:
     @property
     def name(self) -> str:
         """Return the name that people see in events: `pending-classify`."""
-        return f"{_KINDS[self.recording]}-{self.model}"
+        kind = _KINDS[self.recording]
+        return kind if self.model is None else f"{kind}-{self.model}"
 
     @property
     def added(self) -> float:
@@ -106,10 +129,14 @@ class Signal:
     def query(self) -> str:
         """Return PromQL of one element: the sum over all pods, and the spare; without pods nothing, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
-        found = series(self.recording.series, *own, model=self.model)
+        numbers = series(self.recording.series, *own, **self._labels)
         # A gauge: what one scrape finds by chance counts a part.
-        total = f"sum({f'avg_over_time({found}[{SCALING_WINDOW_SECONDS}s])' if self.recording is PENDING else found})"
+        total = f"sum({f'avg_over_time({numbers}[{self.window_seconds}s])' if self.recording is PENDING else numbers})"
         return f"{total} + {self.added:g}" if self.spare else total
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {} if self.model is None else {"model": self.model}
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
@@ -141,7 +168,10 @@ class Signal:
         return {
             "type": "Pods",
             "pods": {
-                "metric": {"name": self.recording.metric, "selector": {"matchLabels": {"model": self.model}}},
+                "metric": {
+                    "name": self.recording.metric,
+                    **({"selector": {"matchLabels": self._labels}} if self._labels else {}),
+                },
                 "target": {"type": self.METRIC_TYPE, "averageValue": quantity(self.target)},
             },
         }
@@ -153,7 +183,7 @@ def quantity(value: float) -> str:
 
 
 def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
-    """Return the signals of each model that the stack wants something of, in the order of the models.
+    """Return the signals of each model that the stack wants something of, in the order of the models, then the GPUs' load.
 
     `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
@@ -173,12 +203,14 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
-        found.append(Signal(PENDING, model, pending, deployment))
+        found.append(Signal(PENDING, model, pending, deployment, window_seconds=scaling_window_seconds(wants)))
         if given.busy is not None or given.rate is None:
             busy = given.busy if given.busy is not None else busy_target(instances, spare, bounded=wants.queue_is_bounded)
             found.append(Signal(NEEDED, model, busy, deployment, spare))
         if given.rate is not None:
             found.append(Signal(ASKED, model, given.rate, deployment, spare))
+    if gpu_load.shares_gpus(settings):
+        found.append(Signal(GPU_LOAD, None, round(GPU_LOAD_SHARE * settings.triton.gpus, 3), deployment))
     return found
 
 
@@ -187,13 +219,6 @@ def _of_language_model(model: str, wants: LanguageModel, given: Target, deployme
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
     return [Signal(WAITING, model, waiting, deployment), Signal(IN_FLIGHT, model, in_flight, deployment)]
-
-
-def instances_per_pod(settings: Settings, model: str, wants: ModelServing) -> int:
-    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
-    release = settings.models.release
-    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
-    return wants.instances * (settings.triton.gpus if each else 1)
 
 
 def pending_target(batch: int, instances: int) -> int:

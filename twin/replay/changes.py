@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from spec import stack_file
+from spec.capacity import instances_per_pod
 from spec.prometheus.timing import start_seconds
 from spec.scaling.behavior import behavior
-from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, instances_per_pod, spare_pods
+from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, spare_pods
 from spec.settings import Settings
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.digest import compute_capabilities, digest_of

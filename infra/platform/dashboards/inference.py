@@ -5,12 +5,12 @@ from __future__ import annotations
 from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
 from infra.platform.dashboards.language_models import language_models_row
 from spec import objectives
+from spec.capacity import instances_per_pod
 from spec.names import TRITON_CONTAINER
 from spec.prometheus import gateway
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods_of, series
-from spec.scaling.signal import instances_per_pod
 from spec.settings.model import Settings
 
 _CHOSEN = 'model=~"$model"'

@@ -120,7 +120,7 @@ def test_a_rate_takes_the_place_of_the_derived_instances() -> None:
         ("pending-classify", 8, 0),
         ("rate-classify", 64, 1),
     ]
-    assert signals(read)[1].query == ('sum(pod_model:triton_requests:rate30s{namespace="triton",model="classify"}) + 64')
+    assert signals(read)[1].query == ('sum(pod_model:triton_requests:rate{namespace="triton",model="classify"}) + 64')
     assert recordings(read) == (*RECORDINGS, ASKED)
     both = {"autoscaling": scaling(targets={"classify": {"rate": 64, "busy": 0.9}})}
     assert targets(both) == {"pending-classify": 8, "busy-classify": 0.9, "rate-classify": 64}
@@ -137,7 +137,7 @@ def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() ->
 
 
 def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
-    recorded = {rule["record"] for rule in recording_group()["rules"]}
+    recorded = {rule["record"] for rule in recording_group(settings(SCALED))["rules"]}
     assert {recording.series for recording in RECORDINGS} <= recorded
     signal = Signal(PENDING, "embed.v2", 4)
     pending = 'pod_model:triton_pending_requests:sum{namespace="triton",model="embed.v2"}'
@@ -145,7 +145,14 @@ def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
 
 
 def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
-    assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment", "spare"]
+    assert [field.name for field in fields(Signal)] == [
+        "recording",
+        "model",
+        "target",
+        "deployment",
+        "spare",
+        "window_seconds",
+    ]
     signal = Signal(NEEDED, "classify", 0.7)
     assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
     assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"
@@ -167,7 +174,7 @@ def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
         "useCachedMetrics": True,
         "metadata": {
             "serverAddress": "http://p:9090",
-            "query": 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"})',
+            "query": 'sum(pod_model:triton_needed_instances:rate{namespace="triton",model="classify"})',
             "threshold": "0.7",
             "ignoreNullValues": "false",
         },
@@ -181,7 +188,7 @@ SPARE = Signal(NEEDED, "classify", 0.8, spare=2)
 
 def test_a_spare_pod_is_added_to_what_the_busy_instances_ask_for() -> None:
     metadata = SPARE.keda_trigger("http://p:9090")["metadata"]
-    query = 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"}) + 1.6'
+    query = 'sum(pod_model:triton_needed_instances:rate{namespace="triton",model="classify"}) + 1.6'
     assert (metadata["query"], metadata["threshold"], "activationThreshold" in metadata) == (query, "0.8", False)
     assert [by_average_value(busy + SPARE.added, SPARE.target, 1) for busy in (0, 0.8, 2)] == [2, 3, 5]
 
