@@ -58,12 +58,15 @@ def simulate(
     sync_seconds: int = SYNC_SECONDS,
     seed: int = _SEED,
     clocks: Clocks | None = None,
+    settle_seconds: int | None = None,
 ) -> Outcome:
     """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
 
-    `seed`: of the requests of each second, and of the clocks where they are not given.
+    `seed`: of the requests of each second, and of the clocks where they are not given. `settle_seconds`: at the trace's first
+    rates before it, without being counted; an hour by default.
     """
-    return _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed)).run()
+    simulation = _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed))
+    return simulation.run(SETTLE_SECONDS if settle_seconds is None else settle_seconds)
 
 
 def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
@@ -103,10 +106,10 @@ class _Simulation:
         self._sums = [0.0] * 5
         self._short = 0
 
-    def run(self) -> Outcome:
-        self._cluster.begin([self._new() for _ in range(self._plan.fewest)], -SETTLE_SECONDS)
-        first = [np.full(SETTLE_SECONDS, rates[0]) for rates in self._rates]
-        self._chunk(first, -SETTLE_SECONDS, counted=False)
+    def run(self, settle_seconds: int) -> Outcome:
+        self._cluster.begin([self._new() for _ in range(self._plan.fewest)], -settle_seconds)
+        first = [np.full(settle_seconds, rates[0]) for rates in self._rates]
+        self._chunk(first, -settle_seconds, counted=False)
         self.outcome.wanted.append((0, len(self._cluster.pods)))
         for begins in range(0, self._trace.seconds, _CHUNK):
             self._chunk([rates[begins : begins + _CHUNK] for rates in self._rates], begins, counted=True)
