@@ -62,8 +62,8 @@ def simulate(
 ) -> Outcome:
     """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
 
-    `seed`: of the requests of each second, and of the clocks where they are not given. `settle_seconds`: at the trace's first
-    rates before it, without being counted; an hour by default.
+    `seed`: of the requests of each second, and of the clocks where they are not given. `settle_seconds`: at the trace's
+    first rates before it, without being counted; an hour by default.
     """
     simulation = _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed))
     return simulation.run(SETTLE_SECONDS if settle_seconds is None else settle_seconds)
