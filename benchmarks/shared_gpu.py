@@ -45,6 +45,8 @@ FLEETS = (1.8, 9.0)
 FEWEST, MOST, START_SECONDS, NODE_SECONDS = 2, 40, 240, 192
 SETTLE_SECONDS = 3 * 3600
 SUM_A_GPU = 1.5
+FIRST_SEED = 11
+"""Windows were chosen with 1 to 3."""
 OURS = "ours"
 MOST_TURNS, MOST_CROWDED_PERCENT, MOST_PODS_OF_ORACLE = 0, 1.0, 1.1
 
@@ -119,7 +121,7 @@ def main(
     started, revision, rows = datetime.now(UTC), evidence.revision(), []
     for each in (seconds,) if seconds is not None else SLO_MS:
         for taken in (gpus,) if gpus is not None else FLEETS:
-            rows.append(_row(each, taken, hours, range(1, seeds + 1)))
+            rows.append(_row(each, taken, hours, range(FIRST_SEED, FIRST_SEED + seeds)))
             print("\n".join(markdown(rows[-1])), flush=True)
     if record:
         command = shlex.join(["python", *sys.argv])
@@ -158,6 +160,7 @@ def plan(seconds: float, gpus: float) -> Plan:
     wants = {"device": "gpu", "gpuMemoryMiB": 1000, "sloP95Ms": SLO_MS[seconds], "maxBatchSize": 1}
     serving = {name: {**wants, "expectedRate": rate, "peakRate": rate} for name in names()}
     config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": serving}
+    config["triton-eks:worker"] |= {"longestRequestSeconds": 900, "oldMessageMinutes": 30}
     config["triton-eks:gpu"]["pools"][0]["max"] = MOST + 2
     config["triton-eks:autoscaling"] = {"minReplicas": FEWEST, "maxReplicas": MOST, "startSeconds": START_SECONDS}
     settings = load(config, "prod")

@@ -28,8 +28,12 @@ SCALING_WINDOW_SECONDS = 30
 """Shortest window of the numbers that pods are scaled on. It holds six scrapes."""
 LONGEST_SCALING_WINDOW_SECONDS = 1800
 """Two windows are the longest time that a HorizontalPodAutoscaler may look back."""
-BATCHES_IN_A_SCALING_WINDOW = 10
-"""Triton counts an execution when it ends, for as long as it took: a window of half of one holds none, or twice its time."""
+BATCHES_IN_A_SCALING_WINDOW = 20
+"""Triton counts an execution when it ends, for as long as it took: a window of half of one holds none, or twice its time.
+
+With twenty, what a window has by chance is a tenth of what a fleet of a few pods needs, and such a fleet keeps its number of
+pods; with ten, it changes every few hours (benchmarks/autoscaling.md#models-that-share-a-gpu).
+"""
 
 _MINUTE, _HOUR = 60, 3600
 

@@ -67,12 +67,14 @@ RECORDINGS = (PENDING, NEEDED)
 GPU_LOAD = Recording(gpu_load.GPU_LOAD, "triton_gpu_load")
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
+AT_GATEWAY = Recording(language_models.AT_GATEWAY, "triton_requests_at_gateway")
 _KINDS = {
     PENDING: "pending",
     NEEDED: "busy",
     ASKED: "rate",
     WAITING: "waiting",
     IN_FLIGHT: "in-flight",
+    AT_GATEWAY: "at-gateway",
     GPU_LOAD: "gpu-load",
 }
 
@@ -82,7 +84,8 @@ def recordings(settings: Settings) -> tuple[Recording, ...]:
     stacks = [fleet.stack for fleet in settings.each_fleet]
     targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
     rate = (ASKED,) if any(target.rate is not None for target in targets) else ()
-    streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
+    counted = (AT_GATEWAY,) if language_models.counted_at_gateway(settings) else ()
+    streams = (WAITING, IN_FLIGHT, *counted) if language_models.language_models(settings) else ()
     shared = (GPU_LOAD,) if any(gpu_load.shares_gpus(stack) for stack in stacks) else ()
     return (*RECORDINGS, *rate, *streams, *shared)
 
@@ -197,7 +200,8 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
             continue
         given = bounds.targets.get(model, Target()) if bounds is not None else Target()
         if wants.llm is not None:
-            found += _of_language_model(model, wants.llm, given, deployment)
+            counted = language_models.counted_at_gateway(settings)
+            found += _of_language_model(model, wants.llm, given, deployment, at_gateway=counted)
             continue
         instances, spare = instances_per_pod(settings, model, wants), spare_pods(settings, wants)
         pending = given.pending
@@ -214,11 +218,17 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
     return found
 
 
-def _of_language_model(model: str, wants: LanguageModel, given: Target, deployment: str | None) -> list[Signal]:
-    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight."""
+def _of_language_model(
+    model: str, wants: LanguageModel, given: Target, deployment: str | None, *, at_gateway: bool
+) -> list[Signal]:
+    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight.
+
+    `at_gateway`: also what the gateway has in flight, with the same target.
+    """
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
-    return [Signal(WAITING, model, waiting, deployment), Signal(IN_FLIGHT, model, in_flight, deployment)]
+    flying = (IN_FLIGHT, AT_GATEWAY) if at_gateway else (IN_FLIGHT,)
+    return [Signal(WAITING, model, waiting, deployment), *(Signal(of, model, in_flight, deployment) for of in flying)]
 
 
 def pending_target(batch: int, instances: int) -> int:

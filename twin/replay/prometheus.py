@@ -36,6 +36,7 @@ class Target:
 
     window_seconds: int = SCALING_WINDOW_SECONDS
     samples: deque[Sample] = field(init=False)
+    _needed: tuple[float, float | None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.samples = deque(maxlen=self.window_seconds // TRITON_SCRAPE_SECONDS + 2)
@@ -61,6 +62,11 @@ class Target:
 
     def needed(self, now: float) -> float | None:
         """Return `pod_model:triton_needed_instances:rate`, 0 of an idle pod; None before there are two samples."""
+        if self._needed is None or self._needed[0] != now:  # the load of the GPUs takes it too
+            self._needed = (now, self._needed_at(now))
+        return self._needed[1]
+
+    def _needed_at(self, now: float) -> float | None:
         busy, recent = self.busy(now), self._recent(now)
         if not busy:
             return busy
@@ -73,7 +79,9 @@ class Target:
         return [sample for sample in self.samples if now - self.window_seconds < sample.at <= now]
 
     def _rate(self, samples: Sequence[Sample], now: float, counter: Callable[[Sample], float]) -> float:
-        return rate([one.at for one in samples], [counter(one) for one in samples], now, self.window_seconds)
+        # The counters of a simulated pod never begin anew: what is between the first and the last sample adds nothing.
+        ends = (counter(samples[0]), counter(samples[-1]))
+        return rate([one.at for one in samples], ends, now, self.window_seconds)
 
 
 def gpu_load(needed: Mapping[str, float | None], instances: Mapping[str, int], gpus: int) -> float | None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
     ASKED,
+    AT_GATEWAY,
     IN_FLIGHT,
     NEEDED,
     PENDING,
@@ -23,8 +24,9 @@ from spec.scaling.signal import (
     signals,
 )
 from spec.settings.digest import serving_digest
-from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
+from tests.spec.stack_config import REMOVED, settings
+from tests.spec.test_stack_mistakes_access import gateway
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, MONITORED, SCALED, scaling
 from twin.replay.hpa import by_average_value
 
 P4D = {"gpu.pools[1].desired": 2}
@@ -82,6 +84,18 @@ def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]
     return targets({"models.serving": serving, "models.release": release, "triton.gpus": 4, "triton.pool": "p4d", **P4D})
 
 
+def test_a_language_model_behind_a_gateway_is_scaled_on_what_that_has_in_flight_too() -> None:
+    """With the same target, so that the larger number decides; behind a gateway that nobody scrapes there is none."""
+    served = {"models.serving": {"chat": CHAT}, "models.release": REMOVED}
+    own = {key: value for key, value in scaling().items() if key != "prometheusUrl"}
+    read = settings({**SCALED, **MONITORED, **gateway(), **served, "autoscaling": own})
+    found = {signal.name: signal.target for signal in signals(read)}
+    assert found == {"waiting-chat": 3.2, "in-flight-chat": 22.4, "at-gateway-chat": 22.4}
+    assert signals(read)[2].query == 'sum(pod_model:triton_requests_at_gateway{namespace="triton",model="chat"})'
+    assert recordings(read) == (PENDING, NEEDED, WAITING, IN_FLIGHT, AT_GATEWAY)
+    assert "at-gateway-chat" not in targets({**gateway(), **served})
+
+
 def test_an_ensemble_is_counted_by_its_steps_alone() -> None:
     serving = {"pipeline": CLASSIFY, "classify": CLASSIFY}
     assert targets_of_release(serving, ensembles={"pipeline": ["classify"]}) == {"busy-classify": 0.8, "pending-classify": 8}
@@ -134,6 +148,15 @@ def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() ->
         "pending-embed.v2": 8,
         "busy-embed.v2": 0.8,
     }
+
+
+LONG = {**CLASSIFY, "sloP95Ms": 120_000}
+
+
+def test_what_waits_is_averaged_over_the_window_of_its_model() -> None:
+    """A batch takes half of 120 s, and twenty of them 1200 s."""
+    long, short = (signals(settings({**SCALED, "models.serving": {"classify": of}}))[0] for of in (LONG, CLASSIFY))
+    assert (long.query.count("[1200s]"), short.query.count("[30s]")) == (1, 1)
 
 
 def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:

@@ -5,7 +5,7 @@ import pytest
 from spec.prometheus.recording import ASKED, BUSY, NEEDED, PENDING, recording_group
 from tests.spec.stack_config import settings
 from tests.spec.test_stack_mistakes_autoscaling import SCALED
-from twin.replay.prometheus import Sample, Target, gpu_load, rate
+from twin.replay.prometheus import Sample, Target, rate
 
 
 @pytest.mark.parametrize(
