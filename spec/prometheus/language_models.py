@@ -78,7 +78,7 @@ def _recorded(settings: Settings, model: str) -> list[Rule]:
         record(WAITING, f"{first}\nor {waiting}", {"model": model}),
     ]
     if counted_at_gateway(settings):
-        rules.append(record(AT_GATEWAY, _at_gateway(settings, model)))
+        rules.append(record(AT_GATEWAY, _at_gateway(settings, model), {"model": model}))
     return rules
 
 

@@ -7,7 +7,7 @@ half a minute, or longer for models whose executions are long (docs/facts/triton
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from spec.prometheus.gpu_load import NEEDED, gpu_load_rules
 from spec.prometheus.rule import (
@@ -88,16 +88,17 @@ def scaling_windows(settings: Settings) -> Mapping[int, list[str]]:
     return dict(sorted(longer.items()))
 
 
-def _scaling_rules(settings: Settings) -> Iterator[Rule]:
-    """Yield the numbers for autoscalers, of each window its models; any other model has the shortest."""
+def _scaling_rules(settings: Settings) -> list[Rule]:
+    """Return the numbers for autoscalers, of each window its models; any other model has the shortest."""
     longer = scaling_windows(settings)
     others = [model for models in longer.values() for model in models]
-    chosen = [(SCALING_WINDOW_SECONDS, f'model!~"{any_of(others)}"' if others else None)]
-    chosen += [(window, f'model=~"{any_of(models)}"') for window, models in longer.items()]
-    for seconds, matcher in chosen:
-        window, models = f"{seconds}s", () if matcher is None else (matcher,)
-        yield record(NEEDED, _or_idle(_needed(window, *models), window, *models))
-        yield record(ASKED, _asked(window, *models))
+    chosen: list[tuple[str, tuple[str, ...]]] = [
+        (f"{SCALING_WINDOW_SECONDS}s", (f'model!~"{any_of(others)}"',) if others else ()),
+        *((f"{window}s", (f'model=~"{any_of(models)}"',)) for window, models in longer.items()),
+    ]
+    needed = (_or_idle(_needed(window, *models), window, *models) for window, models in chosen)
+    asked = (_asked(window, *models) for window, models in chosen)
+    return [record(NEEDED, "\nor ".join(needed)), record(ASKED, "\nor ".join(asked))]
 
 
 def recording_group(settings: Settings) -> Group:
