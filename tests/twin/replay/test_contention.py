@@ -1,12 +1,18 @@
 """Models that share a GPU, and executions that last for seconds, beside arithmetic and a GPU simulated event by event."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
+from benchmarks import shared_gpu as shared
 from tests.spec.prometheus.test_gpu_load import shared_gpu
 from twin.replay.contention import LongServer, server, stretches
 from twin.replay.service import Service
 from twin.replay.serving import Server
+from twin.replay.simulation import Clocks, _Simulation, simulate
+from twin.replay.traces import Trace
 
 FAST = Service(instances=1, batch=1, one=0.01, full=0.01, source="", gpus=1)
 SLOW = Service(instances=1, batch=1, one=6.0, full=6.0, source="", gpus=1)
@@ -110,3 +116,21 @@ def busy_of(service: Service, models: int, share: float, seed: int = 1, seconds:
             one.second(requests, stretch)
         busy.append(sum(one.busy for one in servers))
     return busy[200:]
+
+
+@pytest.mark.parametrize(("pods", "crowded", "short"), [(3, 0, 0), (2, 120, 0), (1, 120, 120)])
+def test_time_above_85_percent_is_of_the_sum_of_the_models_on_the_gpus(pods: int, crowded: int, short: int) -> None:
+    """Six models of 0.3 GPUs: 60, 90 and 180 %, where each by itself is 10, 15 and 30 % of a fleet."""
+    plan = shared.plan(2.0, 1.8)
+    plan = replace(plan, controller=partial(shared.Oracle, pods), fewest=pods)
+    trace = Trace("constant", {name: np.full(120, 0.15) for name in shared.names()})
+    outcome = simulate(plan, trace, everybody=dict.fromkeys(shared.names(), 0.15), settle_seconds=60)
+    assert (outcome.crowded_seconds, sum(outcome.shortages)) == (crowded, short)
+
+
+def test_whole_requests_go_to_the_pods_in_turn() -> None:
+    """One request every two seconds of each model: as many executions in each of three pods, give or take one."""
+    plan = shared.plan(2.0, 1.8)
+    fleet = _Simulation(plan, Trace("constant", {name: np.full(1, 0.5) for name in shared.names()}), dict.fromkeys(shared.names(), 1), 15, 1, Clocks.drawn(1))
+    given = [fleet._shares_of(0, requests, 3) for requests in (1, 1, 2, 0, 4)]
+    assert given == [[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 0], [1, 2, 1]]
