@@ -11,6 +11,7 @@ time slicing. docs/replay.md#models-on-one-gpu has the measured error.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS
@@ -120,7 +121,7 @@ def server(service: Service, slo_seconds: float, timeout_seconds: float, window_
     return kind(service, slo_seconds, timeout_seconds, window_seconds)
 
 
-def stretches(servers: list[AnyServer], gpus: int) -> list[float]:
+def stretches(servers: Sequence[AnyServer], gpus: int) -> list[float]:
     """Return how many times as long as alone each model's executions take in a second, by what executes on the GPUs.
 
     Of short executions, the mean of the last second: one shares its GPU with the mean of the other instances. Of long ones,

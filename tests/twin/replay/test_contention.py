@@ -131,6 +131,13 @@ def test_time_above_85_percent_is_of_the_sum_of_the_models_on_the_gpus(pods: int
 def test_whole_requests_go_to_the_pods_in_turn() -> None:
     """One request every two seconds of each model: as many executions in each of three pods, give or take one."""
     plan = shared.plan(2.0, 1.8)
-    fleet = _Simulation(plan, Trace("constant", {name: np.full(1, 0.5) for name in shared.names()}), dict.fromkeys(shared.names(), 1), 15, 1, Clocks.drawn(1))
+    fleet = _Simulation(
+        plan,
+        Trace("constant", {name: np.full(1, 0.5) for name in shared.names()}),
+        dict.fromkeys(shared.names(), 1),
+        15,
+        1,
+        Clocks.drawn(1),
+    )
     given = [fleet._shares_of(0, requests, 3) for requests in (1, 1, 2, 0, 4)]
     assert given == [[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 0], [1, 2, 1]]
