@@ -89,7 +89,7 @@ def _newest(records: dict[str, Record], kind: str) -> list[str]:
         if records[name]["kind"] == kind:
             record = records[name]
             models = tuple(comparison["model"] for comparison in record.get("comparisons", ()))
-            loads = tuple((row["seconds"], row["gpus"]) for row in record.get("rows", ()))
+            loads = tuple((row["seconds"], row["gpus"]) for row in record.get("rows", ()) if "gpus" in row)
             by_series[record.get("megabytes_per_connection"), record.get("compared"), models, loads] = name
     return list(by_series.values())
 
