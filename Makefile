@@ -220,6 +220,12 @@ bench: $(VENV)/.installed ## measure anew, hours on an idle machine, and write b
 	$(PY) benchmarks/autoscaling.py --look-back --held-out --start 600 --record
 	$(PY) benchmarks/autoscaling.py --other-settings --record
 	$(PY) benchmarks/autoscaling.py --other-settings --held-out --start 600 --record
+	$(PY) benchmarks/shared_gpu.py --seconds 0.005 --gpus 1.8 --hours 2 --seeds 3 --record
+	$(PY) benchmarks/shared_gpu.py --seconds 2 --gpus 1.8 --hours 2 --seeds 3 --record
+	$(PY) benchmarks/shared_gpu.py --seconds 60 --gpus 1.8 --hours 2 --seeds 1 --record
+	$(PY) benchmarks/shared_gpu.py --seconds 0.005 --gpus 9 --hours 1 --seeds 2 --record
+	$(PY) benchmarks/shared_gpu.py --seconds 2 --gpus 9 --hours 1 --seeds 2 --record
+	$(PY) benchmarks/contention.py --rounds 4 --seconds 30 --busy --record
 	$(PY) -m tests.system.e2e.soak --minutes 30 --record
 	$(PY) benchmarks/results_page.py
 

@@ -202,7 +202,8 @@ def seconds_of_step(recording: Mapping[str, Any], begins: float) -> tuple[float,
         ),
         default=math.inf,
     )
-    recorded = min(first(of_pod, enough - added) for of_pod in recording["samples"][NEEDED.series].values())
+    (needed,) = (name for name in recording["samples"] if name.startswith(NEEDED.series))  # older ones: `rate30s`
+    recorded = min(first(of_pod, enough - added) for of_pod in recording["samples"][needed].values())
     told = first(recording["values"][busy], enough)
     wanted, ready = (first(recording[name], 1) for name in ("wanted", "ready"))
     return tuple(round(at - loaded, 1) for at in (scraped, recorded, told, wanted, ready))

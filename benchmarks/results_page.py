@@ -15,7 +15,7 @@ import typer
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))  # run as a program, from the checkout
 
-from benchmarks import autoscaling, canary_gate  # noqa: E402
+from benchmarks import autoscaling, canary_gate, contention, shared_gpu  # noqa: E402
 from benchmarks.measurement import RESULTS, interval  # noqa: E402
 from spec.files import rewrite  # noqa: E402
 
@@ -49,7 +49,9 @@ def page(results: Path) -> str:
         ("Throughput through the gateway", "gateway throughput"),
         ("Faults and rollouts under load", "soak"),
         ("Models on a GPU", "gpu"),
+        ("Models that share a device", "contention"),
         ("Autoscaling rules, simulated", "autoscaling"),
+        ("Autoscaling of models that share GPUs, simulated", "shared-gpu"),
     ):
         lines += ["", f"## {title}"]
         shown = _newest(records, kind)
@@ -75,6 +77,8 @@ def tables(record: Record) -> list[str]:
         "soak": _soak,
         "autoscaling": _autoscaling,
         "gpu": _gpu,
+        "contention": _contention,
+        "shared-gpu": _shared_gpu,
     }.get(record["kind"])
     return [*rows(record)] if rows is not None else []
 
@@ -85,7 +89,8 @@ def _newest(records: dict[str, Record], kind: str) -> list[str]:
         if records[name]["kind"] == kind:
             record = records[name]
             models = tuple(comparison["model"] for comparison in record.get("comparisons", ()))
-            by_series[record.get("megabytes_per_connection"), record.get("compared"), models] = name
+            loads = tuple((row["seconds"], row["gpus"]) for row in record.get("rows", ()) if "gpus" in row)
+            by_series[record.get("megabytes_per_connection"), record.get("compared"), models, loads] = name
     return list(by_series.values())
 
 
@@ -322,6 +327,18 @@ def _autoscaling(record: Record) -> Iterator[str]:
         yield from autoscaling.markdown(table)
         yield from autoscaling.goals(table)
     yield from autoscaling.goals_met(tables)
+
+
+def _contention(record: Record) -> Iterator[str]:
+    yield "A 95 % interval is in brackets. [What is compared](../docs/replay.md#models-on-one-gpu)."
+    yield ""
+    yield from contention.markdown(contention.Report.model_validate(record))
+
+
+def _shared_gpu(record: Record) -> Iterator[str]:
+    yield "The least and the most of the seeds; a goal that one misses is in bold. [What is compared](autoscaling.md)."
+    for row in shared_gpu.Report.model_validate(record).rows:
+        yield from shared_gpu.markdown(row)
 
 
 def main() -> None:

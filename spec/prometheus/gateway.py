@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE
-from spec.prometheus.rule import Group, alert, group
+from spec.prometheus.rule import Group, alert, any_of, group
 from spec.settings.model import Settings
 
 JOB = "envoy"
@@ -55,6 +55,13 @@ def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> st
     clusters = f"{kinds}route/{TRITON_NAMESPACE}/.+/rule/[^-]+"
     own = (f'namespace="{GATEWAY_NAMESPACE}"', f'job="{JOB}"', f'envoy_cluster_name=~"{clusters}"')
     return f"{name}{{{','.join([*own, *matchers])}}}"
+
+
+def active(*routes: str) -> str:
+    """Select the requests that Triton's pods have from these routes, streams included, over both protocols."""
+    clusters = f"(http|grpc)route/{TRITON_NAMESPACE}/{any_of(routes)}/rule/[^-]+"
+    own = f'namespace="{GATEWAY_NAMESPACE}",job="{JOB}",envoy_cluster_name=~"{clusters}"'
+    return f"envoy_cluster_upstream_rq_active{{{own}}}"
 
 
 def by_route(expression: str) -> str:

@@ -12,12 +12,16 @@ to do (https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/
 
 from __future__ import annotations
 
-from spec.prometheus.rule import TRITON_SCRAPE_SECONDS, Group, Rule, alert, group, record, series
+from spec.names import OPENAI_ROUTE
+from spec.prometheus import gateway
+from spec.prometheus.recording import PENDING
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS, Group, Rule, alert, group, record, series
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
 
 IN_FLIGHT = "pod_model:triton_requests_in_flight"
 WAITING = "pod_model:triton_requests_waiting"
+AT_GATEWAY = "pod_model:triton_requests_at_gateway"
 _BY = "sum by (namespace, pod, model)"
 TIME_TO_FIRST = "vllm:time_to_first_token_seconds"
 TIME_BETWEEN = "vllm:time_per_output_token_seconds"
@@ -27,6 +31,14 @@ _END = "vllm:e2e_request_latency_seconds"
 def language_models(settings: Settings) -> dict[str, LanguageModel]:
     """Return the language models that a stack wants something of, in the order of their names."""
     return {name: wants.llm for name, wants in sorted(settings.models.serving.items()) if wants.llm is not None}
+
+
+def counted_at_gateway(settings: Settings) -> bool:
+    """Return whether Prometheus reads how many requests the gateway has under way.
+
+    What a backend exports is late by a whole stream (`longestStreamSeconds`); the gateway's gauge is not.
+    """
+    return settings.gateway is not None and settings.monitoring is not None
 
 
 def language_model_groups(settings: Settings) -> list[Group]:
@@ -61,10 +73,25 @@ def _recorded(settings: Settings, model: str) -> list[Rule]:
     active, waiting = (
         f"{_BY} ({series('nv_trt_llm_request_metrics', model=model, request_type=kind)})" for kind in ("active", "waiting")
     )
-    return [
+    rules = [
         record(IN_FLIGHT, f"{ended}\nor {active}", {"model": model}),
         record(WAITING, f"{first}\nor {waiting}", {"model": model}),
     ]
+    if counted_at_gateway(settings):
+        rules.append(record(AT_GATEWAY, _at_gateway(settings, model), {"model": model}))
+    return rules
+
+
+def _at_gateway(settings: Settings, model: str) -> str:
+    """Return the requests that the gateway has under way for a model, in equal parts for its pods.
+
+    The body of an OpenAI request names the model, so its route counts only if the stack serves no other.
+    """
+    openai = settings.triton.openai is not None and len(settings.models.serving) == 1
+    routes = (model, OPENAI_ROUTE) if openai else (model,)
+    pods = series(PENDING, model=model)
+    requests = f"sum(avg_over_time({gateway.active(*routes)}[{SCALING_WINDOW_SECONDS}s]))"
+    return f"0 * {pods}\n+ on () group_left () ({requests} / count({pods}))"
 
 
 def _alerts(settings: Settings, model: str, wants: LanguageModel) -> list[Rule]:

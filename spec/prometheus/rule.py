@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from spec.names import FETCH_METRIC, TRITON_CHART, TRITON_NAMESPACE
 from spec.settings.model import Settings
+from spec.settings.serving import ModelServing
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -23,9 +25,28 @@ See docs/facts/triton-metrics.md#windows.
 TRITON_SCRAPE_SECONDS = 5
 """The same of Triton's pods, which are scaled on what is scraped: it is a part of the time until another pod is wanted."""
 SCALING_WINDOW_SECONDS = 30
-"""Over which the numbers that pods are scaled on are taken. It holds six scrapes."""
+"""Shortest window of the numbers that pods are scaled on. It holds six scrapes."""
+LONGEST_SCALING_WINDOW_SECONDS = 1800
+"""Two windows are the longest time that a HorizontalPodAutoscaler may look back."""
+BATCHES_IN_A_SCALING_WINDOW = 20
+"""Triton counts an execution when it ends, for as long as it took: a window of half of one holds none, or twice its time.
+
+With twenty, what a window has by chance is a tenth of what a fleet of a few pods needs, and such a fleet keeps its number of
+pods; with ten, it changes every few hours (benchmarks/autoscaling.md#models-that-share-a-gpu).
+"""
 
 _MINUTE, _HOUR = 60, 3600
+
+
+def scaling_window_seconds(wants: ModelServing) -> int:
+    """Return the window of the numbers that a model's pods are scaled on, by its longest execution.
+
+    A batch takes half of the SLO, as the alerts and the derived targets assume; a stream, as long as the stack says.
+    """
+    stream = wants.longest_stream_seconds if wants.decoupled else None
+    longest = max(wants.slo_p95_ms / 2000, stream or 0)
+    window = math.ceil(BATCHES_IN_A_SCALING_WINDOW * longest)
+    return min(max(window, SCALING_WINDOW_SECONDS), LONGEST_SCALING_WINDOW_SECONDS)
 
 
 def series(name: str, *matchers: str, **labels: str | Sequence[str]) -> str:
@@ -49,15 +70,15 @@ def answering(settings: Settings, *matchers: str) -> str:
 
 def pods_of(deployments: Sequence[str]) -> str:
     """Return the matcher of the pods of Deployments in Triton's namespace, by the names that Kubernetes gives them."""
-    return f'pod=~"{_any_of(deployments)}-[0-9a-z]+-[0-9a-z]{{5}}"'
+    return f'pod=~"{any_of(deployments)}-[0-9a-z]+-[0-9a-z]{{5}}"'
 
 
 def _is(label: str, value: str | Sequence[str]) -> str:
     values = [value] if isinstance(value, str) else value
-    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{_any_of(values)}"'
+    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{any_of(values)}"'
 
 
-def _any_of(names: Sequence[str]) -> str:
+def any_of(names: Sequence[str]) -> str:
     """Return the regular expression of these names."""
     each = [name.replace(".", "[.]") for name in names]
     return each[0] if len(each) == 1 else f"({'|'.join(each)})"

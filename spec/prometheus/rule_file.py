@@ -33,7 +33,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
     follows a `?` or `#` there follows the page too.
     """
     made = [
-        recording_group(),
+        recording_group(settings),
         slo_recording_group(settings),
         alert_group(settings),
         slo_alert_group(settings),

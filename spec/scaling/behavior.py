@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec.problem import Problem
-from spec.prometheus.rule import SCALING_WINDOW_SECONDS
+from spec.prometheus.rule import scaling_window_seconds
 from spec.prometheus.timing import pod_start_seconds, start_seconds, timing
 from spec.settings.model import Settings
 
@@ -18,8 +18,8 @@ _SETTLE_SECONDS = 30
 _MORE_IN_A_START = {"Pods": 4, "Percent": 300}
 _FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
-_SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS = 2 * SCALING_WINDOW_SECONDS
-"""Two windows of the numbers that pods are scaled on: what one of them shows by chance, the next does not."""
+_WINDOWS_IN_A_LOOK_BACK = 2
+"""Of the numbers that pods are scaled on: what one window shows by chance, the next does not."""
 _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS = 300
 _SHORTEST_STEP_DOWN_SECONDS = 180
 # What the API accepts.
@@ -83,11 +83,12 @@ def behavior(settings: Settings) -> dict[str, Any]:
 
 def _look_back(settings: Settings, start: int) -> int:
     serving = settings.models.serving.values()
+    windows = _WINDOWS_IN_A_LOOK_BACK * max((scaling_window_seconds(wants) for wants in serving), default=0)
     if not serving or not all(wants.queue_is_bounded for wants in serving):
-        return max(2 * start, _SHORTEST_LOOK_BACK_SECONDS)
+        return max(2 * start, _SHORTEST_LOOK_BACK_SECONDS, windows)
     if settings.fewest_pods == 0:
-        return max(start, _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS)
-    return max(pod_start_seconds(settings), _SHORTEST_LOOK_BACK_BESIDE_BOUNDED_QUEUES_SECONDS)
+        return max(start, _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS, windows)
+    return max(pod_start_seconds(settings), windows)
 
 
 def _policies(most: Mapping[str, int], period: int) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
 behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
 (docs/facts/triton-metrics.md#two-pods). Each is recorded per pod and model (`spec.prometheus.recording`).
+Models that share a GPU add up on it: one more number of such a fleet is the load of its GPUs (`spec.prometheus.gpu_load`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from spec.prometheus import language_models, recording
-from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, series
+from spec.prometheus import gpu_load, language_models, recording
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, scaling_window_seconds, series
 from spec.settings.autoscaling import Target
 from spec.settings.instances import instances_per_pod
 from spec.settings.language_model import LanguageModel
@@ -37,9 +38,17 @@ SPARE_PODS_BESIDE_BOUNDED_QUEUE = 0.5
 """Half a pod: of what is asked for, the number is rounded up."""
 
 
+GPU_LOAD_SHARE = 0.74
+"""Load of a GPU that several instances share. The aim is at most 85 %: an autoscaler tolerates a tenth more than the target,
+and the recorded load is 4 % below a simulated one (`spec.prometheus.gpu_load`), so 0.85 / 1.1 / 1.04.
+
+Without a spare pod: the number of each model asks for its own (benchmarks/autoscaling.md#models-that-share-a-gpu).
+"""
+
+
 @dataclass(frozen=True)
 class Recording:
-    """A recording rule per namespace, pod and model, and its name as a metric of the custom metrics API."""
+    """A recording rule per namespace, pod and model, or per pod, and its name as a metric of the custom metrics API."""
 
     series: str
     metric: str
@@ -55,9 +64,19 @@ PENDING = Recording(recording.PENDING, "triton_pending_requests")
 NEEDED = Recording(recording.NEEDED, "triton_needed_instances")
 ASKED = Recording(recording.ASKED, "triton_requests")
 RECORDINGS = (PENDING, NEEDED)
+GPU_LOAD = Recording(gpu_load.GPU_LOAD, "triton_gpu_load")
 WAITING = Recording(language_models.WAITING, "triton_requests_waiting")
 IN_FLIGHT = Recording(language_models.IN_FLIGHT, "triton_requests_in_flight")
-_KINDS = {PENDING: "pending", NEEDED: "busy", ASKED: "rate", WAITING: "waiting", IN_FLIGHT: "in-flight"}
+AT_GATEWAY = Recording(language_models.AT_GATEWAY, "triton_requests_at_gateway")
+_KINDS = {
+    PENDING: "pending",
+    NEEDED: "busy",
+    ASKED: "rate",
+    WAITING: "waiting",
+    IN_FLIGHT: "in-flight",
+    AT_GATEWAY: "at-gateway",
+    GPU_LOAD: "gpu-load",
+}
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
@@ -65,13 +84,15 @@ def recordings(settings: Settings) -> tuple[Recording, ...]:
     stacks = [fleet.stack for fleet in settings.each_fleet]
     targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
     rate = (ASKED,) if any(target.rate is not None for target in targets) else ()
-    streams = (WAITING, IN_FLIGHT) if language_models.language_models(settings) else ()
-    return (*RECORDINGS, *rate, *streams)
+    counted = (AT_GATEWAY,) if language_models.counted_at_gateway(settings) else ()
+    streams = (WAITING, IN_FLIGHT, *counted) if language_models.language_models(settings) else ()
+    shared = (GPU_LOAD,) if any(gpu_load.shares_gpus(stack) for stack in stacks) else ()
+    return (*RECORDINGS, *rate, *streams, *shared)
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A number that pods are scaled on: what they have of one model together, and what one of them should have of it.
+    """A number that pods are scaled on: what they have together, of one model or of all, and what one of them should have.
 
     The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
     there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
@@ -81,13 +102,16 @@ class Signal:
     METRIC_TYPE: ClassVar[Literal["AverageValue"]] = "AverageValue"
 
     recording: Recording
-    model: str
+    model: str | None
+    """None: the recorded number is of all models of a pod."""
     target: float
     """Per pod."""
     deployment: str | None = None
     """The Deployment whose pods count; None where there is no other."""
     spare: float = 0
     """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
+    window_seconds: int = SCALING_WINDOW_SECONDS
+    """Window of the mean of what waits; rates are recorded over theirs."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -96,7 +120,8 @@ class Signal:
     @property
     def name(self) -> str:
         """Return the name that people see in events: `pending-classify`."""
-        return f"{_KINDS[self.recording]}-{self.model}"
+        kind = _KINDS[self.recording]
+        return kind if self.model is None else f"{kind}-{self.model}"
 
     @property
     def added(self) -> float:
@@ -107,10 +132,14 @@ class Signal:
     def query(self) -> str:
         """Return PromQL of one element: the sum over all pods, and the spare; without pods nothing, which is not 0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
-        found = series(self.recording.series, *own, model=self.model)
+        numbers = series(self.recording.series, *own, **self._labels)
         # A gauge: what one scrape finds by chance counts a part.
-        total = f"sum({f'avg_over_time({found}[{SCALING_WINDOW_SECONDS}s])' if self.recording is PENDING else found})"
+        total = f"sum({f'avg_over_time({numbers}[{self.window_seconds}s])' if self.recording is PENDING else numbers})"
         return f"{total} + {self.added:g}" if self.spare else total
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {} if self.model is None else {"model": self.model}
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
         """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
@@ -142,7 +171,10 @@ class Signal:
         return {
             "type": "Pods",
             "pods": {
-                "metric": {"name": self.recording.metric, "selector": {"matchLabels": {"model": self.model}}},
+                "metric": {
+                    "name": self.recording.metric,
+                    **({"selector": {"matchLabels": self._labels}} if self._labels else {}),
+                },
                 "target": {"type": self.METRIC_TYPE, "averageValue": quantity(self.target)},
             },
         }
@@ -154,7 +186,7 @@ def quantity(value: float) -> str:
 
 
 def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
-    """Return the signals of each model that the stack wants something of, in the order of the models.
+    """Return the signals of each model that the stack wants something of, in the order of the models, then the GPUs' load.
 
     `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
 
@@ -168,26 +200,35 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
             continue
         given = bounds.targets.get(model, Target()) if bounds is not None else Target()
         if wants.llm is not None:
-            found += _of_language_model(model, wants.llm, given, deployment)
+            counted = language_models.counted_at_gateway(settings)
+            found += _of_language_model(model, wants.llm, given, deployment, at_gateway=counted)
             continue
         instances, spare = instances_per_pod(settings, model, wants), spare_pods(settings, wants)
         pending = given.pending
         if pending is None:
             pending = pending_target(settings.models.largest_batch(model), instances)
-        found.append(Signal(PENDING, model, pending, deployment))
+        found.append(Signal(PENDING, model, pending, deployment, window_seconds=scaling_window_seconds(wants)))
         if given.busy is not None or given.rate is None:
             busy = given.busy if given.busy is not None else busy_target(instances, spare, bounded=wants.queue_is_bounded)
             found.append(Signal(NEEDED, model, busy, deployment, spare))
         if given.rate is not None:
             found.append(Signal(ASKED, model, given.rate, deployment, spare))
+    if gpu_load.shares_gpus(settings):
+        found.append(Signal(GPU_LOAD, None, round(GPU_LOAD_SHARE * settings.triton.gpus, 3), deployment))
     return found
 
 
-def _of_language_model(model: str, wants: LanguageModel, given: Target, deployment: str | None) -> list[Signal]:
-    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight."""
+def _of_language_model(
+    model: str, wants: LanguageModel, given: Target, deployment: str | None, *, at_gateway: bool
+) -> list[Signal]:
+    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight.
+
+    `at_gateway`: also what the gateway has in flight, with the same target.
+    """
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
-    return [Signal(WAITING, model, waiting, deployment), Signal(IN_FLIGHT, model, in_flight, deployment)]
+    flying = (IN_FLIGHT, AT_GATEWAY) if at_gateway else (IN_FLIGHT,)
+    return [Signal(WAITING, model, waiting, deployment), *(Signal(of, model, in_flight, deployment) for of in flying)]
 
 
 def pending_target(batch: int, instances: int) -> int:

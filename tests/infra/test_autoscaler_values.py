@@ -4,9 +4,9 @@ from typing import Any
 
 from infra.platform import keda, prometheus_adapter
 from spec.charts import KARPENTER, KARPENTER_CRDS
-from spec.scaling.signal import RECORDINGS, signals
+from spec.scaling.signal import RECORDINGS, recordings, signals
 from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_autoscaling import HPA
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, HPA
 
 ARN = "arn:aws:iam::123456789012:role/keda"
 
@@ -47,6 +47,17 @@ def test_each_metric_of_the_autoscaler_is_one_of_the_adapters() -> None:
     served = {rule["name"]["as"] for rule in prometheus_adapter.values("http://p:9090")["rules"]["custom"]}
     asked = {signal.pods_metric()["pods"]["metric"]["name"] for signal in signals(settings(HPA))}
     assert asked == served == {recording.metric for recording in RECORDINGS}
+
+
+def test_the_load_of_gpus_that_models_share_is_a_metric_of_pods_without_a_selector() -> None:
+    on_gpu = {**CLASSIFY, "device": "gpu", "gpuMemoryMiB": 900}
+    read = settings({**HPA, "models.serving": {"detect": on_gpu, "embed": on_gpu}})
+    served = prometheus_adapter.values("http://p:9090", recordings(read))["rules"]["custom"]
+    assert served[-1]["seriesQuery"] == 'pod:triton_gpu_load:rate{namespace!="",pod!=""}'
+    assert signals(read)[-1].pods_metric()["pods"] == {
+        "metric": {"name": served[-1]["name"]["as"]},
+        "target": {"type": "AverageValue", "averageValue": "740m"},
+    }
 
 
 def test_a_rule_finds_the_series_that_it_names() -> None:

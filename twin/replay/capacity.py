@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twin.replay.serving import Server
+from twin.replay.contention import AnyServer
 
 KEEP_EMPTY_SECONDS = 15 * 60
 BETWEEN_REMOVALS_SECONDS = 60
@@ -50,7 +50,7 @@ class Node:
 class Pod:
     """`servers`: one for each model. `ready_at` None: no node has room for it so far."""
 
-    servers: list[Server]
+    servers: list[AnyServer]
     scrape_at: int
     node: Node | None = None
     ready_at: float | None = None

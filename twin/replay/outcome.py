@@ -33,6 +33,8 @@ class Outcome:
     node_seconds: int = 0
     pod_seconds: int = 0
     most_pods: int = 0
+    crowded_seconds: int = 0
+    """Seconds in which requests took more than 85 % of what the ready pods could do."""
     gpus_per_node: int = 0
     usd_per_hour: float | None = None
     wanted: list[tuple[int, int]] = field(default_factory=list)
@@ -87,6 +89,7 @@ def document(outcome: Outcome) -> dict[str, object]:
         "mostPods": outcome.most_pods,
         "changes": len(outcome.wanted) - 1,
         "turns": outcome.turns,
+        "crowdedSeconds": outcome.crowded_seconds,
         "shortages": len(outcome.shortages),
         "longestShortageSeconds": outcome.longest_shortage,
         "shortageSeconds": sum(outcome.shortages),

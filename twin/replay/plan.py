@@ -8,6 +8,8 @@ from functools import partial
 
 from spec.capacity import pods_per_node
 from spec.failure import NOT_TRIED, Failure
+from spec.prometheus.gpu_load import gpu_models
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS, scaling_window_seconds
 from spec.prometheus.timing import pod_start_seconds, start_seconds
 from spec.scaling.manifests import autoscaler_spec, scaled_object_spec
 from spec.scaling.signal import ASKED, NEEDED, PENDING, Signal, signals
@@ -19,7 +21,7 @@ from stackctl.cost.throughput import Measured
 from stackctl.cost.usage import SPOT_SHARE
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Controller, Fixed, Hpa, Keda
-from twin.replay.prometheus import Target
+from twin.replay.prometheus import Target, gpu_load
 from twin.replay.service import Service, service_of
 
 _READ = {PENDING: Target.pending, NEEDED: Target.needed, ASKED: Target.asked}
@@ -55,6 +57,8 @@ class Model:
     expected: float
     peak: float
     share: float
+    window_seconds: int = SCALING_WINDOW_SECONDS
+    """Of the numbers that its pods are scaled on."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,23 @@ class Number:
     model: str
     read: Callable[[Target, float], float | None]
 
+    def of(self, targets: Mapping[str, Target], now: float) -> float | None:
+        """Return the number of a pod with these models."""
+        return self.read(targets[self.model], now)
+
+
+@dataclass(frozen=True)
+class GpuLoad:
+    """The load of each pod's GPUs. `instances`: of the models that share them."""
+
+    name: str
+    instances: Mapping[str, int]
+    gpus: int
+
+    def of(self, targets: Mapping[str, Target], now: float) -> float | None:
+        """Return the load of a pod with these models."""
+        return gpu_load({model: targets[model].needed(now) for model in self.instances}, self.instances, self.gpus)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -72,7 +93,7 @@ class Plan:
 
     fleet: str
     models: tuple[Model, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[Number | GpuLoad, ...]
     controller: Callable[[], Controller]
     fewest: int
     pool: Pool
@@ -132,6 +153,7 @@ def _plan(
             wants.expected_rate,
             wants.peak_rate,
             parts.get(name, 1.0),
+            scaling_window_seconds(wants),
         )
         for name, wants in sorted(stack.models.serving.items())
         if name not in stack.models.ensembles
@@ -139,7 +161,12 @@ def _plan(
     found = tuple(signals(stack, fleet.deployment))
     fewest = stack.autoscaling.min_replicas if stack.autoscaling is not None else stack.triton.replicas or 1
     pool, starts, controller = _pool(stack, prices), _starts(stack), _controller(fleet, found)
-    numbers = tuple(Number(signal.name, signal.model, _READ[signal.recording]) for signal in found)
+    numbers = tuple(
+        Number(signal.name, signal.model, _READ[signal.recording])
+        if signal.model is not None
+        else GpuLoad(signal.name, gpu_models(stack), stack.triton.gpus)
+        for signal in found
+    )
     return Plan(fleet.release, models, numbers, controller, fewest, pool, starts, _notes(stack, starts, models))
 
 

@@ -1,4 +1,4 @@
-"""Make of the counters of Triton's pods what Prometheus makes: samples every scrape, `rate` over half a minute, numbers.
+"""Make of the counters of Triton's pods what Prometheus makes: samples every scrape, `rate` over a window, numbers.
 
 `rate` is a port of `extrapolatedRate`, without native histograms and start timestamps, which Triton does not export:
 https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The rules are those of
@@ -8,14 +8,11 @@ https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS
-
-WINDOW_SECONDS = SCALING_WINDOW_SECONDS
-_KEPT = WINDOW_SECONDS // TRITON_SCRAPE_SECONDS + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,12 @@ class Sample:
 class Target:
     """The samples of one model in one pod. Of one that is gone its numbers end with the samples in their window."""
 
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    window_seconds: int = SCALING_WINDOW_SECONDS
+    samples: deque[Sample] = field(init=False)
+    _needed: tuple[float, float | None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.samples = deque(maxlen=self.window_seconds // TRITON_SCRAPE_SECONDS + 2)
 
     def pending(self, now: float) -> float | None:
         """Return the mean of `pod_model:triton_pending_requests:sum` that is asked for (`Signal.query`)."""
@@ -45,35 +47,51 @@ class Target:
         return sum(one.pending for one in recent) / len(recent) if recent else None
 
     def asked(self, now: float) -> float | None:
-        """Return `pod_model:triton_requests:rate30s`; None before there are two samples."""
+        """Return `pod_model:triton_requests:rate`; None before there are two samples."""
         recent = self._recent(now)
-        return _rate(recent, now, lambda one: one.successes + one.rejected) if len(recent) > 1 else None
+        return self._rate(recent, now, lambda one: one.successes + one.rejected) if len(recent) > 1 else None
 
     def busy(self, now: float) -> float | None:
         """Return the instances that execute, 0 of an idle pod; None before there are two samples."""
         recent = self._recent(now)
         if len(recent) < 2:
             return None
-        executions = _rate(recent, now, lambda one: one.executions)
-        successes = _rate(recent, now, lambda one: one.successes)
-        return _rate(recent, now, lambda one: one.seconds) * executions / successes if successes else 0 * executions
+        executions = self._rate(recent, now, lambda one: one.executions)
+        successes = self._rate(recent, now, lambda one: one.successes)
+        return self._rate(recent, now, lambda one: one.seconds) * executions / successes if successes else 0 * executions
 
     def needed(self, now: float) -> float | None:
-        """Return `pod_model:triton_needed_instances:rate30s`, 0 of an idle pod; None before there are two samples."""
+        """Return `pod_model:triton_needed_instances:rate`, 0 of an idle pod; None before there are two samples."""
+        if self._needed is None or self._needed[0] != now:  # the load of the GPUs takes it too
+            self._needed = (now, self._needed_at(now))
+        return self._needed[1]
+
+    def _needed_at(self, now: float) -> float | None:
         busy, recent = self.busy(now), self._recent(now)
         if not busy:
             return busy
         if recent[0].rejected == recent[-1].rejected:  # most of the time, and a month has half a million evaluations
             return busy
-        successes = _rate(recent, now, lambda one: one.successes)
-        return busy * (1 + _rate(recent, now, lambda one: one.rejected) / successes)
+        successes = self._rate(recent, now, lambda one: one.successes)
+        return busy * (1 + self._rate(recent, now, lambda one: one.rejected) / successes)
 
     def _recent(self, now: float) -> list[Sample]:
-        return [sample for sample in self.samples if now - WINDOW_SECONDS < sample.at <= now]
+        return [sample for sample in self.samples if now - self.window_seconds < sample.at <= now]
+
+    def _rate(self, samples: Sequence[Sample], now: float, counter: Callable[[Sample], float]) -> float:
+        # The counters of a simulated pod never begin anew: what is between the first and the last sample adds nothing.
+        ends = (counter(samples[0]), counter(samples[-1]))
+        return rate([one.at for one in samples], ends, now, self.window_seconds)
 
 
-def _rate(samples: Sequence[Sample], now: float, counter: Callable[[Sample], float]) -> float:
-    return rate([one.at for one in samples], [counter(one) for one in samples], now, WINDOW_SECONDS)
+def gpu_load(needed: Mapping[str, float | None], instances: Mapping[str, int], gpus: int) -> float | None:
+    """Return `pod:triton_gpu_load:rate` of one pod, by the needed instances of its models; None where none has a number."""
+    known = {model: value for model, value in needed.items() if value is not None}
+    if not known:
+        return None
+    busy = {model: min(value, instances[model]) for model, value in known.items()}
+    executing = sum(busy.values()) / gpus
+    return sum(value / (1 - busy[model] / instances[model] + executing) for model, value in known.items())
 
 
 def rate(times: Sequence[float], values: Sequence[float], now: float, window: float) -> float:

@@ -2,13 +2,16 @@
 
 The times are those of `modelctl tune` where the stack file names its evidence, else given, else assumed: the split of the
 SLO that the alerts and the derived targets have (`spec.scaling.signal.pending_target`), half for waiting, half for a batch.
+All are of a GPU that executes nothing else: of times that were measured or assumed with other executions, their part of it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from spec.prometheus.gpu_load import gpu_models, shares_gpus
+from spec.scaling.signal import GPU_LOAD_SHARE
 from spec.settings import Settings
 from spec.settings.instances import instances_per_pod
 from spec.settings.serving import ModelServing
@@ -33,13 +36,17 @@ class Steady:
 
 @dataclass(frozen=True)
 class Service:
-    """A batch takes `one` second alone and `full` with `batch` requests, and in between in proportion."""
+    """A batch takes `one` second alone and `full` with `batch` requests, and in between in proportion.
+
+    `gpus`: those that its instances share with all that a pod executes on them; 0 of a model on CPUs.
+    """
 
     instances: int
     batch: float
     one: float
     full: float
     source: str
+    gpus: int = 0
     _known: dict[float, Steady] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -52,12 +59,16 @@ class Service:
 
     @property
     def capacity(self) -> float:
-        """Return the most requests/s that a pod answers."""
-        return self.instances * self.batch / self.full
+        """Return the most requests/s that a pod answers, of a GPU that it has to itself."""
+        return (min(self.instances, self.gpus) if self.gpus else self.instances) * self.batch / self.full
 
     def slowed(self, factor: float) -> Service:
         """Return the same on a pod that takes `factor` times as long."""
-        return Service(self.instances, self.batch, self.one * factor, self.full * factor, self.source)
+        return replace(self, one=self.one * factor, full=self.full * factor, _known={})
+
+    def seconds_of(self, size: float) -> float:
+        """Return how long a batch of this size takes."""
+        return self.one + (self.full - self.one) * (size - 1) / (self.batch - 1) if self.batch > 1 else self.full
 
     def steady(self, rate: float) -> Steady:
         """Return what a pod does at a rate of at most its capacity, and no backlog."""
@@ -90,15 +101,27 @@ def service_of(
 ) -> Service:
     """Return the service of a model in one pod of a fleet. `given`: milliseconds of a batch of one, and of a full one."""
     instances = instances_per_pod(settings, model, wants)
+    gpus = settings.triton.gpus if wants.device == "gpu" else 0
     batch, half = settings.models.largest_batch(model), wants.slo_p95_ms / 2000
     if given is not None:
         one, full = (milliseconds / 1000 for milliseconds in given)
-        return Service(instances, batch, one if batch > 1 else full, full, "given")
+        return Service(instances, batch, one if batch > 1 else full, full, "given", gpus)
     if measured is not None:
-        # The batch that instances form at the highest rate that holds the SLO, of which a batch has half.
-        formed = measured.rate * half / instances
+        # The batch that instances form at the highest rate that holds the SLO, of which a batch has half; on a GPU beside
+        # the batches of the model's other instances.
+        formed, beside = measured.rate * half / instances, max(1, instances // gpus) if gpus else 1
+        source = f"measured: {measured.where}"
         if formed < 1:
-            return Service(instances, 1, instances / measured.rate, instances / measured.rate, f"measured: {measured.where}")
-        alone = measured.lone_ms / 1000 if measured.lone_ms is not None else half * ONE_OF_FULL
-        return Service(instances, formed, min(max(alone, half / formed), half), half, f"measured: {measured.where}")
-    return Service(instances, batch, half * ONE_OF_FULL if batch > 1 else half, half, ASSUMED)
+            each = instances / measured.rate / beside
+            return Service(instances, 1, each, each, source, gpus)
+        full = half / beside
+        alone = measured.lone_ms / 1000 if measured.lone_ms is not None else full * ONE_OF_FULL
+        return Service(instances, formed, min(max(alone, full / formed), full), full, source, gpus)
+    full = half * _alone(settings) if gpus else half
+    return Service(instances, batch, full * ONE_OF_FULL if batch > 1 else full, full, ASSUMED, gpus)
+
+
+def _alone(settings: Settings) -> float:
+    """Return the part of an execution's time that it takes of a GPU that is as busy as a fleet of several models has it."""
+    instances = sum(gpu_models(settings).values()) / max(1, settings.triton.gpus)
+    return 1 - GPU_LOAD_SHARE * (instances - 1) / instances if shares_gpus(settings) else 1

@@ -2,13 +2,21 @@
 
 A fluid, not single requests: within a second arrivals are even, and a request waits for the rest of a batch that is under
 way (any part of it is as likely) and for the backlog before it. What waits longer than the queue's timeout is rejected
-(`ModelServing.queue_timeout_us`). docs/replay.md says what this leaves out.
+(`ModelServing.queue_timeout_us`). docs/replay.md says what this leaves out. Executions that last for seconds are simulated
+one by one (`twin.replay.contention`).
 """
 
 from __future__ import annotations
 
+import math
+from functools import cache
+
+from spec.prometheus.rule import SCALING_WINDOW_SECONDS
 from twin.replay.prometheus import Sample, Target
 from twin.replay.service import Service, Steady
+
+_STEP = 1.02
+"""Between the stretches that are told apart: what a batch takes is computed once for each."""
 
 
 class Server:
@@ -20,33 +28,42 @@ class Server:
         "_rejected",
         "_seconds",
         "_slo",
+        "_stretched",
         "_successes",
         "_timeout",
+        "busy",
         "queue",
         "service",
         "target",
     )
 
-    def __init__(self, service: Service, slo_seconds: float, timeout_seconds: float) -> None:
+    def __init__(
+        self, service: Service, slo_seconds: float, timeout_seconds: float, window_seconds: int = SCALING_WINDOW_SECONDS
+    ) -> None:
         self.service = service
-        self.queue = 0.0
-        self.target = Target()
+        self.queue = self.busy = 0.0
+        self.target = Target(window_seconds)
+        self._stretched: tuple[Service, float, Service] = (service, 1.0, service)
         self._slo, self._timeout = slo_seconds, timeout_seconds
         self._successes = self._rejected = self._executions = self._seconds = self._pending = 0.0
 
-    def second(self, arriving: float) -> tuple[float, float]:
-        """Take a second's requests; return how many of them are answered after the SLO, and how many rejected."""
-        service, before = self.service, self.queue
-        capacity = service.capacity
+    def second(self, arriving: float, stretch: float = 1.0) -> tuple[float, float]:
+        """Take a second's requests; return how many of them are answered after the SLO, and how many rejected.
+
+        `stretch`: how many times as long as alone a batch takes, for what else executes on the GPU.
+        """
+        service, before = self._service(stretch), self.queue
+        capacity = service.instances * service.batch / service.full
         if before == 0 and arriving <= capacity:
             if arriving == 0:
-                self._pending = 0.0
+                self._pending = self.busy = 0.0
                 return 0.0, 0.0
             now = service.steady(arriving)
             self._successes += arriving
             self._executions += now.executions
             self._seconds += arriving * now.batch_seconds
             self._pending = arriving * now.share * now.batch_seconds / 2
+            self.busy = now.executions * now.batch_seconds
             return arriving * self._late(now, 0.0), 0.0
         served = min(before + arriving, capacity)
         left = before + arriving - served
@@ -57,6 +74,7 @@ class Server:
         self._rejected += rejected
         self._executions += now.executions
         self._seconds += served * now.batch_seconds
+        self.busy = now.executions * now.batch_seconds
         self._pending = self.queue + served * now.share * now.batch_seconds / 2
         delay = (before + self.queue) / 2 / capacity
         return (arriving - rejected) * self._late(now, delay), rejected
@@ -66,6 +84,16 @@ class Server:
         self.target.samples.append(
             Sample(at, self._successes, self._executions, self._seconds, self._pending, self._rejected)
         )
+
+    def _service(self, stretch: float) -> Service:
+        if stretch == 1.0:
+            return self.service
+        step = _STEP ** round(math.log(stretch, _STEP))
+        of, known, stretched = self._stretched
+        if of is not self.service or known != step:
+            stretched = _slowed(self.service, step)
+            self._stretched = (self.service, step, stretched)
+        return stretched
 
     def _late(self, now: Steady, delay: float) -> float:
         """Return the part of the answers that take longer than the SLO: of those that wait for a batch, and of the others.
@@ -78,3 +106,8 @@ class Server:
         if left < 0:
             return 1.0
         return now.share * (1 - left / now.batch_seconds) if left < now.batch_seconds else 0.0
+
+
+@cache
+def _slowed(service: Service, step: float) -> Service:
+    return service.slowed(step)

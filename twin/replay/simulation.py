@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,18 +17,19 @@ import numpy as np
 
 from spec.prometheus.rule import TRITON_SCRAPE_SECONDS
 from twin.replay.capacity import Cluster, Pod
+from twin.replay.contention import LONG_SECONDS, server, stretches
 from twin.replay.controllers import Seen
 from twin.replay.hpa import SYNC_SECONDS
 from twin.replay.outcome import Moment, Outcome
 from twin.replay.plan import Plan
-from twin.replay.prometheus import WINDOW_SECONDS
-from twin.replay.serving import Server
 from twin.replay.traces import EVERY, Rates, Trace, TraceUnusable
 
 SETTLE_SECONDS = 3600
 """The fleet begins so long before the trace, at its first rates, with the fewest pods; nothing of it is counted."""
 _SEED = 1
 _MOMENTS = 96
+CROWDED = 0.85
+"""Load above which waiting grows fast; its seconds are counted."""
 _CHUNK = 86_400
 
 
@@ -56,12 +58,15 @@ def simulate(
     sync_seconds: int = SYNC_SECONDS,
     seed: int = _SEED,
     clocks: Clocks | None = None,
+    settle_seconds: int | None = None,
 ) -> Outcome:
     """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
 
-    `seed`: of the requests of each second, and of the clocks where they are not given.
+    `seed`: of the requests of each second, and of the clocks where they are not given. `settle_seconds`: at the trace's
+    first rates before it, without being counted; an hour by default.
     """
-    return _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed)).run()
+    simulation = _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed))
+    return simulation.run(SETTLE_SECONDS if settle_seconds is None else settle_seconds)
 
 
 def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
@@ -87,6 +92,12 @@ class _Simulation:
         self._ended: list[Pod] = []
         self._services = [model.service for model in plan.models]
         self._slow = [service.slowed(trace.slow_pod.factor) if trace.slow_pod else service for service in self._services]
+        self._gpus = max((service.gpus for service in self._services), default=0)
+        # Nothing is shared by one instance: the others are spared the arithmetic.
+        self._shares = sum(service.instances for service in self._services if service.gpus) > self._gpus
+        self._long = [service.one >= LONG_SECONDS for service in self._services]
+        self._turns = [0] * len(self._services)
+        self._window = max(model.window_seconds for model in plan.models)
         self._recorded: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
         self.outcome = Outcome(
             seconds=trace.seconds, gpus_per_node=plan.pool.gpus_per_node, usd_per_hour=plan.pool.usd_per_hour
@@ -95,10 +106,10 @@ class _Simulation:
         self._sums = [0.0] * 5
         self._short = 0
 
-    def run(self) -> Outcome:
-        self._cluster.begin([self._new() for _ in range(self._plan.fewest)], -SETTLE_SECONDS)
-        first = [np.full(SETTLE_SECONDS, rates[0]) for rates in self._rates]
-        self._chunk(first, -SETTLE_SECONDS, counted=False)
+    def run(self, settle_seconds: int) -> Outcome:
+        self._cluster.begin([self._new() for _ in range(self._plan.fewest)], -settle_seconds)
+        first = [np.full(settle_seconds, rates[0]) for rates in self._rates]
+        self._chunk(first, -settle_seconds, counted=False)
         self.outcome.wanted.append((0, len(self._cluster.pods)))
         for begins in range(0, self._trace.seconds, _CHUNK):
             self._chunk([rates[begins : begins + _CHUNK] for rates in self._rates], begins, counted=True)
@@ -117,21 +128,22 @@ class _Simulation:
         cluster, slow = self._cluster, self._trace.slow_pod
         if slow is not None and now in (slow.begins, slow.ends):
             services = self._slow if now == slow.begins else self._services
-            for server, service in zip(cluster.pods[0].servers, services, strict=True):
-                server.service = service
+            for one, service in zip(cluster.pods[0].servers, services, strict=True):
+                one.service = service
         ready = [pod for pod in cluster.pods if pod.ready_at is not None and pod.ready_at <= now]
         late = rejected = 0.0
         scrape = now % TRITON_SCRAPE_SECONDS
         if ready:
-            shares = [requests / len(ready) for requests in arriving]
-            for pod in ready:
-                for server, share in zip(pod.servers, shares, strict=True):
-                    some_late, some_rejected = server.second(share)
+            shares = [self._shares_of(place, requests, len(ready)) for place, requests in enumerate(arriving)]
+            for number, pod in enumerate(ready):
+                stretched = stretches(pod.servers, self._gpus) if self._shares else repeat(1.0)
+                for one, of_pods, stretch in zip(pod.servers, shares, stretched, strict=False):
+                    some_late, some_rejected = one.second(of_pods[number], stretch)
                     late += some_late
                     rejected += some_rejected
                 if pod.scrape_at == scrape and not self._is_away(now):
-                    for server in pod.servers:
-                        server.scrape(now)
+                    for one in pod.servers:
+                        one.scrape(now)
         else:
             rejected = float(sum(arriving))
         if counted:
@@ -145,7 +157,9 @@ class _Simulation:
         outcome.node_seconds += len(cluster.nodes)
         outcome.pod_seconds += len(cluster.pods)
         outcome.most_pods = max(outcome.most_pods, len(cluster.pods))
-        if any(sum(pod.servers[place].service.capacity for pod in ready) < rate for place, rate in enumerate(rates)):
+        load = self._load(ready, rates)
+        outcome.crowded_seconds += int(load > CROWDED)
+        if load > 1:
             self._short += 1
         elif self._short:
             outcome.shortages.append(self._short)
@@ -158,6 +172,27 @@ class _Simulation:
                 Moment(now + 1, asked / seconds, wanted / seconds, served / seconds, missed / asked if asked else 0.0)
             )
             self._sums = [0.0] * 5
+
+    def _shares_of(self, place: int, requests: int, pods: int) -> list[float]:
+        """Return the requests of a model that each pod gets: equal parts, or of long ones whole requests, in turn."""
+        if not self._long[place]:
+            return [requests / pods] * pods
+        each, more = divmod(requests, pods)
+        first = self._turns[place]
+        self._turns[place] = (first + more) % pods
+        return [float(each + ((number - first) % pods < more)) for number in range(pods)]
+
+    def _load(self, ready: list[Pod], rates: list[float]) -> float:
+        """Return the part of the ready pods' capacity that requests take: of the GPUs, or of one model on CPUs."""
+        shared, most = 0.0, 0.0
+        for place, rate in enumerate(rates):
+            capacity = sum(pod.servers[place].service.capacity for pod in ready)
+            part = rate / capacity if capacity else math.inf if rate else 0.0
+            if self._services[place].gpus:
+                shared += part
+            else:
+                most = max(most, part)
+        return max(shared, most)
 
     def _look(self, now: int, counted: bool) -> None:
         """Let the clocks of Prometheus, KEDA and the autoscaler come round."""
@@ -182,14 +217,15 @@ class _Simulation:
         if self._is_away(now):
             self._recorded = ({}, {})
             return
-        self._ended = [pod for pod in self._ended if pod.servers[0].target.samples[-1].at > now - WINDOW_SECONDS]
+        self._ended = [pod for pod in self._ended if pod.servers[0].target.samples[-1].at > now - self._window]
         self._recorded = (self._evaluated(self._cluster.pods, now), self._evaluated(self._ended, now))
 
     def _evaluated(self, pods: list[Pod], now: int) -> dict[str, list[float]]:
-        places = {model.name: place for place, model in enumerate(self._plan.models)}
+        names = [model.name for model in self._plan.models]
+        targets = [dict(zip(names, (one.target for one in pod.servers), strict=True)) for pod in pods]
         found: dict[str, list[float]] = {}
         for number in self._plan.numbers:
-            values = [number.read(pod.servers[places[number.model]].target, now) for pod in pods]
+            values = [number.of(of_pod, now) for of_pod in targets]
             found[number.name] = [value for value in values if value is not None]
         return found
 
@@ -204,7 +240,9 @@ class _Simulation:
         return outage is not None and outage.begins <= now < outage.ends
 
     def _new(self) -> Pod:
-        servers = [Server(model.service, model.slo_seconds, model.timeout_seconds) for model in self._plan.models]
+        servers = [
+            server(one.service, one.slo_seconds, one.timeout_seconds, one.window_seconds) for one in self._plan.models
+        ]
         return Pod(servers, next(self._clocks.scrapes))
 
     def _end(self, now: int) -> None:

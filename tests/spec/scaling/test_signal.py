@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
     ASKED,
+    AT_GATEWAY,
     IN_FLIGHT,
     NEEDED,
     PENDING,
@@ -23,8 +24,9 @@ from spec.scaling.signal import (
     signals,
 )
 from spec.settings.digest import serving_digest
-from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, SCALED, scaling
+from tests.spec.stack_config import REMOVED, settings
+from tests.spec.test_stack_mistakes_access import gateway
+from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, MONITORED, SCALED, scaling
 from twin.replay.hpa import by_average_value
 
 P4D = {"gpu.pools[1].desired": 2}
@@ -82,6 +84,18 @@ def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]
     return targets({"models.serving": serving, "models.release": release, "triton.gpus": 4, "triton.pool": "p4d", **P4D})
 
 
+def test_a_language_model_behind_a_gateway_is_scaled_on_what_that_has_in_flight_too() -> None:
+    """With the same target, so that the larger number decides; behind a gateway that nobody scrapes there is none."""
+    served = {"models.serving": {"chat": CHAT}, "models.release": REMOVED}
+    own = {key: value for key, value in scaling().items() if key != "prometheusUrl"}
+    read = settings({**SCALED, **MONITORED, **gateway(), **served, "autoscaling": own})
+    found = {signal.name: signal.target for signal in signals(read)}
+    assert found == {"waiting-chat": 3.2, "in-flight-chat": 22.4, "at-gateway-chat": 22.4}
+    assert signals(read)[2].query == 'sum(pod_model:triton_requests_at_gateway{namespace="triton",model="chat"})'
+    assert recordings(read) == (PENDING, NEEDED, WAITING, IN_FLIGHT, AT_GATEWAY)
+    assert "at-gateway-chat" not in targets({**gateway(), **served})
+
+
 def test_an_ensemble_is_counted_by_its_steps_alone() -> None:
     serving = {"pipeline": CLASSIFY, "classify": CLASSIFY}
     assert targets_of_release(serving, ensembles={"pipeline": ["classify"]}) == {"busy-classify": 0.8, "pending-classify": 8}
@@ -120,7 +134,7 @@ def test_a_rate_takes_the_place_of_the_derived_instances() -> None:
         ("pending-classify", 8, 0),
         ("rate-classify", 64, 1),
     ]
-    assert signals(read)[1].query == ('sum(pod_model:triton_requests:rate30s{namespace="triton",model="classify"}) + 64')
+    assert signals(read)[1].query == ('sum(pod_model:triton_requests:rate{namespace="triton",model="classify"}) + 64')
     assert recordings(read) == (*RECORDINGS, ASKED)
     both = {"autoscaling": scaling(targets={"classify": {"rate": 64, "busy": 0.9}})}
     assert targets(both) == {"pending-classify": 8, "busy-classify": 0.9, "rate-classify": 64}
@@ -136,8 +150,17 @@ def test_each_model_has_its_own_signals_so_that_the_most_loaded_one_decides() ->
     }
 
 
+LONG = {**CLASSIFY, "sloP95Ms": 120_000}
+
+
+def test_what_waits_is_averaged_over_the_window_of_its_model() -> None:
+    """A batch takes half of 120 s, and twenty of them 1200 s."""
+    long, short = (signals(settings({**SCALED, "models.serving": {"classify": of}}))[0] for of in (LONG, CLASSIFY))
+    assert (long.query.count("[1200s]"), short.query.count("[30s]")) == (1, 1)
+
+
 def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
-    recorded = {rule["record"] for rule in recording_group()["rules"]}
+    recorded = {rule["record"] for rule in recording_group(settings(SCALED))["rules"]}
     assert {recording.series for recording in RECORDINGS} <= recorded
     signal = Signal(PENDING, "embed.v2", 4)
     pending = 'pod_model:triton_pending_requests:sum{namespace="triton",model="embed.v2"}'
@@ -145,7 +168,14 @@ def test_queries_are_sums_over_the_deployment_of_rules_that_exist() -> None:
 
 
 def test_nobody_can_choose_a_metric_type_that_does_not_go_with_a_sum() -> None:
-    assert [field.name for field in fields(Signal)] == ["recording", "model", "target", "deployment", "spare"]
+    assert [field.name for field in fields(Signal)] == [
+        "recording",
+        "model",
+        "target",
+        "deployment",
+        "spare",
+        "window_seconds",
+    ]
     signal = Signal(NEEDED, "classify", 0.7)
     assert signal.keda_trigger("http://p:9090")["metricType"] == "AverageValue"
     assert signal.pods_metric()["pods"]["target"]["type"] == "AverageValue"
@@ -167,7 +197,7 @@ def test_a_trigger_takes_no_data_for_a_failure_and_not_for_idleness() -> None:
         "useCachedMetrics": True,
         "metadata": {
             "serverAddress": "http://p:9090",
-            "query": 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"})',
+            "query": 'sum(pod_model:triton_needed_instances:rate{namespace="triton",model="classify"})',
             "threshold": "0.7",
             "ignoreNullValues": "false",
         },
@@ -181,7 +211,7 @@ SPARE = Signal(NEEDED, "classify", 0.8, spare=2)
 
 def test_a_spare_pod_is_added_to_what_the_busy_instances_ask_for() -> None:
     metadata = SPARE.keda_trigger("http://p:9090")["metadata"]
-    query = 'sum(pod_model:triton_needed_instances:rate30s{namespace="triton",model="classify"}) + 1.6'
+    query = 'sum(pod_model:triton_needed_instances:rate{namespace="triton",model="classify"}) + 1.6'
     assert (metadata["query"], metadata["threshold"], "activationThreshold" in metadata) == (query, "0.8", False)
     assert [by_average_value(busy + SPARE.added, SPARE.target, 1) for busy in (0, 0.8, 2)] == [2, 3, 5]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spec.prometheus.recording import BUSY, NEEDED
+from spec.prometheus.recording import BUSY
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS
 
 FOLDER = Path(__file__).parent / "recordings"
@@ -26,6 +26,8 @@ class Times:
     averages: bool
 
 
+NEEDED = "pod_model:triton_needed_instances:rate30s"
+"""As it was called when they were recorded, now `spec.prometheus.recording.NEEDED`."""
 OLDER = Times(15, 60, BUSY, averages=False)
 PRESENT = Times(TRITON_SCRAPE_SECONDS, SCALING_WINDOW_SECONDS, NEEDED, averages=True)
 

@@ -3,6 +3,8 @@
 import pytest
 
 from spec.prometheus.recording import ASKED, BUSY, NEEDED, PENDING, recording_group
+from tests.spec.stack_config import settings
+from tests.spec.test_stack_mistakes_autoscaling import SCALED
 from twin.replay.prometheus import Sample, Target, rate
 
 
@@ -65,7 +67,7 @@ def test_a_pod_that_is_gone_keeps_its_rate_and_its_queue_for_half_a_minute() -> 
 
 def test_the_recorded_rules_are_those_that_are_computed_here() -> None:
     """Whoever changes one of them has to change `Target`."""
-    rules = {rule["record"]: rule["expr"] for rule in recording_group()["rules"]}
+    rules = {rule["record"]: rule["expr"] for rule in recording_group(settings(SCALED))["rules"]}
     by, of = "sum by (namespace, pod, model)", '{namespace="triton"}'
 
     def rate_of(metric: str, window: str = "30s", labels: str = of) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from spec.scaling.signal import NEEDED, PENDING, Recording, Signal
 from tests.twin.replay.recorded import NAMES, OLDER, PRESENT, REJECTED, Times, read, times
-from twin.replay import prometheus, simulation
+from twin.replay import simulation
 from twin.replay.capacity import Pool, Starts
 from twin.replay.controllers import Keda
 from twin.replay.plan import Model, Number, Plan
@@ -77,10 +77,12 @@ def plan(recording: Any) -> Plan:
         of, _ = known[trigger["name"].partition("-")[0]]
         signals.append(Signal(of, MODEL, target, spare=round(added / target)))
     numbers = tuple(Number(signal.name, MODEL, known[signal.name.partition("-")[0]][1]) for signal in signals)
-    most = spec["maxReplicaCount"]
+    most, window = spec["maxReplicaCount"], times(recording).window
     return Plan(
         fleet="triton",
-        models=(Model(MODEL, SERVICE, slo_seconds=2, timeout_seconds=6, expected=30, peak=60, share=1),),
+        models=(
+            Model(MODEL, SERVICE, slo_seconds=2, timeout_seconds=6, expected=30, peak=60, share=1, window_seconds=window),
+        ),
         numbers=numbers,
         controller=partial(Keda, {**spec, "triggers": triggers}, signals),
         fewest=1,
@@ -122,8 +124,6 @@ def replayed(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[float
     when = times(recording)
     monkeypatch.setattr(simulation, "SETTLE_SECONDS", 120)
     monkeypatch.setattr(simulation, "TRITON_SCRAPE_SECONDS", when.every)
-    monkeypatch.setattr(simulation, "WINDOW_SECONDS", when.window)
-    monkeypatch.setattr(prometheus, "WINDOW_SECONDS", when.window)
     load, made, period = sent(recording), plan(recording), recording["syncSeconds"]
     for sync in range(period):
         found = simulation.simulate(made, load, everybody={MODEL: 1}, sync_seconds=period, clocks=clocks(recording, sync))

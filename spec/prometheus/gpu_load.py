@@ -1,0 +1,65 @@
+"""Load of the GPUs of a fleet whose pods execute several instances on them.
+
+Executions on one GPU share it, so each takes longer the more there are, and the sum of busy instances says more than the
+load: it is 1.1 for a GPU that is 60 % busy with six models, and 2.6 for one that is 85 % busy. An execution finds the other
+instances as busy as they are on average, so it takes `1 + others` times as long as alone
+(P. Schweitzer's approximation of mean value analysis). Divided by that, busy instances are the work that a GPU has.
+At most 4 % below the load of a simulated GPU with equal models, and 10 % where one of six has three quarters of it
+(tests/spec/prometheus/test_gpu_load.py); the number of that model then asks for the pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spec.prometheus.rule import Rule, pods_of, record, series
+from spec.settings.fleets import Fleet
+from spec.settings.instances import instances_per_pod
+from spec.settings.model import Settings
+
+NEEDED = "pod_model:triton_needed_instances:rate"
+GPU_LOAD = "pod:triton_gpu_load:rate"
+
+
+def gpu_models(stack: Settings) -> Mapping[str, int]:
+    """Return the instances per pod of each model that a fleet executes on GPUs.
+
+    `stack`: as the fleet has it. Without ensembles, whose steps are executed, and language models, whose backends take
+    every request at once.
+    """
+    return {
+        model: instances_per_pod(stack, model, wants)
+        for model, wants in sorted(stack.models.serving.items())
+        if wants.device == "gpu" and wants.llm is None and model not in stack.models.ensembles
+    }
+
+
+def shares_gpus(stack: Settings) -> bool:
+    """Return whether a GPU of a fleet's pods executes several instances, of one model or of several."""
+    return sum(gpu_models(stack).values()) > stack.triton.gpus
+
+
+def gpu_load_rules(settings: Settings) -> list[Rule]:
+    """Return a rule for each fleet whose models share GPUs: by pod, the GPUs that its executions would keep busy."""
+    return [record(GPU_LOAD, _load(fleet)) for fleet in settings.each_fleet if shares_gpus(fleet.stack)]
+
+
+def _load(fleet: Fleet[Settings]) -> str:
+    """Return the load of each pod of a fleet.
+
+    Instances that rejected requests need are no execution: at most all instances of a model stretch the others.
+    """
+    own = () if fleet.deployment is None else (pods_of([fleet.deployment]),)
+    by_instances: dict[int, list[str]] = {}
+    for model, instances in gpu_models(fleet.stack).items():
+        by_instances.setdefault(instances, []).append(model)
+    busy = {
+        instances: f"clamp_max({series(NEEDED, *own, model=models)}, {instances})"
+        for instances, models in by_instances.items()
+    }
+    every = series(NEEDED, *own, model=[model for models in by_instances.values() for model in models])
+    executing = " or ".join(busy.values())
+    one = " or ".join(f"{of} / {instances}" if instances > 1 else of for instances, of in busy.items())
+    gpus = fleet.stack.triton.gpus
+    others = f"sum by (namespace, pod) ({executing}){f' / {gpus}' if gpus > 1 else ''}"
+    return f"sum by (namespace, pod) (\n  {every}\n  / (1 - ({one})\n    + on (namespace, pod) group_left () {others})\n)"
