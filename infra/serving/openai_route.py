@@ -10,11 +10,9 @@ from infra.serving.routed_model import RoutedModel
 from infra.serving.routes import listener, manifest
 from infra.serving.traffic_policy import Manifest, policy_spec
 from infra.serving.triton_values import Drain
-from spec.names import TRITON_OPENAI_PORT, TRITON_SERVICE
+from spec.names import OPENAI_ROUTE, TRITON_OPENAI_PORT, TRITON_SERVICE
 from spec.settings import Settings
 
-NAME = "openai.v1"
-"""Of its objects; those of no model have a dot there."""
 _ASKED = (
     {"method": "POST", "path": {"type": "RegularExpression", "value": "/v1/((chat/)?completions|embeddings)"}},
     {"method": "GET", "path": {"type": "Exact", "value": "/v1/models"}},
@@ -30,10 +28,10 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
         return
     access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
     peak = sum(model.peak_rate for model in settings.models.serving.values())
-    every = RoutedModel(NAME, 1, None, None, peak, decoupled=True, access=access, woken=settings.woken_at_gateway)
-    target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": NAME}
+    every = RoutedModel(OPENAI_ROUTE, 1, None, None, peak, decoupled=True, access=access, woken=settings.woken_at_gateway)
+    target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": OPENAI_ROUTE}
     if access is not None:
-        yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", NAME, access.http_spec([target]))
+        yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", OPENAI_ROUTE, access.http_spec([target]))
     # Which model it is, Envoy does not know, and no client shall say it to its logs.
     unnamed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [envoy.MODEL_HEADER]}}
     rule = {
@@ -42,6 +40,6 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
         "backendRefs": [{"name": TRITON_SERVICE, "port": TRITON_OPENAI_PORT}],
     }
     route = {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": [rule]}
-    yield manifest("gateway.networking.k8s.io/v1", "HTTPRoute", NAME, route)
-    policy = {**policy_spec(every, NAME, drain), "targetRefs": [target]}
-    yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", NAME, policy)
+    yield manifest("gateway.networking.k8s.io/v1", "HTTPRoute", OPENAI_ROUTE, route)
+    policy = {**policy_spec(every, OPENAI_ROUTE, drain), "targetRefs": [target]}
+    yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", OPENAI_ROUTE, policy)
