@@ -6,7 +6,6 @@ shared memory) and its metrics have no route.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -19,14 +18,8 @@ from infra.serving import model_access
 from infra.serving.routed_model import RoutedModel
 from infra.serving.traffic_policy import SEQUENCE_HEADER, Manifest, policy_spec, routes_of
 from infra.serving.triton_values import Drain
-from spec.names import (
-    ALL_MODELS_ROUTE,
-    GATEWAY_NAMESPACE,
-    OPENAI_ROUTE,
-    TRITON_GRPC_PORT,
-    TRITON_HTTP_PORT,
-    TRITON_NAMESPACE,
-)
+from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
+from spec.route_names import object_name
 
 REQUEST_ID_HEADER = "x-request-id"
 GRPC_SERVICE = "inference.GRPCInferenceService"
@@ -86,18 +79,6 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
         yield manifest("gateway.networking.k8s.io/v1", "GRPCRoute", name, grpc_route_spec(model))
         policy = policy_spec(model, name, drain)
         yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
-
-
-def object_name(model: str) -> str:
-    """Return the name of a model's objects: its own if Kubernetes takes it and no other route has it, else a unique one."""
-    if (
-        len(model) <= 50
-        and model not in (ALL_MODELS_ROUTE, OPENAI_ROUTE)
-        and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", model)
-    ):
-        return model
-    readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40].strip("-")
-    return f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
 
 
 def http_route_spec(model: RoutedModel) -> Manifest:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from spec.names import TRITON_NAMESPACE
 from spec.prometheus.alerts import alert_group
 from spec.prometheus.gateway import gateway_group
+from spec.prometheus.gateway_slo import gateway_slo_groups
 from spec.prometheus.language_models import language_model_groups
 from spec.prometheus.parity import parity_group
 from spec.prometheus.recording import recording_group
@@ -39,6 +40,7 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         slo_alert_group(settings),
         parity_group(settings),
         gateway_group(settings),
+        *gateway_slo_groups(settings),
         *language_model_groups(settings),
     ]
     pages = urlsplit(runbooks)

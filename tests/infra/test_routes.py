@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from infra.serving import routed_model, routes, traffic_policy
 from infra.serving.routed_model import RoutedModel
-from infra.serving.routes import object_name
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
+from spec.route_names import object_name
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from infra.serving.routes import object_name
+from spec.route_names import object_name
 from tests.system.component.engine.recording import Recording, Registration
 from tests.system.component.engine.stack_run import StackRun
 
