@@ -69,6 +69,14 @@ def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tm
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_gpu_is_full_by_mistake_but_for_a_language_model_on_purpose(promtool: Path, tmp_path: Path) -> None:
+    """vLLM takes 90 % of a GPU when it starts, and its context comes on top."""
+    (case,) = tool.cases("gpu_memory").values()
+    done = tool.unit_test(promtool, rule_groups("prod"), case, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TritonGpuMemoryHigh" not in {rule.get("alert") for rule in rules(SERVING)}
+
+
 def test_a_fleet_that_may_have_no_pod_is_down_only_while_it_should_have_one(promtool: Path, tmp_path: Path) -> None:
     (case,) = tool.cases("to_zero").values()
     done = tool.unit_test(promtool, groups(to_zero()), case, tmp_path)
