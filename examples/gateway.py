@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 MODEL_HEADER = "x-triton-model"
-"""By it the gateway chooses the route; without it the answer is UNIMPLEMENTED."""
+"""By it the gateway chooses the route; without it, the route of all models, if the stack has one (docs/traffic.md)."""
 SEQUENCE_HEADER = "x-sequence-id"
 """Requests with one value of it go to one pod."""
 

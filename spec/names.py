@@ -98,6 +98,9 @@ GATEWAY = "inference"
 """The name of the Gateway, of its class and of its EnvoyProxy."""
 GATEWAY_HTTPS_PORT = 443
 """Of HTTP where the gateway has TLS; without, it has Triton's own port."""
+ALL_MODELS_ROUTE, OPENAI_ROUTE = "all-models", "openai-v1"
+"""The routes of no model: of clients that name none in a header, and of the OpenAI-compatible front end. No dot: Envoy takes
+what follows it for a part of the metric's name."""
 CLIENT_HEADER = "x-triton-client"
 """In which Envoy tells its own filters and Triton who asks; what a client sends in it is removed."""
 EXTERNAL_SECRETS = ServiceAccount("client-keys", "external-secrets")

@@ -5,8 +5,9 @@ Which requests go where is said by the routes of the models (`infra.serving.rout
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from spec.names import (
     TRITON_HTTP_PORT,
     TRITON_NAMESPACE,
 )
+from spec.prometheus.gateway_slo import objectives_ms
 from spec.settings import Settings
 from spec.settings.fields import cpu_millis
 from spec.settings.gateway import TARGET_LEAVES_SECONDS, Gateway
@@ -55,6 +57,11 @@ _MAX_STREAMS = 1000
 # In CEL. A call over gRPC has the code 200 however it ended; other answers have a status of gRPC too, which says nothing.
 _GRPC = "request.headers['content-type'].startsWith('application/grpc')"
 _FAILED = f"response.code >= 400 || ({_GRPC} && response.grpc_status != 0)"
+# https://github.com/envoyproxy/envoy/blob/v1.39.0/source/common/stats/histogram_impl.cc
+_BUCKETS_MS = (
+    *(0.5, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0, 60000.0),
+    *(300000.0, 600000.0, 1800000.0, 3600000.0),
+)
 # A request is sent again only while it fits in here; a connection may take so much memory.
 _BUFFER = "1Mi"
 
@@ -73,6 +80,8 @@ class InferenceGatewayArgs:
     traced: bool
     tags: Mapping[str, str]
     certificate_arn: pulumi.Input[str] | None
+    slos_ms: Collection[int] = ()
+    """Where a histogram of Envoy's times has to have a bucket that ends."""
 
 
 class InferenceGateway(InstalledChart):
@@ -130,6 +139,7 @@ def install_gateway(
         traced=settings.tracing is not None,
         tags=cluster.stack.tags,
         certificate_arn=certificate_arn,
+        slos_ms={*objectives_ms(settings).values()},
     )
     made: list[pulumi.Resource] = [
         InferenceGateway("gateway", cluster, args, pulumi.ResourceOptions(depends_on=[controller]))
@@ -263,8 +273,19 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
     if gateway.image_registry is not None:
         container = spec["provider"]["kubernetes"]["envoyDeployment"]["container"]
         container["image"] = f"{gateway.image_registry}/{ENVOY_IMAGE}"
+    spec["bootstrap"] = {"type": "Merge", "value": _bootstrap(args.slos_ms)}
     spec["telemetry"] = {"accessLog": _access_log(), **({"tracing": _tracing()} if args.traced else {})}
     return spec
+
+
+def _bootstrap(slos_ms: Collection[int]) -> str:
+    """Return what is added to Envoy's own configuration: a bucket at each SLO, in the histograms of requests' times.
+
+    The others are Envoy's own. Envoys are replaced, one after the other, when a model brings an SLO that no other has.
+    """
+    buckets = sorted({*_BUCKETS_MS, *map(float, slos_ms)})
+    settings = {"match": {"suffix": ".upstream_rq_time"}, "buckets": buckets}
+    return json.dumps({"stats_config": {"histogram_bucket_settings": [settings]}})
 
 
 def service_annotations(args: InferenceGatewayArgs, drain_seconds: int) -> dict[str, pulumi.Input[str]]:

@@ -10,7 +10,7 @@ from infra.aws.cluster_access import ClusterAccess
 from infra.aws.lustre import LustreCache
 from infra.aws.queue import RequestQueue
 from infra.aws.storage import ModelBucket
-from infra.serving import openai_route, routed_model, routes
+from infra.serving import all_models_route, openai_route, routed_model, routes
 from infra.serving.comparer import Compared, Comparer
 from infra.serving.parity import ParityExporter
 from infra.serving.plan_builder import PlanBuilder
@@ -51,13 +51,13 @@ def serve_models(
     )
     if settings.gateway is not None:
         routed = routed_model.routed(settings.models, settings.gateway, fleets)
-        openai = list(openai_route.manifests(settings, drain))
+        beside = [*openai_route.manifests(settings, drain), *all_models_route.manifests(settings, drain)]
         compared = Compared.of(settings, drain.longest_request_seconds)
         # Before the copies, and after them: a route whose Service is missing answers nobody.
         after_triton = pulumi.ResourceOptions(depends_on=[triton])
         comparer = [Comparer("comparer", cluster, compared, after_triton)] if compared is not None else []
         opts = pulumi.ResourceOptions(depends_on=[triton, *gateway, *comparer])
-        routes.ModelRoutes("routes", cluster, routed, drain, openai, opts)
+        routes.ModelRoutes("routes", cluster, routed, drain, beside, opts)
     wake = Wake(settings.worker, requests.arn) if settings.worker is not None and requests is not None else None
     for fleet in fleets:
         if fleet.stack.pod_autoscaler != "none":

@@ -1,12 +1,11 @@
-"""Routes of each model: the requests that reach Triton through the gateway.
+"""Routes of each model: the inference requests that reach Triton through the gateway.
 
-Only inference is routed. The other APIs of the server (repository, configuration, statistics, trace, logging, shared
-memory), its health and its metrics have no route, so that no client reaches them through the gateway.
+`infra.serving.all_models_route` adds read-only calls. The other APIs of the server (repository, statistics, trace, logging,
+shared memory) and its metrics have no route.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -20,11 +19,12 @@ from infra.serving.routed_model import RoutedModel
 from infra.serving.traffic_policy import SEQUENCE_HEADER, Manifest, policy_spec, routes_of
 from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
+from spec.route_names import object_name
 
 REQUEST_ID_HEADER = "x-request-id"
+GRPC_SERVICE = "inference.GRPCInferenceService"
 
 _BUCKETS = 256
-_GRPC_SERVICE = "inference.GRPCInferenceService"
 _GRPC_POLICY = ".grpc"
 """The end of the name of a model's policy for gRPC; no other object's has a dot."""
 
@@ -81,14 +81,6 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
         yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", name, policy)
 
 
-def object_name(model: str) -> str:
-    """Return the name of a model's objects: its own where Kubernetes allows that, else one like it and unique."""
-    if len(model) <= 50 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", model):
-        return model
-    readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40].strip("-")
-    return f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
-
-
 def http_route_spec(model: RoutedModel) -> Manifest:
     """Return the route over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
 
@@ -119,15 +111,21 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
     whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
     (stable, canary, percent), and Envoy has no part in it. Only a canary of a service is Envoy's here.
     """
-    method = {"type": "Exact", "service": _GRPC_SERVICE, "method": "ModelInfer"}
-    if model.streams:
-        # One match for both, because Envoy counts a rate for each match by itself.
-        method = {"type": "RegularExpression", "service": re.escape(_GRPC_SERVICE), "method": "Model(Stream)?Infer"}
-    headers = [{"type": "Exact", "name": envoy.MODEL_HEADER, "value": model.name}, *_sequence_header(model)]
-    rule: Manifest = {"matches": [{"method": method, "headers": headers}], "backendRefs": _backends(model, TRITON_GRPC_PORT)}
+    match = {
+        "method": infer_method(streams=model.streams),
+        "headers": [{"type": "Exact", "name": envoy.MODEL_HEADER, "value": model.name}, *_sequence_header(model)],
+    }
+    rule: Manifest = {"matches": [match], "backendRefs": _backends(model, TRITON_GRPC_PORT)}
     if model.mirror is not None:
         rule["filters"] = [_copies(*model.mirror, TRITON_GRPC_PORT)]
     return {"parentRefs": [listener(envoy.GRPC_LISTENER)], "rules": [rule]}
+
+
+def infer_method(*, streams: bool) -> Manifest:
+    """Return the match of inference over gRPC: one for both methods, because Envoy counts a rate for each match."""
+    if streams:
+        return {"type": "RegularExpression", "service": re.escape(GRPC_SERVICE), "method": "Model(Stream)?Infer"}
+    return {"type": "Exact", "service": GRPC_SERVICE, "method": "ModelInfer"}
 
 
 def client_rates(models: Iterable[RoutedModel], envoys: int) -> dict[str, dict[str, int]]:

@@ -25,6 +25,17 @@ _RETRY_AFTER_SECONDS = 15
 _SLOW_START_SECONDS = 30
 """In which Envoy raises the share of a new pod, from a tenth to its part
 (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/slow_start)."""
+_FAILURES_IN_A_ROW = 50
+"""After which a pod gets no requests. A full queue refuses with 503 too: between two batches of 8, 16 in a row at three
+times the load that a pod can bear, 48 at seven times."""
+_EJECTION_SECONDS = 30
+"""The first time; each further time in a row as much longer, up to 300 s."""
+_MOST_EJECTED_PERCENT = 50
+"""Envoy's panic threshold: if less than half of the pods are left, Envoy sends to all again."""
+_EJECTION_INTERVAL = "200ms"
+"""Envoy also ejects pods by their share of errors, for one error in a fleet of 5 pods, and Envoy Gateway has no switch for
+it. It needs 100 requests to a pod in an interval: 500 requests/s from one Envoy for one route
+(https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/outlier#success-rate)."""
 
 
 def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
@@ -45,6 +56,7 @@ def policy_spec(model: RoutedModel, name: str, drain: Drain) -> Manifest:
             },
         },
         "circuitBreaker": _circuit_breaker(serving, longest),
+        "healthCheck": {"passive": _passive_health_check()},
     }
     if serving is None or serving.sequence is None:
         spec["retry"] = _retry()
@@ -118,6 +130,20 @@ def _circuit_breaker(serving: ModelServing | None, longest: int) -> Manifest:
         "maxParallelRequests": in_flight,
         "maxPendingRequests": in_flight,
         "retryBudget": {"percent": {"numerator": _RETRY_PERCENT}, "minRetryConcurrency": 3},
+    }
+
+
+def _passive_health_check() -> Manifest:
+    """Return when a ready pod gets no requests of a model: each of its answers is an error, as when it lost its GPU.
+
+    Gateway errors (502, 503, 504) alone would miss that: Triton answers 500, over gRPC INTERNAL. Each route of each Envoy
+    counts by itself, so requests that always fail take pods from the route of their model only, and at most half of them.
+    """
+    return {
+        "consecutive5XxErrors": _FAILURES_IN_A_ROW,
+        "interval": _EJECTION_INTERVAL,
+        "baseEjectionTime": f"{_EJECTION_SECONDS}s",
+        "maxEjectionPercent": _MOST_EJECTED_PERCENT,
     }
 
 

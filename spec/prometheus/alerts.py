@@ -320,22 +320,33 @@ def _load(settings: Settings) -> list[Rule]:
     ]
 
 
-def _resources(settings: Settings) -> list[Rule]:
-    own = _own_pods(settings)
-    gpu_used, gpu_total = series("nv_gpu_memory_used_bytes"), series("nv_gpu_memory_total_bytes")
-    used = series("container_memory_working_set_bytes", own, container=TRITON_CONTAINER)
-    limit = series("kube_pod_container_resource_limits", own, container=TRITON_CONTAINER, resource="memory")
-    evicted = series("kube_pod_status_reason", own, reason="Evicted")
+def _gpu_memory(settings: Settings) -> list[Rule]:
+    """Return the alert about the memory of GPUs, but of pods with a language model: that takes nearly all when it starts."""
+    fleets = [fleet for fleet in settings.each_fleet if not any(want.llm for want in fleet.stack.models.serving.values())]
+    if not fleets:
+        return []
+    own = pods_of([fleet.release for fleet in fleets])
+    used, total = (series(f"nv_gpu_memory_{kind}_bytes", own) for kind in ("used", "total"))
     return [
         alert(
             "TritonGpuMemoryHigh",
-            f"max by (namespace, pod, gpu_uuid) ({gpu_used} / ({gpu_total} > 0)) > 0.95",
+            f"max by (namespace, pod, gpu_uuid) ({used} / ({total} > 0)) > 0.95",
             lasting="10m",
             severity="warning",
             summary="The memory of GPU {{ $labels.gpu_uuid }} is {{ $value | humanizePercentage }} full",
             description="In {{ $labels.pod }} a larger batch or one more model instance may fail for want of GPU memory. "
             "On a shared GPU the figure is that of the whole card.",
-        ),
+        )
+    ]
+
+
+def _resources(settings: Settings) -> list[Rule]:
+    own = _own_pods(settings)
+    used = series("container_memory_working_set_bytes", own, container=TRITON_CONTAINER)
+    limit = series("kube_pod_container_resource_limits", own, container=TRITON_CONTAINER, resource="memory")
+    evicted = series("kube_pod_status_reason", own, reason="Evicted")
+    return [
+        *_gpu_memory(settings),
         alert(
             "TritonGpuIdle",
             f"max by (namespace, pod, gpu_uuid) (avg_over_time({series('nv_gpu_utilization')}[1h])) < {IDLE_SHARE}",

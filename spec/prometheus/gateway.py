@@ -20,7 +20,10 @@ Protocol = Literal["http", "grpc"]
 
 
 def attempts(code_class: str | None = None) -> str:
-    """Select answers of Triton's pods to Envoy over HTTP, retries included, of one class of status (`5`) or of all."""
+    """Select answers to clients over HTTP, of one class of status (`5`) or of all: of pods, and Envoy's own for want of one.
+
+    What a retry replaced is counted as `envoy_cluster_retry_upstream_rq_xx`, and what a rate limit refused in neither.
+    """
     matchers = () if code_class is None else (f'envoy_response_code_class="{code_class}"',)
     return of_routes("envoy_cluster_upstream_rq_xx", "http", *matchers)
 
@@ -37,12 +40,22 @@ def calls(outcome: str) -> str:
 
 
 def without_a_pod() -> str:
-    """Return how many requests of the last minute found a route none of whose pods is ready, which Envoy answered itself.
+    """Return how many requests of the last minute found a route none of whose pods is ready, which Envoy answered itself."""
+    return f"sum(increase({answered_without_a_pod()}[1m]))"
 
-    It counts them for each listener, not for each route (docs/facts/envoy.md#a-route-without-pods).
+
+def answered_without_a_pod() -> str:
+    """Select the requests that found a route none of whose pods is ready.
+
+    Envoy counts them for each listener, not for each route (docs/facts/envoy.md#a-route-without-pods).
     """
     listeners = f'namespace="{GATEWAY_NAMESPACE}",job="{JOB}",envoy_http_conn_manager_prefix=~"https?-[0-9]+"'
-    return f"sum(increase(envoy_http_rq_direct_response{{{listeners}}}[1m]))"
+    return f"envoy_http_rq_direct_response{{{listeners}}}"
+
+
+def rate_limited() -> str:
+    """Select the requests that a rate limit refused: of all routes and both protocols together."""
+    return f'envoy_http_local_rate_limit_rate_limited{{namespace="{GATEWAY_NAMESPACE}",job="{JOB}"}}'
 
 
 def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> str:
@@ -96,10 +109,9 @@ def gateway_group(settings: Settings) -> Group:
                 severity="warning",
                 summary="{{ $value | humanizePercentage }} of the answers about {{ $labels.route }} over "
                 "{{ $labels.protocol }} are errors",
-                description="Over HTTP, more than 1 % of what Triton's pods answer to Envoy is a 5xx. 503 is a full queue, "
-                "which is counted nowhere else, or a queue time that ran out. Retries hide it from clients as long as "
-                "other pods have room. Over gRPC, more than 1 % of the calls of ModelInfer ended as UNAVAILABLE after "
-                "their retries: that is the same, and clients see it.",
+                description="Over HTTP, more than 1 % of the answers are a 5xx after their retries. 503 is a full queue, "
+                "which is counted nowhere else, or a queue time that ran out. Over gRPC, more than 1 % of the calls of "
+                "ModelInfer ended as UNAVAILABLE after their retries: that is the same.",
             )
         ],
     )

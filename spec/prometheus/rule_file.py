@@ -9,6 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 from spec.names import TRITON_NAMESPACE
 from spec.prometheus.alerts import alert_group
 from spec.prometheus.gateway import gateway_group
+from spec.prometheus.gateway_slo import gateway_slo_groups
+from spec.prometheus.infrastructure import infrastructure_group
 from spec.prometheus.language_models import language_model_groups
 from spec.prometheus.parity import parity_group
 from spec.prometheus.recording import recording_group
@@ -38,7 +40,9 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
         alert_group(settings),
         slo_alert_group(settings),
         parity_group(settings),
+        infrastructure_group(settings),
         gateway_group(settings),
+        *gateway_slo_groups(settings),
         *language_model_groups(settings),
     ]
     pages = urlsplit(runbooks)

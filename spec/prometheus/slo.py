@@ -4,23 +4,24 @@ Latency: 95 % of the responses within `slo_p95_ms`, counted in the histogram buc
 (`latencyHistogram`; the bucket is part of the model's generated config), and 99 % within `slo_p99_ms` where there is one.
 Availability: 99.9 % of the requests succeed.
 
+With a gateway, its budgets (`spec.prometheus.gateway_slo`) wake somebody, and these are diagnosis; but not of a tail, nor of
+models whose answers the gateway does not see.
+
 What the server cannot know is not in these numbers: requests that a full queue turns away, requests with wrong
 inputs, and error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from spec import objectives
 from spec.names import TRITON_NAMESPACE
-from spec.prometheus.rule import Group, Rule, Severity, alert, group, record, series
+from spec.prometheus.budgets import FEWEST_EVENTS, INTERVAL_SECONDS, WINDOWS, burns, share
+from spec.prometheus.gateway_slo import answered_at_gateway
+from spec.prometheus.rule import Group, Rule, alert, group, record, series
 from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
-
-FEWEST_EVENTS = 10
-"""Bad requests in the longer window below which no budget is said to burn: at low rates a single one is a large share."""
 
 _SLO_P95 = "model:triton_slo_p95_ms"
 _SLO_P99 = "model:triton_slo_p99_ms"
@@ -36,27 +37,9 @@ _FAILED_RATIO = "model:triton_request_failures:ratio_"
 _SLOW_RATIO = "model:triton_slow_responses:ratio_"
 _SLOW_TAIL_RATIO = "model:triton_slow_tail_responses:ratio_"
 
-_WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
-_INTERVAL_SECONDS = 60
-"""How often the rates are recorded: the sum of a rate over a window, times this, is a number of requests."""
 # Traffic that stopped: its rate before was this share of the expected one, and ten requests were due since.
 _USUAL_SHARE = 0.1
 _FEWEST_USUAL = FEWEST_EVENTS / (15 * 60)
-
-
-@dataclass(frozen=True)
-class BurnRate:
-    """Budget burns `factor` times as fast as the SLO allows, over `long`, and still does, over `short`."""
-
-    factor: float
-    long: str
-    short: str
-
-
-FAST = (BurnRate(14.4, "1h", "5m"), BurnRate(6, "6h", "30m"))
-"""2 % of a month's budget in an hour, or 5 % in six."""
-SLOW = (BurnRate(3, "1d", "2h"), BurnRate(1, "3d", "6h"))
-"""10 % of a month's budget in a day, or in three."""
 
 
 def slo_recording_group(settings: Settings) -> Group:
@@ -73,15 +56,15 @@ def slo_recording_group(settings: Settings) -> Group:
             *(rule for model, slo_ms in tails.items() for rule in _responses(model, slo_ms, _TAIL_RESPONSES, _SLOW_TAIL)),
             *(_objective(_SLO_P95, model, want.slo_p95_ms) for model, want in measured),
             *(_objective(_SLO_P99, model, slo_ms) for model, slo_ms in tails.items()),
-            *(record(f"{_FAILED_RATIO}{window}", _share(_FAILURES, _REQUESTS, window)) for window in _WINDOWS),
-            *(record(f"{_SLOW_RATIO}{window}", _share(_SLOW, _RESPONSES, window)) for window in _WINDOWS if measured),
+            *(record(f"{_FAILED_RATIO}{window}", share(_FAILURES, _REQUESTS, window)) for window in WINDOWS),
+            *(record(f"{_SLOW_RATIO}{window}", share(_SLOW, _RESPONSES, window)) for window in WINDOWS if measured),
             *(
-                record(f"{_SLOW_TAIL_RATIO}{window}", _share(_SLOW_TAIL, _TAIL_RESPONSES, window))
-                for window in _WINDOWS
+                record(f"{_SLOW_TAIL_RATIO}{window}", share(_SLOW_TAIL, _TAIL_RESPONSES, window))
+                for window in WINDOWS
                 if tails
             ),
         ],
-        interval=f"{_INTERVAL_SECONDS}s",
+        interval=f"{INTERVAL_SECONDS}s",
     )
 
 
@@ -89,29 +72,29 @@ def slo_alert_group(settings: Settings) -> Group:
     """Return the alerts about the SLO of each model that the stack gives one."""
     serving = sorted(settings.models.serving.items())
     measured, tails = [model for model, want in serving if want.latency_histogram], [*_tails(settings)]
-    rules = _availability([model for model, _want in serving]) if serving else []
-    if measured:
-        rules += _late("TritonLatencyBudgetBurn", measured, _SLO_P95, objectives.LATENCY, _SLOW_RATIO, _SLOW)
-    if tails:
-        rules += _late("TritonTailLatencyBudgetBurn", tails, _SLO_P99, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
+    at_gateway = [model for model, want in serving if settings.gateway is not None and answered_at_gateway(want)]
+    rules = _availability([model for model, _want in serving], at_gateway)
+    rules += _late("TritonLatencyBudgetBurn", measured, at_gateway, _SLO_P95, objectives.LATENCY, _SLOW_RATIO, _SLOW)
+    rules += _late("TritonTailLatencyBudgetBurn", tails, (), _SLO_P99, objectives.TAIL_LATENCY, _SLOW_TAIL_RATIO, _SLOW_TAIL)
     for model, want in serving:
         rules += _latency(model, want)
         rules.append(_traffic_stopped(model, want))
     return group("triton.slo.alerts", rules)
 
 
-def _availability(models: Sequence[str]) -> list[Rule]:
+def _availability(models: Sequence[str], at_gateway: Collection[str]) -> list[Rule]:
     """Return one alert of each level for all models, whose objective is the same."""
     allowed = f"{1 - objectives.AVAILABILITY:.1%}"
-    return _burns(
+    return burns(
         "TritonAvailabilityBudgetBurn",
-        models,
+        [model for model in models if model not in at_gateway],
         _FAILED_RATIO,
         _FAILURES,
         1 - objectives.AVAILABILITY,
         summary="Requests for {{ $labels.model }} fail: {{ $value | humanizePercentage }}",
         description="Of the requests for {{ $labels.model }}, {{ $value | humanizePercentage }} fail, where "
         f"{allowed} may. Requests that a full queue turns away come on top: Triton does not count them.",
+        diagnosed=[model for model in models if model in at_gateway],
     )
 
 
@@ -153,19 +136,28 @@ def _latency(model: str, want: ModelServing) -> list[Rule]:
     ]
 
 
-def _late(name: str, models: Sequence[str], slo: str, objective: float, ratio: str, slow: str) -> list[Rule]:
+def _late(
+    name: str,
+    models: Sequence[str],
+    at_gateway: Collection[str],
+    slo: str,
+    objective: float,
+    ratio: str,
+    slow: str,
+) -> list[Rule]:
     """Return one alert of each level for all models; `slo` is the series with the milliseconds of each, for the text."""
     budget = 1 - objective
     slo_ms = f'{{{{ with printf "{slo}{{model=%q}}" $labels.model | query }}}}{{{{ . | first | value }}}}{{{{ end }}}} ms'
-    return _burns(
+    return burns(
         name,
-        models,
+        [model for model in models if model not in at_gateway],
         ratio,
         slow,
         budget,
         summary=f"{{{{ $labels.model }}}} is slow: {{{{ $value | humanizePercentage }}}} over {slo_ms}",
         description="Of the responses of {{ $labels.model }}, {{ $value | humanizePercentage }} take longer than "
         f"{slo_ms}, where {budget:.0%} may.",
+        diagnosed=[model for model in models if model in at_gateway],
     )
 
 
@@ -193,35 +185,6 @@ def _traffic_stopped(model: str, want: ModelServing) -> Rule:
     )
 
 
-def _burns(
-    name: str, models: Sequence[str], ratio: str, bad: str, budget: float, *, summary: str, description: str
-) -> list[Rule]:
-    """Return one alert that wakes somebody and one that does not; a budget that burns fast raises both."""
-    levels: tuple[tuple[Severity, tuple[BurnRate, ...], str, str], ...] = (
-        ("critical", FAST, "2m", "At this pace the error budget of a month is gone within five days."),
-        ("warning", SLOW, "15m", "At this pace the error budget of a month does not last."),
-    )
-    return [
-        alert(
-            name,
-            "\nor\n".join(_burn(models, ratio, bad, budget, rate) for rate in rates),
-            lasting=lasting,
-            severity=severity,
-            labels={"model": models[0]} if len(models) == 1 else None,  # several have it from their series
-            summary=summary,
-            description=f"{description} {pace}",
-        )
-        for severity, rates, lasting, pace in levels
-    ]
-
-
-def _burn(models: Sequence[str], ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
-    limit = f"{rate.factor * budget:.4g}"
-    # A sum, because a mean over a window that is not full yet would count what has not happened.
-    events = f"sum_over_time({_of(bad, models)}[{rate.long}]) * {_INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
-    return f"({_of(ratio + rate.long, models)} > {limit}\n  and {_of(ratio + rate.short, models)} > {limit}\n  and {events})"
-
-
 def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rule]:
     """Responses, and those later than an SLO, of the pods that have a bucket which ends there.
 
@@ -235,13 +198,6 @@ def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rul
         record(all_of_them, f"sum by (namespace, model) (\n  {everything}\n  and {in_time})", {"model": model}),
         record(slow, f"sum by (namespace, model) (\n  {everything}\n  - {in_time})", {"model": model}),
     ]
-
-
-def _share(part: str, whole: str, window: str) -> str:
-    if window == "5m":
-        return f"{part} / ({whole} > 0)"
-    # Sums of rates over the same moments, not the mean of their ratios: a quiet hour weighs what it carried.
-    return f"sum_over_time({part}[{window}]) / (sum_over_time({whole}[{window}]) > 0)"
 
 
 def _rate(selected: str) -> str:

@@ -60,6 +60,11 @@ class Client(Section):
         default=None, description="with gateway.jwt, the value of jwt.clientClaim that is this client; without it: its name"
     )
 
+    @property
+    def restricted(self) -> bool:
+        """Return whether the client may not send every model as many requests as the model's own rate admits."""
+        return self.models is not None or self.requests_per_second is not None
+
     @rule
     def _models_are_a_choice(self, at: Place) -> Iterator[Problem]:
         """Require one model or more, each once."""

@@ -116,6 +116,9 @@ UNTRIED: Mapping[str, str] = {
     "a client in the server's pod passes tensors in shared memory, behind the key of the admin API; what a killed client "
     "leaves is removed by the next": _CLIENTS,
     "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
+    "clients that know nothing of the gateway [work as they are](traffic.md#unmodified-clients): health, metadata, "
+    "configuration, inference, streams; the rest of Triton stays closed": _CLIENTS,
+    "a ready pod whose model answers only errors gets no requests for a while": _DISRUPTIVE,
     "alerts and recording rules": (
         "an alert needs something broken, and Prometheus can be asked from inside the cluster alone"
     ),

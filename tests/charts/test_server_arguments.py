@@ -10,7 +10,7 @@ from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
 from twin.triton.tritonserver import TritonServer
 
-RESTRICTED = "model-repository,model-config,shared-memory,trace,logging"
+RESTRICTED = "model-repository,shared-memory,trace,logging"
 
 
 def test_the_arguments_of_prod() -> None:

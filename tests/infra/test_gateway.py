@@ -42,8 +42,18 @@ def made(*, traced: bool = False, network: NetworkAccess = NETWORK, **keys: Any)
         traced=traced,
         tags={"owner": "ml-platform", "environment": "prod", "odd": "a,b", "pair": "c=d"},
         certificate_arn=keys.get("certificateArn"),
+        slos_ms={120, 50},
     )
     return {manifest["kind"]: manifest for manifest in envoy.manifests(args)}
+
+
+def test_the_histogram_of_times_has_a_bucket_at_each_slo() -> None:
+    """Beside Envoy's own, of which 50 ms is one (source/common/stats/histogram_impl.cc of Envoy 1.39)."""
+    bootstrap = made()["EnvoyProxy"]["spec"]["bootstrap"]
+    (setting,) = json.loads(bootstrap["value"])["stats_config"]["histogram_bucket_settings"]
+    assert (bootstrap["type"], setting["match"]) == ("Merge", {"suffix": ".upstream_rq_time"})
+    assert setting["buckets"][:9] == [0.5, 1, 5, 10, 25, 50, 100, 120, 250]
+    assert (len(setting["buckets"]), setting["buckets"][-1]) == (20, 3600000)
 
 
 def annotations(**keys: Any) -> dict[str, str]:

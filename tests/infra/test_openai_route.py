@@ -105,8 +105,8 @@ def test_it_is_registered_beside_those_of_the_models() -> None:
         recording = run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=Clients("us-west-2"))
     names = [item.name for item in recording.registrations if item.name.startswith("routes-")]
     assert names == [
-        "routes-openai.v1-securitypolicy",
-        "routes-openai.v1-httproute",
-        "routes-openai.v1-backendtrafficpolicy",
+        "routes-openai-v1-securitypolicy",
+        "routes-openai-v1-httproute",
+        "routes-openai-v1-backendtrafficpolicy",
         "routes-refusal",
     ]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from infra.serving import routed_model, routes, traffic_policy
 from infra.serving.routed_model import RoutedModel
-from infra.serving.routes import object_name
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
+from spec.route_names import object_name
 from spec.settings.gateway import Canary, Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing, Sequence
@@ -270,6 +270,17 @@ def test_a_model_that_the_stack_says_nothing_of_has_the_least_rate_of_the_others
     assert "rateLimit" not in policy(UNKNOWN)
 
 
+def test_a_pod_that_answers_everything_with_an_error_is_left_out_for_a_while() -> None:
+    assert policy(PLAIN)["healthCheck"] == {
+        "passive": {
+            "consecutive5XxErrors": 50,
+            "interval": "200ms",
+            "baseEjectionTime": "30s",
+            "maxEjectionPercent": 50,
+        }
+    }
+
+
 def test_there_is_room_for_what_may_be_in_flight() -> None:
     busy = RoutedModel("busy", 1, serving(peakRate=2000.0, sloP95Ms=1000), None)
     assert policy(busy)["circuitBreaker"]["maxParallelRequests"] == 8000
@@ -323,6 +334,8 @@ def test_every_model_has_a_name_that_kubernetes_takes(name: str) -> None:
 
 
 def test_models_that_look_alike_do_not_share_objects() -> None:
-    names = ["classify", "Classify", "classify.", "classify_", "c" * 60, "c" * 61]
+    others = ["all-models", "openai-v1"]
+    names = ["classify", "Classify", "classify.", "classify_", "c" * 60, "c" * 61, *others]
     assert len({object_name(name) for name in names}) == len(names)
     assert object_name("classify") == "classify"
+    assert not {object_name(name) for name in names} & {*others}, "these are the names of routes of no model"

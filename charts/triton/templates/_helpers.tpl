@@ -306,7 +306,7 @@ that are named are loaded, and with an ensemble its steps.
 */}}
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
-{{- $restricted := "model-repository,model-config,shared-memory,trace,logging" -}}
+{{- $restricted := "model-repository,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
 {{- if .Values.release.part }}
 - --model-control-mode=explicit

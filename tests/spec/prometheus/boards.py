@@ -8,9 +8,9 @@ from typing import Any
 
 from infra.platform.dashboards import Dashboard, dashboards
 from tests.spec.prometheus.promql import metrics
-from tests.spec.prometheus.stacks import SERVING, STACKS, settings
+from tests.spec.prometheus.stacks import BEHIND, SERVING, STACKS, settings
 
-ALL = [*STACKS, SERVING]
+ALL = [*STACKS, SERVING, BEHIND]
 BUILT_IN = {"__rate_interval": "2m"}
 
 

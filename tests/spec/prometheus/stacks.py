@@ -12,9 +12,10 @@ from spec.settings.serving import ModelServing
 from tests.paths import ROOT
 
 LANGUAGE_MODEL = {"device": "gpu", "sloP95Ms": 500, "expectedRate": 2.0, "peakRate": 4.0, "decoupled": True}
-SERVING = "staging with SLOs"
+SERVING, BEHIND = "staging with SLOs", "staging with SLOs behind its gateway"
 """Two replicas; `classify` with a histogram around its 50 ms, `embed.v2` with 200 ms and no histogram, `detect` with 50 ms
 for p95 and 100 ms for p99; two language models, `chat` of vLLM, whose streams last 90 s, and `reply` of TensorRT-LLM.
+SERVING has no gateway, BEHIND has staging's.
 """
 LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65536}
 
@@ -27,8 +28,8 @@ STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks")
 
 @cache
 def settings(stack: str) -> Settings:
-    """Of a stack file, or of SERVING."""
-    if stack != SERVING:
+    """Of a stack file, of SERVING or of BEHIND."""
+    if stack not in (SERVING, BEHIND):
         return load_stack_file(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
     staging = load_stack_file(ROOT / "stacks" / "Pulumi.staging.yaml")
     wants = {
@@ -38,7 +39,8 @@ def settings(stack: str) -> Settings:
         "chat": want(**LANGUAGE_MODEL, longestStreamSeconds=90, llm={**LLM, "tokenP95Ms": 50}),
         "reply": want(**LANGUAGE_MODEL, llm=LLM),
     }
-    return staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants, "release": SAMPLES})})
+    models = staging.models.model_copy(update={"serving": wants, "release": SAMPLES})
+    return staging.model_copy(update={"models": models, **({} if stack == BEHIND else {"gateway": None})})
 
 
 @cache

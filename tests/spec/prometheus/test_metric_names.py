@@ -11,7 +11,7 @@ from modelctl.rollout import exporter
 from spec.prometheus import gateway
 from tests.spec.prometheus.boards import read_by_dashboards
 from tests.spec.prometheus.promql import metrics
-from tests.spec.prometheus.stacks import SERVING, STACKS, rules
+from tests.spec.prometheus.stacks import BEHIND, SERVING, STACKS, rules
 
 HERE = Path(__file__).parent
 HISTOGRAM_SUFFIXES = ("_bucket", "_sum", "_count")
@@ -41,7 +41,7 @@ def known(name: str) -> bool:
 
 def read_by_rules() -> set[str]:
     """Return the metrics that the rules of all stacks read, without those that they record themselves."""
-    every = [rule for stack in [*STACKS, SERVING] for rule in rules(stack)]
+    every = [rule for stack in [*STACKS, SERVING, BEHIND] for rule in rules(stack)]
     return {name for rule in every for name in metrics(rule["expr"])} - {rule.get("record") for rule in every}
 
 

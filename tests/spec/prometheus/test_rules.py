@@ -8,13 +8,14 @@ import pytest
 
 from spec.prometheus.rule_file import groups
 from tests.spec.prometheus import promtool as tool
-from tests.spec.prometheus.stacks import SERVING, STACKS, blue_green, rule_groups, rules, to_zero, with_local_disk
+from tests.spec.prometheus.stacks import BEHIND, SERVING, STACKS, blue_green, rule_groups, rules, to_zero, with_local_disk
 
 # The first test to ask for promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
 
 EVERY_STACK = tool.cases("every_stack")
 WITH_SLOS = tool.cases("serving")
+BEHIND_GATEWAY = tool.cases("gateway")
 
 
 def distinct() -> dict[str, tuple[str, str]]:
@@ -22,7 +23,7 @@ def distinct() -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for name, case in EVERY_STACK.items():
         seen = set()
-        for stack in [*STACKS, SERVING]:
+        for stack in [*STACKS, SERVING, BEHIND]:
             content = json.dumps(tool.concerned(rule_groups(stack), case))
             if content not in seen:
                 seen.add(content)
@@ -37,7 +38,7 @@ def test_there_are_stack_files() -> None:
     assert {"local", "dev", "staging", "prod"} <= set(STACKS)
 
 
-@pytest.mark.parametrize("stack", [*STACKS, SERVING])
+@pytest.mark.parametrize("stack", [*STACKS, SERVING, BEHIND])
 def test_promtool_accepts_the_rules(stack: str, promtool: Path, tmp_path: Path) -> None:
     done = tool.check(promtool, rule_groups(stack), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -56,10 +57,24 @@ def test_the_rules_of_a_stack_with_slos_do_what_their_cases_expect(name: str, pr
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("name", BEHIND_GATEWAY)
+def test_the_rules_of_a_stack_behind_a_gateway_do_what_their_cases_expect(name: str, promtool: Path, tmp_path: Path) -> None:
+    done = tool.unit_test(promtool, rule_groups(BEHIND), BEHIND_GATEWAY[name], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tmp_path: Path) -> None:
     (case,) = tool.cases("local_disk").values()
     done = tool.unit_test(promtool, groups(with_local_disk()), case, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_gpu_is_full_by_mistake_but_for_a_language_model_on_purpose(promtool: Path, tmp_path: Path) -> None:
+    """vLLM takes 90 % of a GPU when it starts, and its context comes on top."""
+    (case,) = tool.cases("gpu_memory").values()
+    done = tool.unit_test(promtool, rule_groups("prod"), case, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TritonGpuMemoryHigh" not in {rule.get("alert") for rule in rules(SERVING)}
 
 
 def test_a_fleet_that_may_have_no_pod_is_down_only_while_it_should_have_one(promtool: Path, tmp_path: Path) -> None:
@@ -78,7 +93,9 @@ def test_a_candidate_is_missed_when_it_has_requests_and_is_not_skew(
 
 
 def cases() -> list[tool.Case]:
-    return [test for case in [*EVERY_STACK.values(), *WITH_SLOS.values()] for test in case["tests"]]
+    return [
+        test for case in [*EVERY_STACK.values(), *WITH_SLOS.values(), *BEHIND_GATEWAY.values()] for test in case["tests"]
+    ]
 
 
 def alert_tests() -> list[tuple[str, list[dict[str, str]]]]:
@@ -91,7 +108,8 @@ def alert_tests() -> list[tuple[str, list[dict[str, str]]]]:
     return found
 
 
-ALERTS = {(rule["alert"], rule["labels"]["severity"]) for rule in rules(SERVING) if "alert" in rule}
+BOTH = [rule for stack in (SERVING, BEHIND) for rule in rules(stack)]
+ALERTS = {(rule["alert"], rule["labels"]["severity"]) for rule in BOTH if "alert" in rule}
 
 
 @pytest.mark.parametrize(("name", "severity"), sorted(ALERTS))
@@ -101,13 +119,13 @@ def test_an_alert_has_a_case_in_which_it_fires_and_a_near_miss(name: str, severi
     assert any(severity not in severities for severities in firing)
 
 
-@pytest.mark.parametrize("name", sorted({rule["record"] for rule in rules(SERVING) if "record" in rule}))
+@pytest.mark.parametrize("name", sorted({rule["record"] for rule in BOTH if "record" in rule}))
 def test_a_recording_has_a_case_with_its_exact_value(name: str) -> None:
     tests = [test for case in cases() for test in case.get("promql_expr_test", [])]
     assert any(re.search(rf"(?<![\w:]){re.escape(name)}(?![\w:])", test["expr"]) and test["exp_samples"] for test in tests)
 
 
-@pytest.mark.parametrize("stack", [*STACKS, SERVING])
+@pytest.mark.parametrize("stack", [*STACKS, SERVING, BEHIND])
 def test_an_alert_tells_people_what_it_is_about(stack: str) -> None:
     for rule in (rule for rule in rules(stack) if "alert" in rule):
         notes = rule["annotations"]
@@ -122,12 +140,12 @@ def test_an_alert_speaks_only_of_labels_that_it_has() -> None:
     for name, expected in alert_tests():
         for found in expected:
             labels[name] = labels.get(name, set(found)) & set(found)
-    for rule in (rule for rule in rules(SERVING) if "alert" in rule):
+    for rule in (rule for rule in BOTH if "alert" in rule):
         spoken = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
         assert spoken <= labels[rule["alert"]], rule["alert"]
 
 
-@pytest.mark.parametrize("stack", [*STACKS, SERVING])
+@pytest.mark.parametrize("stack", [*STACKS, SERVING, BEHIND])
 def test_no_rule_averages_the_series_of_a_gpu_pair(stack: str) -> None:
     """One of the two is always 0: docs/facts/triton-metrics.md#pairs-on-gpus."""
     assert [rule["expr"] for rule in rules(stack) if re.search(r"\bavg\b", rule["expr"])] == []

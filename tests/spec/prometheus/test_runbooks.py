@@ -13,7 +13,7 @@ from modelctl.cli import app as modelctl
 from tests.paths import ROOT
 from tests.spec.prometheus import promtool as tool
 from tests.spec.prometheus.promql import metrics
-from tests.spec.prometheus.stacks import SERVING, STACKS, rules
+from tests.spec.prometheus.stacks import BEHIND, SERVING, STACKS, rules
 from tests.spec.prometheus.test_metric_names import known
 from twin.cli import app as twin
 
@@ -82,7 +82,7 @@ def _ours(commands: TyperGroup, words: list[str]) -> str | None:
 
 
 def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
-    alerts = {rule["alert"] for stack in [*STACKS, SERVING] for rule in rules(stack) if "alert" in rule}
+    alerts = {rule["alert"] for stack in [*STACKS, SERVING, BEHIND] for rule in rules(stack) if "alert" in rule}
     assert alerts == set(PAGES)
 
 
@@ -117,7 +117,7 @@ def test_links_of_a_page_lead_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_metrics_in_the_queries_of_a_page_exist(name: str) -> None:
-    recordings = {rule["record"] for rule in rules(SERVING) if "record" in rule}
+    recordings = {rule["record"] for stack in (SERVING, BEHIND) for rule in rules(stack) if "record" in rule}
     read = {metric for query in fenced(PAGES[name], "promql") for metric in metrics(query)}
     assert sorted(metric for metric in read - recordings if not known(metric)) == []
 

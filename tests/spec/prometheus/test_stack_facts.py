@@ -105,7 +105,7 @@ def test_rules_of_many_models_are_in_objects_that_the_operator_takes() -> None:
     wants = {f"model-{number:03}": want(sloP95Ms=50, expectedRate=40.0, peakRate=120.0) for number in range(200)}
     many = staging.model_copy(update={"models": staging.models.model_copy(update={"serving": wants})})
     objects = prometheus_rules(many)
-    assert [one["metadata"]["name"] for one in objects] == ["triton", "triton-2", "triton-3"]
+    assert [one["metadata"]["name"] for one in objects] == ["triton", "triton-2", "triton-3", "triton-4"]
     parts = [group for one in objects for group in one["spec"]["groups"]]
     assert [(part["name"], rule) for part in parts for rule in part["rules"]] == [
         (group["name"], rule) for group in groups(many) for rule in group["rules"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.serving.routes import object_name
+from spec.route_names import object_name
 from spec.settings.digest import digest_of
 from spec.settings.source import load
 from tests.paths import ROOT

@@ -159,6 +159,15 @@ GATEWAY: dict[str, Any] = {
 }
 """For the stack of `make up GATEWAY=1`: with Prometheus."""
 
+_SMALL = {"device": "cpu", "sloP95Ms": 500, "expectedRate": 10, "peakRate": 20, "latencyHistogram": False}
+OVERLOADED: dict[str, Any] = {
+    **GATEWAY,
+    # 20 requests/s and three standard deviations are 34, which one Envoy lets through over HTTP.
+    "triton-eks:models.serving": {"normalize": _SMALL, "classify": _SMALL},
+    "triton-eks:gateway.replicas": 1,
+}
+"""For the same stack: one Envoy, and a peak that a test can exceed."""
+
 KEYS: dict[str, Any] = {
     **PROMPT,
     "triton-eks:gateway.clients": {
