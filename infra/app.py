@@ -45,6 +45,7 @@ from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
+from spec.settings.relations.worker import concurrency, input_mib
 from spec.stack_names import stack_file
 from spec.wording import listed
 
@@ -130,11 +131,11 @@ def _refuse_owned_values(settings: Settings, stack: Stack, file: str) -> None:
     """Refuse Helm values that the program sets itself, before the first resource. Raises SettingsError."""
     if settings.models.release is not None:
         for fleet in settings.each_fleet:
-            computed = triton.values(stack, FleetArgs.of(fleet))
+            computed = triton.values(stack, FleetArgs.of(fleet, settings))
             refuse_owned_values(TRITON_CHART, settings.environment, computed, file)
     if settings.worker is not None:
-        concurrency = worker.concurrency(settings.worker, settings)
-        computed = worker.values(stack, settings.worker, concurrency, settings.each_fleet)
+        sizes = concurrency(settings.worker, settings), input_mib(settings.worker, settings)
+        computed = worker.values(stack, settings.worker, *sizes, settings.each_fleet)
         refuse_owned_values(WORKER_CHART, settings.environment, computed, file)
 
 

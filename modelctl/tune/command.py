@@ -295,7 +295,7 @@ def _write(found: record.Evidence, results: Path) -> Path:
 def _reached(place: Server | InCluster) -> Iterator[Server]:
     """Yield where the server is reached from here. Raises NoCluster and TuneError.
 
-    A forward that is lost ends it with TuneError: a request that failed with it says nothing of the candidate.
+    A forward that is lost ends it with TuneError: the requests that failed with it are no evidence against the candidate.
     """
     if isinstance(place, Server):
         yield place
@@ -313,7 +313,7 @@ def _reached(place: Server | InCluster) -> Iterator[Server]:
             if not lost:
                 raise
     if lost:
-        raise TuneError(f"{lost[0]}; what was measured says nothing of the model, and nothing was written; run it again")
+        raise TuneError(f"{lost[0]}; the measurements are not usable, and no file was written; run the command again")
 
 
 def _uid(api: client.ApiClient, place: InCluster) -> str:

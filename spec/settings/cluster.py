@@ -58,8 +58,8 @@ class Cluster(Section):
     )
     rollout_role_arns: tuple[RoleArn, ...] = Field(
         default=(),
-        description="the IAM roles that roll out models with `modelctl` (rollout, watch, parity, tune) and may do nothing "
-        "else in the cluster; without it: nobody but the administrators",
+        description="the IAM roles that roll out models with `modelctl` (rollout, watch, parity, tune) and have no "
+        "other permissions in the cluster; without it: only the administrators do",
     )
     deletion_protection: bool = Field(description="true or false")
     log_retention_days: LogRetention = Field(description="days that control-plane logs are kept, like 365")

@@ -1,4 +1,4 @@
-"""Ports of pods through `stackctl tunnel`, also while its session is killed: what is sent again, and what is told."""
+"""Ports of pods through `stackctl tunnel`, also while its session is killed: requests that are repeated, and messages."""
 
 from __future__ import annotations
 

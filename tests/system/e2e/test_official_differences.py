@@ -191,8 +191,8 @@ def test_a_refused_creation_has_another_code_with_the_official_provider(
     assert [code for code, _ in found] == [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNKNOWN]
     assert all('metadata.name: Invalid value: "Not_A_Name"' in said for _, said in found)
     (_, own), (_, other) = found
-    assert own.startswith("ConfigMap default/Not_A_Name"), own
-    assert other.startswith(urn(CONFIG_MAP)), other
+    assert own.startswith("the API server refused ConfigMap Not_A_Name: ")
+    assert other.startswith(f'resource "{urn(CONFIG_MAP)}" was not successfully created by the Kubernetes API server: ')
 
 
 def test_a_field_that_the_kind_lacks_reaches_the_api_server_from_the_twin_alone(
