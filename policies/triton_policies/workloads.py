@@ -21,6 +21,9 @@ _TAG = re.compile(r":(?P<tag>[^:/@]+)$")
 _SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN(?!S|IZ)|CREDENTIAL|ACCESS_KEY|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
 _REFERS = re.compile(r"_(FILE|PATH|DIR|ARN)$", re.IGNORECASE)
 """Names of variables that say where a secret is."""
+_AGENT = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")
+"""The address of EKS's Pod Identity agent on every node, which gives nothing without the pod's token:
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html."""
 _ECR = ["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"]
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 
@@ -140,7 +143,7 @@ def _secrets(workload: Resource, settings: Settings) -> Iterator[Finding]:
         for variable in container["env"].elements:
             name, value = str(variable["name"].value), variable["value"]
             # $(NAME) refers to another variable.
-            secret = _SECRET_NAME.search(name) and not _REFERS.search(name)
+            secret = _SECRET_NAME.search(name) and not _REFERS.search(name) and (name, value.value) != _AGENT
             if secret and value.given and not str(value.value).startswith("$("):
                 yield Violation(variable.path, f"{name} has its value in the text: whoever may read the object knows it")
 

@@ -132,7 +132,6 @@ def test_the_patterns_of_names_are_those_of_the_stacks_roles() -> None:
     unused = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
     of_none_of_ours = [
         "client-keys-reader",
-        "cluster-autoscaler-controller",
         "container-insights-agent",
         "plan-builder-writer",
         "runner",

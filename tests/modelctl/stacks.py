@@ -16,12 +16,13 @@ def write_stack(
     instance_types: list[str] | None = None,
     triton: dict[str, Any] | None = None,
 ) -> Path:
-    """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev, on the pool of these instance types."""
+    """`Pulumi.<stack>.yaml` with these `models.serving`: the tracked file of dev with one pod, on these instance types."""
     document = yaml.load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text(), yaml.CSafeLoader)
     config = document["config"]
     config["triton-eks:environment"] = stack
     config["triton-eks:models"] = {"oldReleaseDays": 14, **({"serving": serving} if serving else {})}
-    config["triton-eks:triton"] |= triton or {}
+    del config["triton-eks:autoscaling"], config["triton-eks:monitoring"], config["triton-eks:triton"]["autoscaler"]
+    config["triton-eks:triton"] |= {"replicas": 1, **(triton or {})}
     if instance_types is not None:
         config["triton-eks:gpu"]["pools"][0]["instanceTypes"] = instance_types
     directory.mkdir(parents=True, exist_ok=True)

@@ -168,9 +168,9 @@ STAGING_AS_IT_WAS = {
             "staging",
             STAGING_AS_IT_WAS,
             "nodes.system.desired: 2 x m7i.large, of which 1 is left when a zone is lost, have no room for "
-            "envoy (1 of 2, 510m CPU and 544 MiB each), triton-worker (4 of 4, 500m CPU and 512 MiB each), "
+            "envoy (1 of 2, 510m CPU and 544 MiB each), triton-worker (4 of 4, 500m CPU and 768 MiB each), "
             "karpenter (1 of 2, 250m CPU and 1024 MiB each), otel-collector (1 of 1, 200m CPU and 1024 MiB) and 11 others: "
-            "the 31 pods ask for 6040m CPU and 11232 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
+            "the 31 pods ask for 6040m CPU and 12256 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
             "kubelet and DaemonSets; give 6 nodes or nodes.cpu for the workers beside one of these",
         ),
     ],
@@ -256,7 +256,7 @@ def test_one_more_daemon_set_is_found_on_every_node(monkeypatch: pytest.MonkeyPa
 
 
 # Two nodes hold the services and 13 workers of 500m; with three, 20 of them.
-_SCALED_BY_KEDA = {**WORKER, "maxReplicas": 20, "memoryMiB": 128}
+_SCALED_BY_KEDA = {**WORKER, "maxReplicas": 20, "memoryMiB": 320, "concurrency": 1}
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_a_message_is_hidden_for_longer_than_anybody_works_on_it(with_workers: S
     worker = with_workers.settings.worker
     assert worker is not None
     hidden = queues(with_workers)[0].checked["visibilityTimeoutSeconds"]
-    # Two batches of 8 for each instance of a pod; those of pictures are two.
-    assert concurrency(worker, with_workers.settings) == (16 if with_workers.stack == "local" else 32)
+    # Two batches: of 8 in local, and elsewhere of 16 for each of the two instances of `filetype`.
+    assert concurrency(worker, with_workers.settings) == (16 if with_workers.stack == "local" else 64)
     assert hidden == 2 * worker.longest_request_seconds + grace_seconds(worker.longest_request_seconds)
 
 

@@ -39,7 +39,7 @@ def _file(stack: str) -> Config:
 
 
 def _without_nat() -> tuple[str, Config]:
-    found = required_config(ROOT, "dev") | {"triton-eks:worker": _file("local")["triton-eks:worker"]}
+    found = required_config(ROOT, "dev") | {"triton-eks:worker": {**_file("local")["triton-eks:worker"], "memoryMiB": 1024}}
     found["triton-eks:network"] |= {"nat": "none", "endpoints": "full"}
     return "dev", found
 

@@ -104,7 +104,7 @@ def test_a_worker_that_starts_before_its_association_takes_effect_becomes_ready_
     pods, log = "/api/v1/namespaces/triton-worker/pods", twin.home.logs / "agent.log"
 
     def ready() -> dict[str, bool]:
-        """Whether each worker is ready, by the id of its pod; pods on their way out are left out."""
+        """Return by the id of its pod if a worker is ready; pods on their way out are left out."""
         return {
             pod["metadata"]["uid"]: any(one["type"] == "Ready" and one["status"] == "True" for one in conditions(pod))
             for pod in cluster.get(pods)["items"]

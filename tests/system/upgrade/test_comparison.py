@@ -178,6 +178,7 @@ def test_the_program_with_one_component_renamed_one_with_an_alias_and_one_proper
                 "addon-vpc-cni",
                 "control-plane-123456789012-platform-admin",
                 "control-plane-123456789012-platform-admin-admin",
+                "control-plane-123456789012-triton-rollouts",
                 "control-plane-eksCluster",
                 "control-plane-kube-proxy",
                 "oidc-provider",

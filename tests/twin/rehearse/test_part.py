@@ -66,10 +66,12 @@ def test_what_serves_in_prod_is_its_namespace_without_what_charts_define(prod: O
     assert (found.changed, found.rolled) == ({TRITON}, {TRITON})
     assert [(one.name, one.pods) for one in (*found.servers, *found.servers_after)] == [("triton", 3)] * 2
     assert found.others == {
-        "kubernetes:gateway.envoyproxy.io/v1alpha1:BackendTrafficPolicy": 6,
-        "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": 6,
-        "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": 6,
+        "kubernetes:gateway.envoyproxy.io/v1alpha1:BackendTrafficPolicy": 7,
+        "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": 7,
+        "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": 7,
         "kubernetes:keda.sh/v1alpha1:ScaledObject": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:Role": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": 1,
     }
 
 

@@ -281,8 +281,9 @@ def test_a_port_that_is_taken_is_told(start: Start) -> None:
 )
 def test_options_that_cannot_be_are_told(changes: dict[str, Any], said: str) -> None:
     right = Addresses("http://127.0.0.1:9", "dns:///t.triton:9")
+    other = Addresses("http://127.0.0.1:8", "dns:///c.triton:9")
     free = Listen("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-    asked: dict[str, Any] = {"release": right, "candidate": right, "tolerance": ["m=0"], "listen": free, **changes}
+    asked: dict[str, Any] = {"release": right, "candidate": other, "tolerance": ["m=0"], "listen": free, **changes}
     with pytest.raises(Failure) as failure:
         command.compare(asked["release"], asked["candidate"], asked["tolerance"], asked["listen"], 1, asked.get("proxy"))
     assert str(failure.value).startswith(said)
