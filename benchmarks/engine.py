@@ -146,7 +146,8 @@ def _released(config: Config) -> Config:
     section = config["triton-eks:models"]
     release = section.pop("release")
     digest = serving_digest(load(config, STACK))
-    section["release"] = {**release, "asks": {}, "models": dict.fromkeys(section["serving"], 1), "serving": digest}
+    served = dict.fromkeys(section["serving"], 1)
+    section["release"] = {**release, "asks": {}, "batches": {}, "instances": {}, "models": served, "serving": digest}
     return config
 
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from spec.prometheus.rule import Rule, pods_of, record, series
 from spec.settings.fleets import Fleet
-from spec.settings.instances import instances_per_pod
 from spec.settings.model import Settings
+from spec.settings.relations.triton import instances_per_pod
 
 NEEDED = "pod_model:triton_needed_instances:rate"
 GPU_LOAD = "pod:triton_gpu_load:rate"

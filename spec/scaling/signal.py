@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal
 from spec.prometheus import gpu_load, language_models, recording
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS, pods_of, scaling_window_seconds, series
 from spec.settings.autoscaling import Target
-from spec.settings.instances import instances_per_pod
 from spec.settings.language_model import LanguageModel
 from spec.settings.model import Settings
+from spec.settings.relations.triton import instances_per_pod
 from spec.settings.serving import ModelServing
 
 BUSY_SHARE = 0.7

@@ -14,7 +14,7 @@ from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, spare_pods
 from spec.settings import Settings
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.digest import compute_capabilities, digest_of
-from spec.settings.instances import instances_per_pod
+from spec.settings.relations.triton import instances_per_pod
 from twin.replay.plan import Plan
 from twin.replay.service import ASSUMED, Service
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from spec.prometheus.gpu_load import gpu_models, shares_gpus
 from spec.scaling.signal import GPU_LOAD_SHARE
 from spec.settings import Settings
-from spec.settings.instances import instances_per_pod
+from spec.settings.relations.triton import instances_per_pod
 from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 

@@ -10,8 +10,8 @@ from spec.prometheus import gateway
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods_of, series
-from spec.settings.instances import instances_per_pod
 from spec.settings.model import Settings
+from spec.settings.relations.triton import instances_per_pod
 
 _CHOSEN = 'model=~"$model"'
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.fields import cpu_millis
-from spec.settings.instances import instances_per_pod
 from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
+from spec.settings.relations.triton import instances_per_pod
 from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
 

@@ -16,6 +16,7 @@ from spec.settings.rule import rule
 from spec.settings.scheduling.packing import Room, room_of
 from spec.settings.scheduling.pods import daemons
 from spec.settings.section import Absent
+from spec.settings.serving import ModelServing
 from spec.versions import KUBERNETES, OLDEST_TRITON_WITHOUT_STARVATION, driver_key
 from spec.wording import did_you_mean, one_of
 
@@ -309,3 +310,10 @@ def pod_disk_gib(
         return math.ceil((values.smallest_cache + copies + others) / 1024)
     cache_mib = max(values.smallest_cache, math.ceil(release_bytes * _cache_copies(rollout, values) / 1024**2))
     return math.ceil((cache_mib + others) / 1024)
+
+
+def instances_per_pod(document: Document, model: str, wants: ModelServing) -> int:
+    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
+    release = document.models.release
+    each = wants.device == "gpu" and (release is None or model not in release.self_placed)
+    return document.models.instances_of(model) * (document.triton.gpus if each else 1)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.queue_timing import BATCH
-from spec.settings.instances import instances_per_pod
 from spec.settings.model import Document
 from spec.settings.relations.subject import Subject
+from spec.settings.relations.triton import instances_per_pod
 from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.settings.rule import rule
 from spec.settings.worker import Worker

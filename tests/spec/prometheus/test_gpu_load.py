@@ -1,4 +1,4 @@
-"""The load of GPUs that several models share: its rule, against the real promtool and a simulated GPU."""
+"""The load of GPUs that several instances share: its rule, against the real promtool and a simulated GPU."""
 
 from __future__ import annotations
 
@@ -88,6 +88,13 @@ def test_instances_on_several_gpus_share_those(promtool: Path, tmp_path: Path) -
     assert signals(read)[-1].target == pytest.approx(4 * GPU_LOAD_SHARE)
 
 
+def test_several_instances_of_one_model_share_a_gpu_too(promtool: Path, tmp_path: Path) -> None:
+    """1.2 of 2 instances are busy: the other one, 0.6 on average, stretches each."""
+    serving = {"classify": {**ON_GPU, "instances": 2}}
+    recorded(promtool, tmp_path, stack(serving), executing("classify", 1.2), {"triton-a": 1.2 / 1.6})
+    assert gpu_load({"classify": 1.2}, {"classify": 2}, 1) == pytest.approx(1.2 / 1.6)
+
+
 def test_a_pod_whose_models_have_no_number_has_no_load(promtool: Path, tmp_path: Path) -> None:
     """Nothing is a failure for an autoscaler, and 0 would be an idle fleet."""
     recorded(promtool, tmp_path, stack(TWO), [], {})
@@ -99,7 +106,6 @@ def test_a_pod_whose_models_have_no_number_has_no_load(promtool: Path, tmp_path:
     [
         pytest.param({"classify": CLASSIFY}, id="a model on CPUs"),
         pytest.param({"classify": ON_GPU}, id="one model on GPUs"),
-        pytest.param({"classify": {**ON_GPU, "instances": 4}}, id="four instances of one model"),
         pytest.param({"classify": ON_GPU, "tokenize": CLASSIFY}, id="one on GPUs, one on CPUs"),
         pytest.param(
             {"classify": ON_GPU, "chat": {**ON_GPU, "gpuMemoryMiB": 9000, "decoupled": True, "llm": LLM}},
@@ -108,7 +114,9 @@ def test_a_pod_whose_models_have_no_number_has_no_load(promtool: Path, tmp_path:
     ],
 )
 @pytest.mark.parametrize("autoscaler", [SCALED, HPA], ids=["keda", "hpa"])
-def test_a_fleet_with_one_model_on_its_gpus_is_scaled_as_before(serving: dict[str, Any], autoscaler: dict[str, Any]) -> None:
+def test_a_fleet_with_one_instance_on_each_gpu_is_scaled_as_before(
+    serving: dict[str, Any], autoscaler: dict[str, Any]
+) -> None:
     read = settings({**autoscaler, "models.serving": serving})
     assert not shares_gpus(read)
     assert gpu_load_rules(read) == []

@@ -48,7 +48,11 @@ def test_the_measured_pod_has_the_target_that_was_measured() -> None:
 def test_instances_on_gpus_are_there_once_for_each_gpu_of_a_pod() -> None:
     on_gpu = {**CLASSIFY, "device": "gpu", "instances": 2, "gpuMemoryMiB": 900, "maxBatchSize": 16}
     pool = {"triton.pool": "p4d", "triton.gpus": 4, "gpu.pools[1].desired": 2}
-    assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {"busy-classify": 6.4, "pending-classify": 128}
+    assert targets({**pool, "models.serving": {"classify": on_gpu}}) == {
+        "busy-classify": 6.4,
+        "pending-classify": 128,
+        "gpu-load": 4 * 0.74,
+    }
 
 
 CHAT = {

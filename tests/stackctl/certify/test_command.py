@@ -30,7 +30,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "docs").mkdir()
     (folder / "docs" / "proven.md").write_text((ROOT / "docs" / "proven.md").read_text())
     text = (ROOT / stack_file(STACK)).read_text()
-    begin, end = text.index("    release:\n"), text.index("  triton-eks:triton:")
+    begin, end = text.index("    release:\n"), text.index("  triton-eks:monitoring:")
     text = text[:begin] + text[end:] + "  triton-eks:allowDestroy: true\n"
     (folder / stack_file(STACK)).write_text(text)
     monkeypatch.chdir(folder)

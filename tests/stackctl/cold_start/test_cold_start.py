@@ -99,7 +99,7 @@ def test_a_release_on_local_disks_is_fetched_before_the_models_load() -> None:
     assert whys(stack("dev"))["models"] == "at most, to fetch, load and warm 6 models: the limit of the startup probe"
     settings = stack("dev", local)
     assert whys(settings)["models"] == "at most, to load and warm 6 models: the limit of the startup probe"
-    assert counted(settings) == {"node": 0, "volumes": 1024, "image": None, "models": timing(settings).start - 1024}
+    assert counted(settings) == {"node": 240, "volumes": 1024, "image": None, "models": timing(settings).start - 1024}
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, pods: list[dict[str, Any]], settings: Settings, *options: str) -> Any:

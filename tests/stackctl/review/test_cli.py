@@ -225,13 +225,13 @@ def test_collect_adds_a_replayed_load_and_says_where_there_is_none(tmp_path: Pat
 def test_a_worse_scaling_setting_gets_a_comment_that_says_by_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow pod shows it, which costs nothing on a day without one."""
+    """Four pods are too few beside a slow one."""
     file = Path("stacks", "Pulumi.prod.yaml")
     text = (ROOT / file).read_text()
     (tmp_path / "stacks").mkdir()
     (tmp_path / "before.yaml").write_text(text)
-    assert text.count("\n    warmPods: 1\n") == 1
-    (tmp_path / file).write_text(text.replace("\n    warmPods: 1\n", "\n    sparePods: 0\n"))
+    assert text.count("\n    maxReplicas: 8\n") == 1
+    (tmp_path / file).write_text(text.replace("\n    maxReplicas: 8\n", "\n    maxReplicas: 4\n"))
     (tmp_path / "events.json").write_text(scenarios.stream(scenarios.summary({"triton-eks": "1.0.0"}, same=1)))
     monkeypatch.chdir(tmp_path)
     done = run("twin", "replay", "prod", "--trace", "slow-pod", "--against", "before.yaml", "--json")
@@ -244,13 +244,14 @@ def test_a_worse_scaling_setting_gets_a_comment_that_says_by_how_much(
     comment = review("render", "prod.json").stdout
     said = re.search(
         r"^\* `slow-pod`, `triton`: \*\*more misses, for less money\*\*: of 10,000 requests ([\d,]+) miss the SLO, "
-        r"(\d+) before; \d\.\d GPU-hours \(\d+\.\d%\) fewer\.$",
+        r"(\d+) before; without capacity for up to 3,600 s at a time, 1,200 s before; "
+        r"\d\.\d GPU-hours \(\d+\.\d%\) fewer\.$",
         comment,
         re.MULTILINE,
     )
     assert said is not None, comment
     after, before = (int(number.replace(",", "")) for number in said.groups())
-    assert 1.1 < after / before < 1.5
+    assert 2 < after / before < 4
 
 
 def test_collect_names_what_it_does_not_know(tmp_path: Path) -> None:

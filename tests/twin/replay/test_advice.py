@@ -18,7 +18,7 @@ from twin.replay.changes import Change, answers, changes, pods_of_peak
 from twin.replay.service import ASSUMED, Service
 
 SLOW = ["filetype=20:80"]
-"""100 requests/s a pod: three pods are too few for the trace."""
+"""100 requests/s an instance: the pods are too few for the trace."""
 NOW = advice.Total(missed_share=0.1, gpu_hours=2.0, usd=None)
 
 
@@ -123,6 +123,8 @@ def test_bounded_queues_come_to_what_was_told_once_they_are_released(
     capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:
     file = checkout / "stacks/Pulumi.prod.yaml"
+    rows = "0,40,filetype\n60,500,filetype\n120,500,filetype\n"
+    (checkout / "trace.csv").write_text(f"seconds,requests_per_second,model\n{rows}")
     (told,) = [one for one in document(capsys, *SLOW)["advice"] if "models" in one]
     assert told["models"]["serving"]["filetype"] == {"queueTimeoutMs": 20}
     assert told["missedShare"] > 0
@@ -151,7 +153,7 @@ def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:
     settings, section = load_stack_file("stacks/Pulumi.prod.yaml"), {"targets": {"text_in_picture": {"pending": 2}}}
     targets = [change.keys["targets"] for change in changes(settings, section, []) if "targets" in change.keys]
     assert [one["text_in_picture"] for one in targets] == [{"pending": 2, "busy": 1.0}, {"pending": 2, "busy": 1.7}]
-    assert targets[0]["filetype"] == {"busy": 0.5}
+    assert targets[0]["filetype"] == {"busy": 1.0}
 
 
 def test_a_line_is_yaml_of_the_section(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +188,13 @@ def test_one_is_to_be_pasted_where_one_is_better(
         (("nowhere", "trace.csv", []), "no stack file"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, list[str]], said: str) -> None:
+def test_what_is_asked_for_wrongly_is_told(arguments: tuple[str, str, list[str]], said: str, checkout: Path) -> None:
+    dev = checkout / "stacks/Pulumi.dev.yaml"
+    scaled = YAML().load(dev)
+    del scaled["config"]["triton-eks:autoscaling"], scaled["config"]["triton-eks:triton"]["autoscaler"]
+    scaled["config"]["triton-eks:triton"]["replicas"] = 1
+    with dev.open("w") as stream:
+        YAML().dump(scaled, stream)
     with pytest.raises(Failure, match=said):
         advice.advise(*arguments, as_json=True)
 

@@ -144,7 +144,7 @@ def test_a_person_reads_a_table_and_a_plot(capsys: pytest.CaptureFixture[str]) -
         (("prod", "trace.csv", None, ["filetype=1_0:2_0"]), "--batch-ms filetype=1_0:2_0: give a model"),
         (("prod", "trace.csv", None, ["filetype=\u0661:3"]), "--batch-ms filetype=\u0661:3: give a model"),
         (("prod", "trace.csv", None, ["filetpe=1:3"]), "models.serving has filetype, speech, text_detection"),
-        (("prod", "trace.csv", None, ["filetype=5:80"]), "a batch of 8 takes longer than its requests one by one, 40 ms"),
+        (("prod", "trace.csv", None, ["filetype=5:81"]), "a batch of 16 takes longer than its requests one by one, 80 ms"),
         (("prod", "trace.csv", "trace.csv", []), "trace.csv"),
     ],
 )
