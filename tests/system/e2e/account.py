@@ -5,7 +5,7 @@ from typing import Any
 import boto3
 
 REGION = "us-west-2"
-OTHERS_ROLES = {"platform-admin", "AWSServiceRoleForEC2Spot"}
+OTHERS_ROLES = {"platform-admin", "triton-rollouts", "AWSServiceRoleForEC2Spot"}
 """Roles that exist before a stack does: administrators that it names, and EC2's for spot (`make state`)."""
 
 
