@@ -6,7 +6,7 @@ import boto3
 
 REGION = "us-west-2"
 OTHERS_ROLES = {"platform-admin", "triton-rollouts", "AWSServiceRoleForEC2Spot"}
-"""Roles that exist before a stack does: administrators that it names, and EC2's for spot (`make state`)."""
+"""Roles that exist before a stack does: those that it names, and EC2's for spot (`make state`)."""
 
 
 def client(url: str, service: str) -> Any:
