@@ -36,8 +36,6 @@ TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
 FOLLOWER_PORT = 8003
 """Of the container that brings the releases of rollouts in place to a pod's disk."""
 TRITON_OPENAI_PORT = 9000
-OPENAI_ROUTE = "openai.v1"
-"""Route of the OpenAI-compatible front end; those of no model have a dot in their name."""
 """Of the Services, for the OpenAI-compatible front end (`triton.openai`); pods have it on the port of the metrics."""
 
 
