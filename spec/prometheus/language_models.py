@@ -12,7 +12,7 @@ to do (https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/
 
 from __future__ import annotations
 
-from spec.names import OPENAI_ROUTE
+from spec.names import ALL_MODELS_ROUTE, OPENAI_ROUTE
 from spec.prometheus import gateway
 from spec.prometheus.recording import PENDING
 from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS, Group, Rule, alert, group, record, series
@@ -85,10 +85,9 @@ def _recorded(settings: Settings, model: str) -> list[Rule]:
 def _at_gateway(settings: Settings, model: str) -> str:
     """Return the requests that the gateway has under way for a model, in equal parts for its pods.
 
-    The body of an OpenAI request names the model, so its route counts only if the stack serves no other.
+    The body of a request names the model on the two routes of no model, so they count only if the stack serves no other.
     """
-    openai = settings.triton.openai is not None and len(settings.models.serving) == 1
-    routes = (model, OPENAI_ROUTE) if openai else (model,)
+    routes = (model, ALL_MODELS_ROUTE, OPENAI_ROUTE) if len(settings.models.serving) == 1 else (model,)
     pods = series(PENDING, model=model)
     requests = f"sum(avg_over_time({gateway.active(*routes)}[{SCALING_WINDOW_SECONDS}s]))"
     return f"0 * {pods}\n+ on () group_left () ({requests} / count({pods}))"

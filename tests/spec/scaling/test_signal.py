@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spec.prometheus.language_models import language_model_groups
 from spec.prometheus.recording import recording_group
 from spec.scaling.signal import (
     ASKED,
@@ -98,6 +99,19 @@ def test_a_language_model_behind_a_gateway_is_scaled_on_what_that_has_in_flight_
     assert signals(read)[2].query == 'sum(pod_model:triton_requests_at_gateway{namespace="triton",model="chat"})'
     assert recordings(read) == (PENDING, NEEDED, WAITING, IN_FLIGHT, AT_GATEWAY)
     assert "at-gateway-chat" not in targets({**gateway(), **served})
+
+
+def test_requests_that_name_no_model_in_a_header_are_those_of_the_only_model() -> None:
+    def counted(serving: dict[str, Any]) -> list[bool]:
+        served = {"models.serving": serving, "models.release": REMOVED}
+        own = {key: value for key, value in scaling().items() if key != "prometheusUrl"}
+        read = settings({**SCALED, **MONITORED, **gateway(), **served, "autoscaling": own})
+        rules = [rule for group in language_model_groups(read) for rule in group["rules"]]
+        (rule,) = [one for one in rules if one.get("record") == AT_GATEWAY.series and one["labels"] == {"model": "chat"}]
+        return [route in rule["expr"] for route in ("chat", "all-models", "openai-v1")]
+
+    assert counted({"chat": CHAT}) == [True, True, True]
+    assert counted({"chat": CHAT, "classify": CLASSIFY}) == [True, False, False]
 
 
 def test_an_ensemble_is_counted_by_its_steps_alone() -> None:
