@@ -273,6 +273,40 @@ CASES = (
         fails=(),
         unknown=(*["spec", "template", "spec", "containers"], 0, "env", 0, "value"),
     ),
+    Case(
+        policy="pod-no-plain-secrets",
+        type=DEPLOYMENT,
+        # EKS's Pod Identity agent: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html
+        passes={
+            "spec": {
+                "template": {
+                    "spec": {
+                        "containers": [
+                            {
+                                "env": [
+                                    {
+                                        "name": "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "value": "http://169.254.170.23/v1/credentials",
+                                    }
+                                ]
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+        fails=(
+            fail(
+                {f"{_CONTAINER}.env[0].value": "http://169.254.170.23/v1/credentials?token=abc"},
+                (
+                    "it: spec.template.spec.containers[0].env[0]: AWS_CONTAINER_CREDENTIALS_FULL_URI has its value in the "
+                    "text: whoever may read the object knows it. "
+                    "Fix: read it from a mounted Secret, or take a role"
+                ),
+            ),
+        ),
+        unknown=f"{_CONTAINER}.env",
+    ),
     *(
         Case(
             policy="pod-no-plain-secrets",
