@@ -34,7 +34,7 @@ def test_every_role_and_topic_is_made_once_and_what_is_neither_is_left_alone(
             account.create(url, REGION, file)
         roles = boto3.client("iam", region_name=REGION, endpoint_url=url).list_roles()["Roles"]
         topics = boto3.client("sns", region_name=REGION, endpoint_url=url).list_topics()["Topics"]
-    assert [role["Arn"] for role in roles] == [ADMIN, ROLLOUTS]
+    assert sorted(role["Arn"] for role in roles) == [ADMIN, ROLLOUTS]
     assert sorted(topic["TopicArn"].rpartition(":")[2] for topic in topics) == ["alerts", "more-alerts"]
 
 
