@@ -65,7 +65,6 @@ class Climb(Record):
 
     round: int
     rate: float
-    loads: list[LoadRecord]
 
 
 class Variant(Record):
@@ -228,7 +227,7 @@ def _climb(subject: ServedModel, turn: int, seconds: float, seed: int) -> Climb:
                 break
         else:
             break
-    return Climb(round=turn, rate=reached, loads=loads)
+    return Climb(round=turn, rate=reached)
 
 
 def times(tuned: list[float], other: list[float]) -> tuple[float, float, float] | None:

@@ -82,5 +82,5 @@ def write(report: BaseModel, name: str, started: datetime, results: Path) -> Pat
     """Write a record as <name>-<date>-<8 hex of its content>.json; return the file."""
     digest = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:8]
     file = results / f"{name}-{started:%Y-%m-%d}-{digest}.json"
-    rewrite(file, f"{report.model_dump_json(indent=1)}\n".encode())
+    rewrite(file, f"{report.model_dump_json()}\n".encode())
     return file

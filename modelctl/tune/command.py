@@ -287,7 +287,7 @@ def _write(found: record.Evidence, results: Path) -> Path:
     """Write the plot before the evidence, and return the file of that: evidence that is there is whole."""
     file = results / found.file_name
     rewrite(file.with_suffix(".svg"), plot(found).encode())
-    rewrite(file, f"{found.model_dump_json(indent=1)}\n".encode())
+    rewrite(file, f"{found.model_dump_json()}\n".encode())
     return file
 
 

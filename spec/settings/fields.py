@@ -181,7 +181,7 @@ Evidence = Annotated[
     matching(
         r"(?!(.*/)?\.\./)/?([^/\x00-\x1f]+/)*[^/\x00-\x1f]+\.json",
         "is not the path of a report",
-        "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json",
+        "`modelctl tune` writes one like benchmarks/results/projection-2026-11-27-0302c850.json",
         quote=True,
     ),
 ]

@@ -15,7 +15,7 @@ MODELS: dict[str, dict[str, Any]] = {
     name: {"device": "gpu", "gpuMemoryMiB": mib, "sloP95Ms": 500, "expectedRate": 1, "peakRate": 4}
     for name, mib in (("filetype", 400), ("text_detection", 2100), ("text_direction", 100), ("text_recognition", 1100))
 }
-EVIDENCE = "benchmarks/results/nearest-2026-11-21-30200059.json"
+EVIDENCE = "benchmarks/results/projection-2026-11-27-0302c850.json"
 
 
 def serving(**detection: Any) -> dict[str, Any]:

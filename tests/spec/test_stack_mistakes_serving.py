@@ -11,7 +11,7 @@ from tests.spec.stack_config import complaints, settings
 CPU = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 40, "peakRate": 120}
 GPU = {**CPU, "device": "gpu", "gpuMemoryMiB": 900}
 PATH = "models.serving.resnet50"
-REPORT = "`modelctl tune` writes one like benchmarks/results/nearest-2026-11-21-30200059.json"
+REPORT = "`modelctl tune` writes one like benchmarks/results/projection-2026-11-27-0302c850.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
     "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, "
