@@ -1,7 +1,7 @@
 """Write what pages say from the code, diagrams and tables, anew: `.venv/bin/python -m docs.generate`.
 
 What stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced. The parts of a stack come from its recorded
-registrations (tests/system/component/snapshots), the arrows between packages from their imports.
+registrations (tests/snapshots.py), the arrows between packages from their imports.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import typer
 
 from spec import reach
 from spec.charts import CHARTS
+from tests import snapshots
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = tuple(ROOT / "docs" / name for name in ("architecture.md", "chart-registry.md", "security.md"))
-SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACK = "prod"
 """The stack that is drawn: the one with the most components."""
 
@@ -80,10 +80,9 @@ def generated(text: str) -> str:
 
 def registered(stack: str) -> Resources:
     """Read what a stack registers."""
-    recorded = json.loads((SNAPSHOTS / f"{stack}.json").read_text(encoding="utf-8"))["resources"]
     return {
         key: Resource(key, entry["inputs"], entry.get("parent", ""), tuple(entry.get("dependsOn", ())))
-        for key, entry in recorded.items()
+        for key, entry in snapshots.resources(stack).items()
     }
 
 
@@ -195,7 +194,7 @@ def _components() -> str:
 
 
 def _index() -> str:
-    stacks = [registered(snapshot.stem) for snapshot in sorted(SNAPSHOTS.glob("*.json"))]
+    stacks = [registered(stack) for stack in sorted(snapshots.STACKS)]
     found = {(one.type, one.name): one.parent_type for resources in stacks for one in resources.values()}
     parents: dict[str, set[str]] = defaultdict(set)
     for (token, _), parent in found.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 from bootstrap import deploy_identity, deploy_permissions
+from tests import snapshots
 from tests.bootstrap.roles import ACCOUNT
 from tests.paths import ROOT
 
-SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 TAGS = re.compile(r":(Create(OrUpdate)?Tags|Tag\w+)$")
 WITHOUT_A_BOUND = {
     ("TagDefaultGroups", "ec2:CreateTags"): "the default security group",
@@ -120,8 +119,8 @@ def physical_names(type_: str) -> set[str]:
     """Return the names that the stacks give in AWS to their resources of a type."""
     return {
         made["inputs"]["name"]
-        for file in SNAPSHOTS.glob("*.json")
-        for label, made in json.loads(file.read_text(encoding="utf-8"))["resources"].items()
+        for stack in snapshots.STACKS
+        for label, made in snapshots.resources(stack).items()
         if label.endswith(f"({type_})")
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -16,6 +15,7 @@ import pytest
 from spec.iam_policy import Statement
 from stackctl.orphans import operations as orphans
 from stackctl.tunnel import operations as tunnel
+from tests import snapshots
 from tests.bootstrap import aws_calls
 from tests.bootstrap.aws_calls import Made, Stack
 from tests.bootstrap.roles import DEPLOY, PREVIEW, deploy
@@ -23,7 +23,6 @@ from tests.paths import ROOT
 from tests.system.component import iam_lint
 from twin.aws.iam.authorization import Call, refusals
 
-SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 STACKS = ("local", "dev", "staging", "prod")
 TAGS = {"project": "triton-eks", "environment": "prod", "owner": "ml-platform"}
 MODELS_KEY = "arn:aws:kms:us-west-2:123456789012:key/<models-encryption-key.id>"
@@ -68,7 +67,7 @@ OPTIONS = (
 @cache
 def resources(stack: str) -> tuple[Made, ...]:
     """The AWS resources of a stack, as the snapshot has them: ids are `<name.id>`."""
-    found = json.loads((SNAPSHOTS / f"{stack}.json").read_text(encoding="utf-8"))["resources"]
+    found = snapshots.resources(stack)
     return tuple(
         Made(label.rpartition(" (aws:")[2].removesuffix(")"), name, f"<{name}.id>", made["inputs"])
         for label, made in found.items()

@@ -13,12 +13,12 @@ import pytest
 
 from infra.platform.container_logs import policy, values
 from spec.names import LOG_SENDER, container_log_group
-from tests.paths import ROOT
+from tests import snapshots
 from tests.pod_identity import assert_credentials
 from tests.spec.stack_config import complaints, settings
 
 GROUP = "arn:aws:logs:us-west-2:123456789012:log-group:/aws/containerinsights/triton-prod/application"
-REGISTERED = json.loads((ROOT / "tests/system/component/snapshots/prod.json").read_text(encoding="utf-8"))["resources"]
+REGISTERED = snapshots.resources("prod")
 SECTIONS = ("service", "inputs", "filters", "outputs")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import generate
+from tests import snapshots
 
 
 @pytest.mark.parametrize("path", generate.PAGES, ids=lambda path: path.name)
@@ -24,17 +25,17 @@ def test_every_block_is_on_a_page() -> None:
 def test_every_component_that_a_stack_registers_has_its_file() -> None:
     tokens = {
         resource.type
-        for snapshot in generate.SNAPSHOTS.glob("*.json")
-        for resource in generate.registered(snapshot.stem).values()
+        for stack in snapshots.STACKS
+        for resource in generate.registered(stack).values()
         if resource.type.startswith("triton:")
     }
     assert tokens and tokens <= generate.modules().keys()
 
 
-@pytest.mark.parametrize("snapshot", sorted(generate.SNAPSHOTS.glob("*.json")), ids=lambda path: path.stem)
-def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(snapshot: Path) -> None:
+@pytest.mark.parametrize("stack", snapshots.STACKS)
+def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(stack: str) -> None:
     """So the last table of the page leads from a name in a preview to its code."""
-    resources = generate.registered(snapshot.stem)
+    resources = generate.registered(stack)
     components = {one.name for one in resources.values() if one.type.startswith("triton:")}
     lost = []
     for resource in resources.values():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any
 
 import pytest
 
+from tests import snapshots
 from tests.paths import ROOT
 from tests.repository.security.secret_patterns import secret_values, secrets_in
 
@@ -32,12 +32,6 @@ SAMPLES = {
 }
 
 
-def snapshot(stack: str) -> dict[str, Any]:
-    """Return what the stack registers; the component tests hold the file against every run."""
-    content: dict[str, Any] = json.loads((ROOT / f"tests/system/component/snapshots/{stack}.json").read_text())
-    return content
-
-
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_each_kind_of_secret_would_be_found(kind: str) -> None:
     assert [found.partition(":")[0] for found in secrets_in(f"x {SAMPLES[kind]} y")] == [kind]
@@ -55,14 +49,14 @@ def test_a_value_whose_name_says_that_it_is_secret_would_be_found() -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_stack_outputs_are_names_and_ids(stack: str) -> None:
-    exports = snapshot(stack)["exports"]
+    exports = snapshots.read(stack)["exports"]
     assert set(exports) <= OUTPUTS
     assert secrets_in(json.dumps(exports)) == []
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_nothing_that_a_stack_registers_has_a_secret_in_it(stack: str) -> None:
-    registered = snapshot(stack)["resources"]
+    registered = snapshots.read(stack)["resources"]
     assert secrets_in(json.dumps(registered)) == []
     assert list(secret_values(registered)) == []
 
@@ -70,7 +64,9 @@ def test_nothing_that_a_stack_registers_has_a_secret_in_it(stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_program_makes_no_kubernetes_secret(stack: str) -> None:
     """Their values would be in the state; what needs one is given it by its chart, in the cluster, or by whoever owns it."""
-    made = [name for name in snapshot(stack)["resources"] if name.endswith(("core/v1:Secret)", "core/v1:SecretPatch)"))]
+    made = [
+        name for name in snapshots.read(stack)["resources"] if name.endswith(("core/v1:Secret)", "core/v1:SecretPatch)"))
+    ]
     assert made == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -19,6 +18,7 @@ from stackctl.cost.estimate import estimate
 from stackctl.cost.node_counts import Nodes
 from stackctl.cost.prices import KEYS, Price, PriceTable
 from stackctl.cost.usage import Amounts
+from tests import snapshots
 from tests.paths import ROOT
 from tests.spec import stack_config
 from tests.spec.existing_config import IN_A_CLUSTER, IN_A_VPC
@@ -26,7 +26,6 @@ from tests.spec.test_fleets import FLEETS, THREE
 
 TODAY = date(2026, 11, 21)
 DAY = date(2026, 1, 2)
-SNAPSHOTS = ROOT / "tests" / "system" / "component" / "snapshots"
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -286,13 +285,13 @@ def test_each_client_with_a_key_has_a_secret(clients: dict[str, Any] | None, cos
 
 @pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
 def test_keys_are_those_that_the_program_registers(name: str) -> None:
-    snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
+    snapshot = snapshots.resources(name)
     assert usage.keys(stack(name)) == sum(label.endswith("(aws:kms/key:Key)") for label in snapshot)
 
 
 @pytest.mark.parametrize("name", ["local", "dev", "staging", "prod"])
 def test_gateways_and_endpoints_are_those_that_the_program_registers(name: str) -> None:
-    snapshot = json.loads((SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))["resources"]
+    snapshot = snapshots.resources(name)
     settings = stack(name)
     network, zones = settings.network, len(zone_names(settings.network.zones))
     assert len(nat_zones(network.nat, network.zones)) == sum(

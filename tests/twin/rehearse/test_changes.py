@@ -12,6 +12,7 @@ import pytest
 from pulumi.runtime.proto import provider_pb2
 
 from stackctl.review import preview
+from tests import snapshots
 from tests.paths import ROOT
 from tests.twin.rehearse.changes import ABSENT, CHANGES, GONE, Seeded
 from twin.plugins.aws import AwsProvider
@@ -23,7 +24,7 @@ from twin.plugins.values import to_struct
 from twin.rehearse import judgement
 from twin.rehearse.judgement import BAD, Finding
 
-REGISTERED = json.loads((ROOT / "tests/system/component/snapshots/prod.json").read_text())["resources"]
+REGISTERED = snapshots.resources("prod")
 _LOG: Any = None
 _CLIENT: Any = None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.paths import ROOT
+from tests import snapshots
 from tests.twin.rehearse.official_state import as_official
 from twin.plugins import differences
 from twin.plugins.aws import AwsProvider
@@ -18,7 +18,7 @@ from twin.plugins.provider import Resource
 from twin.plugins.releases import Releases
 from twin.rehearse import state
 
-REGISTERED = json.loads((ROOT / "tests/system/component/snapshots/prod.json").read_text())["resources"]
+REGISTERED = snapshots.resources("prod")
 _LOG: Any = None
 _CLIENT: Any = None
 

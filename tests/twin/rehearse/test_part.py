@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from spec.names import POD_RELEASE_LABEL
-from twin.host.home import REPOSITORY
+from tests import snapshots
 from twin.rehearse import part
 from twin.rehearse.judgement import Finding
 from twin.rehearse.part import NotMade, Part
@@ -18,7 +17,7 @@ from twin.rehearse.part import NotMade, Part
 TRITON = "kubernetes:apps/v1:Deployment::triton-chart:triton/triton"
 SERVICE = "kubernetes:core/v1:Service::triton-chart:triton/triton"
 SCALER = "kubernetes:keda.sh/v1alpha1:ScaledObject::triton-scaling-scaled-object"
-PROD = json.loads((REPOSITORY / "tests/system/component/snapshots/prod.json").read_text())["resources"]
+PROD = snapshots.resources("prod")
 Objects = dict[str, dict[str, Any]]
 
 

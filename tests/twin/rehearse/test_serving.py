@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from spec.names import POD_RELEASE_LABEL
+from tests import snapshots
 from tests.twin.rehearse.test_state import ENCRYPTED, NETWORK, read, resource
-from twin.host.home import REPOSITORY
 from twin.rehearse import serving
 
 TYPE = "kubernetes:apps/v1:Deployment"
-PROD = json.loads((REPOSITORY / "tests/system/component/snapshots/prod.json").read_text())["resources"]
+PROD = snapshots.resources("prod")
 SCALED, SCALED_BY_METRICS = "kubernetes:keda.sh/v1alpha1:ScaledObject", "kubernetes:autoscaling/v2:HorizontalPodAutoscaler"
 
 

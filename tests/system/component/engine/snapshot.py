@@ -1,4 +1,4 @@
-"""A recording as text that can be reviewed: sorted, with generated ids replaced by where they come from."""
+"""A recording that can be reviewed: sorted, with generated ids replaced by where they come from."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ they are part of what is reviewed.
 """
 
 
-def text(recording: Recording) -> str:
-    """The snapshot: one JSON object, logical resource to inputs and options."""
+def content(recording: Recording) -> dict[str, Any]:
+    """Return the snapshot: `resources`, by logical name their inputs and options, and `exports`."""
     sources = _sources(recording)
     names = {item.urn: _label(item) for item in recording.registrations}
     entries = {_label(item): _entry(item, names, sources) for item in recording.registrations}
-    content = {"resources": dict(sorted(entries.items())), "exports": _named(recording.exports, sources)}
-    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return {"resources": dict(sorted(entries.items())), "exports": _named(recording.exports, sources)}
 
 
 def _label(registration: Registration) -> str:

@@ -1,0 +1,64 @@
+"""The registrations of each stack as last reviewed: `prod` whole, of another stack what differs from `prod`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tests.paths import ROOT
+
+STACKS = ("prod", "local", "dev", "staging")
+FOLDER = ROOT / "tests" / "system" / "component" / "snapshots"
+_WHOLE = "prod"
+_ABSENT = "(absent)"
+
+
+def read(stack: str) -> dict[str, Any]:
+    """Return what the stack registers: `resources` and `exports`, as tests/system/component/engine/snapshot.py has them."""
+    difference = json.loads((FOLDER / f"{stack}.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = difference if stack == _WHOLE else merged(_base(stack), difference)
+    return content
+
+
+def resources(stack: str) -> dict[str, Any]:
+    """Return the resources that the stack registers, by `name (type)`."""
+    found: dict[str, Any] = read(stack)["resources"]
+    return found
+
+
+def text(stack: str, content: Mapping[str, Any]) -> str:
+    """Return what the stack's file says where the stack registers `content`."""
+    shown = content if stack == _WHOLE else difference(_base(stack), content)
+    return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _base(stack: str) -> Any:
+    """Return `prod` under the name of another stack."""
+    return json.loads(re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8")))
+
+
+def difference(base: Any, content: Any) -> Any:
+    """Return what turns `base` into `content`: the members of a mapping, or the items of a list as long, that differ."""
+    if isinstance(base, list) and isinstance(content, list) and len(base) == len(content):
+        base, content = _by_position(base), _by_position(content)
+    if not (isinstance(base, Mapping) and isinstance(content, Mapping)):
+        return content
+    other = {key: value for key, value in content.items() if key not in base or base[key] != value}
+    changed = {key: difference(base.get(key), value) for key, value in other.items()}
+    return {**changed, **dict.fromkeys(base.keys() - content.keys(), _ABSENT)}
+
+
+def merged(base: Any, difference: Any) -> Any:
+    """Return the content that `difference` was made of."""
+    if isinstance(base, list) and isinstance(difference, Mapping) and difference.keys() <= _by_position(base).keys():
+        return list(merged(_by_position(base), difference).values())
+    if not (isinstance(base, Mapping) and isinstance(difference, Mapping)):
+        return difference
+    kept = {key: value for key, value in base.items() if difference.get(key) != _ABSENT}
+    return {**kept, **{key: merged(base.get(key), value) for key, value in difference.items() if value != _ABSENT}}
+
+
+def _by_position(items: list[Any]) -> dict[str, Any]:
+    return {f"[{position}]": item for position, item in enumerate(items)}
