@@ -96,8 +96,8 @@ destroy: $(VENV)/.installed ## take an environment away, in order and with waits
 orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; reads only: make orphans STACK=dev
 	@$(PY) -m stackctl orphans $(STACK)
 
-record-release: $(VENV)/.installed ## record a revision as the release that upgrades start from: make record-release [REVISION=HEAD]
-	@$(PY) -m tests.system.upgrade.release $(or $(REVISION),HEAD)
+record-release: $(VENV)/.installed ## record the reviewed snapshots as the release that upgrades start from
+	@$(PY) -m tests.system.upgrade.release
 
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)

@@ -6,7 +6,6 @@ with it (the subnets of a replaced VPC) is in the engine's own preview.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,8 +48,8 @@ class Finding:
 class Snapshot:
     """Registrations of one run of the program, by URN; a URN is told without stack and project."""
 
-    def __init__(self, text: str) -> None:
-        self._entries: dict[str, Entry] = json.loads(text)["resources"]
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self._entries: Mapping[str, Entry] = content["resources"]
         self.labels = {self._urn(label): label for label in self._entries}
         self.aliases = {urn: tuple(self.entry(urn).get("aliases", ())) for urn in self.labels}
 

@@ -1,60 +1,65 @@
 """The recorded release: what each stack registered as of one revision.
 
-`python -m tests.system.upgrade.release [REVISION]` (`make record-release`) records one: the snapshots that were reviewed
-with that revision, which its own tests hold against its program. A copy, because a shallow clone has no history.
+`python -m tests.system.upgrade.release` (`make record-release`) records the reviewed snapshots of the checkout. A copy,
+because a shallow clone has no history.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import lzma
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
+from tests import snapshots
 from tests.paths import ROOT
-from tests.system.component.engine.stack_run import STACKS
-from tests.system.upgrade import accepted
 from tests.system.upgrade.comparison import Snapshot
 
-SNAPSHOTS = "tests/system/component/snapshots"
-RECORDED = Path(__file__).parent / "recorded"
-_REVISION = "release.json"
+RECORD = Path(__file__).parent / "recorded.txt"
+"""JSON, compressed by xz, as base64: `revision` and `stacks`, the snapshot of each."""
 
 
 class NotRecorded(RuntimeError):
-    """A revision that cannot be recorded; the text says why."""
+    """A checkout that cannot be recorded; the text says why."""
 
 
 def recorded(stack: str) -> Snapshot:
     """Return what the stack registered in the recorded release."""
-    return Snapshot((RECORDED / f"{stack}.json").read_text())
+    return Snapshot(_content(RECORD)["stacks"][stack])
 
 
 def present(stack: str) -> Snapshot:
     """Return what the stack registers now; tests/system/component/test_snapshots.py holds that file against the program."""
-    return Snapshot((ROOT / SNAPSHOTS / f"{stack}.json").read_text())
+    return Snapshot(snapshots.read(stack))
 
 
-def revision() -> str:
-    """The commit that is recorded."""
-    found: str = json.loads((RECORDED / _REVISION).read_text())["revision"]
+def revision(file: Path = RECORD) -> str:
+    """Return the commit that is recorded."""
+    found: str = _content(file)["revision"]
     return found
 
 
-def record(name: str, folder: Path = RECORDED, accepted_file: Path = accepted.FILE) -> str:
-    """Records the revision `name` and empties the list of what was accepted; the commit. Raises NotRecorded."""
-    commit = _git("rev-parse", "--verify", f"{name}^{{commit}}").strip()
-    texts = {stack: _git("show", f"{commit}:{SNAPSHOTS}/{stack}.json") for stack in STACKS}
-    folder.mkdir(exist_ok=True)
-    for stack, text in texts.items():
-        (folder / f"{stack}.json").write_text(text)
-    (folder / _REVISION).write_text(json.dumps({"revision": commit}) + "\n")
-    head = [line for line in accepted_file.read_text().splitlines() if line.startswith("#")]
-    accepted_file.write_text("\n".join([*head, "[]", ""]))
+def record(file: Path = RECORD) -> str:
+    """Record the snapshots of the checkout's commit; return the commit. Raises NotRecorded where they differ from it."""
+    if changed := _git("status", "--porcelain", "--", str(snapshots.FOLDER)):
+        raise NotRecorded(f"commit the snapshots first: {' '.join(changed.split())}")
+    commit = _git("rev-parse", "HEAD").strip()
+    content = {"revision": commit, "stacks": {stack: snapshots.read(stack) for stack in snapshots.STACKS}}
+    compressed = lzma.compress(json.dumps(content, sort_keys=True).encode(), preset=9)
+    file.write_bytes(base64.encodebytes(compressed))
     return commit
+
+
+@cache
+def _content(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(lzma.decompress(base64.b64decode(file.read_bytes())))
+    return content
 
 
 def _git(*arguments: str) -> str:
@@ -64,13 +69,13 @@ def _git(*arguments: str) -> str:
     return done.stdout
 
 
-def main(revision: Annotated[str, typer.Argument()] = "HEAD") -> None:
-    """Record what each stack registers as of a revision."""
+def main() -> None:
+    """Record what each stack registers as of the checkout's commit."""
     try:
-        commit = record(revision)
+        commit = record()
     except NotRecorded as error:
         sys.exit(f"error: {error}")
-    print(f"recorded {commit} in {RECORDED.relative_to(ROOT)}; {accepted.FILE.relative_to(ROOT)} is empty. Commit both")
+    print(f"recorded {commit} in {RECORD.relative_to(ROOT)}; commit it")
 
 
 if __name__ == "__main__":

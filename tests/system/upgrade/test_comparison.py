@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,7 +36,7 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 
 def made(*entries: Entries) -> Snapshot:
-    return Snapshot(json.dumps({"resources": {label: entry for each in entries for label, entry in each.items()}}))
+    return Snapshot({"resources": {label: entry for each in entries for label, entry in each.items()}})
 
 
 def entry(name: str, type_: str, inputs: Mapping[str, Any], **options: Any) -> dict[str, Mapping[str, Any]]:
@@ -192,7 +191,7 @@ def test_the_program_with_one_component_renamed_one_with_an_alias_and_one_proper
     }
 
 
-def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> str:
+def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> dict[str, Any]:
     path = ROOT / "stacks" / f"Pulumi.{stack}.yaml"
     settings = load_stack_file(path, today=TODAY)
     with fresh_account(), contextlib.chdir(ROOT):
@@ -207,4 +206,4 @@ def _registered(stack: str, monitor_class: type[RecordingMonitor]) -> str:
             clients=clients,
             monitor_class=monitor_class,
         )
-    return snapshot.text(recording)
+    return snapshot.content(recording)

@@ -1,4 +1,4 @@
-"""The recorded release under the present program: what is replaced or deleted stands in a reviewed list, with a reason."""
+"""The recorded release under the present program: nothing that holds data or serves is replaced or deleted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from stackctl.review import consequences
 from tests.paths import ROOT
 from tests.system.component.engine.stack_run import STACKS
-from tests.system.upgrade import accepted, release
-from tests.system.upgrade.accepted import AcceptedUnreadable
+from tests.system.upgrade import release
 from tests.system.upgrade.comparison import findings
 
 GUARDED = {
@@ -39,61 +38,32 @@ GUARDED = {
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_nothing_is_replaced_or_deleted_unnoticed(stack: str) -> None:
-    reviewed = accepted.read()
-    unnoticed = [
-        str(finding)
-        for finding in findings(release.recorded(stack), release.present(stack))
-        if not any(one.covers(stack, finding) for one in reviewed)
-    ]
-    assert unnoticed == [], (
+    lost = [str(finding) for finding in findings(release.recorded(stack), release.present(stack))]
+    assert lost == [], (
         f"an `up` of {stack} would do this to what {release.revision()[:12]} has made. Where a resource was only renamed or "
-        f"moved, give it `aliases`; where it is meant, write it into {accepted.FILE.name}, with the reason"
+        "moved, give it `aliases`; where it is meant, write into CHANGELOG.md what goes down, and run `make record-release`"
     )
-
-
-def test_nothing_is_accepted_that_does_not_happen() -> None:
-    happening = {stack: findings(release.recorded(stack), release.present(stack)) for stack in STACKS}
-    stale = [
-        f"{stack}: {one.action} {resource}"
-        for one in accepted.read()
-        for stack in one.stacks
-        for resource in one.resources
-        if not any((finding.action, finding.resource) == (one.action, resource) for finding in happening.get(stack, ()))
-    ]
-    assert stale == []
 
 
 def test_what_keeps_something_or_serves_is_guarded() -> None:
     assert consequences.types() >= GUARDED
 
 
-def test_a_list_without_reasons_is_refused_with_all_problems(tmp_path: Path) -> None:
-    path = tmp_path / "accepted.yaml"
-    path.write_text("- {stacks: [], action: lose, resources: [x], reason: fine}\n- {stacks: [dev]}\n")
-    with pytest.raises(AcceptedUnreadable) as caught:
-        accepted.read(path)
-    assert str(caught.value) == (
-        "accepted.yaml: entry 1: stacks: a list of names; entry 1: action: 'lose' is neither replace nor delete; "
-        "entry 1: reason: a sentence that says what goes down and why that is right; "
-        "entry 2: has the keys action, reason, resources, stacks and no others"
-    )
+def test_a_record_is_the_snapshots_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "RECORD", tmp_path / "recorded.txt")
+    commit = release.record(release.RECORD)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert commit == release.revision(release.RECORD) == head.stdout.strip()
+    for stack in STACKS:
+        assert findings(release.recorded(stack), release.present(stack)) == []
+    assert release.recorded("dev").labels == release.present("dev").labels
 
 
-def test_recording_a_revision_copies_its_snapshots_and_empties_the_list(tmp_path: Path) -> None:
-    reviewed = tmp_path / "accepted.yaml"
-    reviewed.write_text("# how it is written\n- {stacks: [dev]}\n")
-    commit = release.record("HEAD", tmp_path / "recorded", reviewed)
-    assert sorted(path.name for path in (tmp_path / "recorded").iterdir()) == sorted(
-        [*(f"{stack}.json" for stack in STACKS), "release.json"]
-    )
-    shown = subprocess.run(
-        ["git", "show", f"{commit}:{release.SNAPSHOTS}/dev.json"], cwd=ROOT, capture_output=True, check=True
-    )
-    assert (tmp_path / "recorded" / "dev.json").read_bytes() == shown.stdout
-    assert reviewed.read_text() == "# how it is written\n[]\n"
-
-
-def test_what_git_does_not_know_is_not_recorded(tmp_path: Path) -> None:
-    with pytest.raises(release.NotRecorded, match="no-such-tag"):
-        release.record("no-such-tag", tmp_path / "recorded", tmp_path / "accepted.yaml")
+def test_snapshots_that_are_not_committed_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = "tests/system/component/snapshots"
+    said = {("status", "--porcelain", "--", str(ROOT / folder)): f" M {folder}/dev.json\n?? {folder}/new.json\n"}
+    monkeypatch.setattr(release, "_git", lambda *arguments: said[arguments])
+    with pytest.raises(release.NotRecorded) as refused:
+        release.record(tmp_path / "recorded.txt")
+    assert str(refused.value) == f"commit the snapshots first: M {folder}/dev.json ?? {folder}/new.json"
     assert list(tmp_path.iterdir()) == []
