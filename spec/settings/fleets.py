@@ -6,7 +6,7 @@ stack with several as if the stack had no other (`seen_by`).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -44,11 +44,6 @@ class FleetKeys(Section):
     """One fleet: pods that are alike, with a Deployment, Services and an autoscaler of their own."""
 
     guide: ClassVar[str] = "docs/fleets.md"
-
-    gone: ClassVar[Mapping[str, str]] = {
-        "autoscaler": "one autoscaler scales all fleets: give triton.autoscaler, and here replicas or autoscaling",
-        "rollout": "fleets are rolled out alike: give triton.rollout",
-    }
 
     name: FleetName = Field(description="a name that is unique among the fleets, like g5; its Deployment is triton-<name>")
     models: Annotated[tuple[ModelName, ...], Field(min_length=1)] = Field(

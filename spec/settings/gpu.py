@@ -1,6 +1,6 @@
 """GPU node groups: `triton-eks:gpu`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
@@ -62,11 +62,6 @@ def _sharing(value: Any) -> Any:
 
 class GpuPool(NodeGroup):
     """One GPU node group."""
-
-    gone: ClassVar[Mapping[str, str]] = {
-        "efa": "EFA is a network between the GPUs of several nodes, and every pod of Triton here serves on one node; remove "
-        "the key (GPUs of one node reach each other without it)"
-    }
 
     name: DnsLabel = Field(description="a name that is unique among the pools")
     instance_types: InstanceTypes = Field(description="a list like [g5.xlarge]")

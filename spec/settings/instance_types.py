@@ -1,6 +1,6 @@
 """Instance types of EC2 that spec/catalog.py lacks, described by who uses them: `triton-eks:instanceTypes`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -35,7 +35,6 @@ class InstanceFacts(Section):
     architecture: Literal["x86_64", "arm64"] = Field(
         default="x86_64", description="that of its processor; the node images and containers are for x86_64"
     )
-    gone: ClassVar[Mapping[str, str]] = {"efaInterfaces": "nothing here uses EFA; remove the key"}
 
     gpus: Annotated[int, between(0, 16, "GPUs")] = Field(default=0, description="how many GPUs it has")
     gpu_name: Name | None = Field(

@@ -1,6 +1,5 @@
 """The base of every mapping of a stack file: frozen, nothing extra, camelCase in YAML and snake_case here."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -36,9 +35,6 @@ class Section(BaseModel):
 
     guide: ClassVar[str] = ""
     """The page, with its heading, that says how the section is used, for the reference; else that of the one around it."""
-
-    gone: ClassVar[Mapping[str, str]] = {}
-    """Keys that the section had once, each with the sentence that says what to do about it."""
 
     only_without_existing: ClassVar[frozenset[str]] = frozenset()
     """The keys that describe what this program makes: none of them stands beside a key `existing`, which names what is there

@@ -76,8 +76,6 @@ def _sentence(details: ErrorDetails) -> str:
         if len(location) == 1:
             return _unknown_section(str(location[0]))
         section = _section(location[:-1])
-        if location[-1] in section.gone:
-            return section.gone[str(location[-1])]
         keys = [_alias(name, field) for name, field in section.model_fields.items()]
         return f"unknown key; {did_you_mean(location[-1], keys)}the keys here are {', '.join(keys)}"
     if kind == "literal_error":

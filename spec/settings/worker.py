@@ -1,7 +1,7 @@
 """The asynchronous path of a stack, the request queue and the workers that answer from it: `triton-eks:worker`."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -25,7 +25,6 @@ class Worker(Section):
     """Workers and their queue."""
 
     guide: ClassVar[str] = "docs/requests.md"
-    gone: ClassVar[Mapping[str, str]] = {"scaler": "is called autoscaler, as in triton and nodes; rename it"}
 
     image: Name = Field(description="the image by digest, like <mirror>/triton-worker@sha256:<64 hex digits>")
     autoscaler: Literal["none", "keda"] | None = Field(

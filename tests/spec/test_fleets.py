@@ -285,10 +285,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        fleet(1, autoscaler="keda"),
-        ["fleets[1].autoscaler: one autoscaler scales all fleets: give triton.autoscaler, and here replicas or autoscaling"],
-    ),
-    (
         fleet(1, replica=2),
         [
             "fleets[1].replica: unknown key; did you mean 'replicas'? the keys here are name, models, weights, "

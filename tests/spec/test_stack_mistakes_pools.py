@@ -197,13 +197,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["gpu.pools[0].imagePull: 'fast' is not a choice; use standard or soci"],
     ),
     (
-        {"gpu.pools[1].efa": False},
-        [
-            "gpu.pools[1].efa: EFA is a network between the GPUs of several nodes, and every pod of Triton here serves on "
-            "one node; remove the key (GPUs of one node reach each other without it)"
-        ],
-    ),
-    (
         {"gpu.pools[0].sharing": "time-slicing"},
         [
             (

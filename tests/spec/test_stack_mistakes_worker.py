@@ -107,12 +107,6 @@ def test_the_example_digest_is_warned_about_outside_the_local_stack() -> None:
     assert settings({"environment": "local", "worker": section}, "local").warnings == ()
 
 
-def test_the_key_that_was_called_scaler_is_told_by_its_name() -> None:
-    assert complaints({"worker": {**KEDA, "scaler": "keda"}}) == [
-        "worker.scaler: is called autoscaler, as in triton and nodes; rename it"
-    ]
-
-
 def test_without_an_autoscaler_the_number_is_given_once() -> None:
     section = {**{key: value for key, value in BY_HAND.items() if key != "replicas"}, "maxReplicas": 3, "minReplicas": 1}
     assert complaints({"worker": section}) == [

@@ -36,7 +36,7 @@ def test_without_the_models_that_are_released_nothing_is_started(monkeypatch: py
     [
         (
             LOCAL.replace(b"autoscaler: none", b"scaler: none"),
-            "stacks/Pulumi.local.yaml: worker.scaler: is called autoscaler",
+            "stacks/Pulumi.local.yaml: worker.scaler: unknown key; did you mean 'autoscaler'?",
         ),
         (b"config: [", "stacks/Pulumi.local.yaml: "),
     ],
