@@ -14,14 +14,9 @@ from annotated_types import MinLen
 from markdown.extensions.toc import slugify
 from pydantic.fields import FieldInfo
 
-from docs import key_uses
-from docs.key_uses import RELATIONS, Key
 from spec.settings import relations
-from spec.settings.fleets import FleetKeys
-from spec.settings.instance_types import InstanceFacts
 from spec.settings.kind import Kind
 from spec.settings.model import Document
-from spec.settings.models import Candidate
 from spec.settings.rule import marked
 from spec.settings.schema import SCHEMA_FILE, schema_text
 from spec.settings.section import Section
@@ -43,44 +38,18 @@ Every key of `stacks/Pulumi.<stack>.yaml`, below `config`. This page is written 
   for `triton-eks:network` too, and JSON in quotes for a mapping, as `pulumi config set` writes it.
 - Rules between values are not in the schema: `make preview STACK=<stack>` tells them without credentials. Those of one
   section stand below its keys, [those between sections](#rules-between-sections) at the end.
-- "Read by" names modules of `infra/` and `spec/`, and others only where none of those reads the key; then the rules between
-  sections that read it.
 """
-# Keys that nothing of Python's reads as an attribute: who does.
-_AS_DATA: dict[tuple[str, str], str] = {
-    ("Document", "default_tags"): "the AWS provider",
-    ("DefaultTags", "tags"): "the AWS provider",
-    ("Models", "slot"): "spec/settings/blue_green.py",
-    ("Models", "candidate"): "spec/settings/blue_green.py",
-    **{("Candidate", key): "spec/settings/blue_green.py" for key in Candidate.model_fields},
-    ("LanguageModel", "weights_mib"): "spec/settings/language_model.py",
-    ("LanguageModel", "kv_bytes_per_token"): "spec/settings/language_model.py",
-    ("Release", "previous"): "modelctl/release/pin.py",
-    ("Release", "decoupled"): "spec/settings/models.py",
-    ("Release", "batches"): "spec/settings/models.py",
-    ("Release", "instances"): "spec/settings/models.py",
-    ("Release", "gpu_memory_mib"): "spec/settings/models.py",
-    ("Release", "engines"): "spec/settings/models.py",
-    **{
-        ("InstanceFacts", key): "spec/settings/instance_types.py"
-        for key in InstanceFacts.model_fields
-        if key != "usd_per_hour"
-    },
-    **{("FleetKeys", key): "spec/settings/fleets.py" for key in FleetKeys.model_fields},
-}
-NOTHING = "nothing"
 _WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
 def page() -> str:
     """Return the page."""
-    uses = key_uses.uses()
-    all_of_it = f"## All of it\n\n{_where(Document, Document.guide)}\n\n{_table(Document, uses)}"
+    all_of_it = f"## All of it\n\n{_where(Document, Document.guide)}\n\n{_table(Document)}"
     blocks = [_HEAD, all_of_it, _rules(vars(Document)) + "\n"]
     described: dict[type[Section], str] = {}
     for name, field in Document.model_fields.items():
         for section in _sections_in(field.annotation):
-            blocks.extend(_section(section, full_name(field.alias or name), "##", Document.guide, uses, described))
+            blocks.extend(_section(section, full_name(field.alias or name), "##", Document.guide, described))
     blocks.append("## Rules between sections\n")
     for module in relations.modules():
         if sentences := _rules(vars(module)):
@@ -101,12 +70,7 @@ def first_paragraph(check: Callable[..., Any]) -> str:
 
 
 def _section(
-    section: type[Section],
-    path: str,
-    level: str,
-    guide: str,
-    uses: dict[Key, list[str]],
-    described: dict[type[Section], str],
+    section: type[Section], path: str, level: str, guide: str, described: dict[type[Section], str]
 ) -> Iterator[str]:
     """Yield a section and those in it; of one that stands on the page already, where. `guide`: of the section around it."""
     there = described.setdefault(section, path)
@@ -115,13 +79,13 @@ def _section(
         return
     guide = section.guide or guide
     paragraphs = [f"{level} {path}", " ".join((section.__doc__ or "").split()), _where(section, guide)]
-    yield "\n\n".join([*map(_wrapped, paragraphs), _table(section, uses)])
+    yield "\n\n".join([*map(_wrapped, paragraphs), _table(section)])
     if sentences := _rules(vars(section)):
         yield sentences + "\n"
     for name, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
             step = f"{path}.{field.alias or name}{_step(field.annotation)}"
-            yield from _section(inner, step, "###", guide, uses, described)
+            yield from _section(inner, step, "###", guide, described)
 
 
 def _where(section: type[Section], guide: str) -> str:
@@ -129,8 +93,8 @@ def _where(section: type[Section], guide: str) -> str:
     return f"How to: [{_title(guide)}]({guide.removeprefix('docs/')}). Keys and rules: {_link(_path(section.__module__))}"
 
 
-def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
-    rows = ["| key | value | default | meaning | read by |", "|---|---|---|---|---|"]
+def _table(section: type[Section]) -> str:
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in section.model_fields.items():
         key = full_name(field.alias or name) if section is Document else field.alias or name
         cells = [
@@ -138,26 +102,9 @@ def _table(section: type[Section], uses: dict[Key, list[str]]) -> str:
             _value(field),
             _default(section, name, field),
             str(field.description),
-            _users(section, name, field, uses),
         ]
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
-
-
-def _users(section: type[Section], name: str, field: FieldInfo, uses: dict[Key, list[str]]) -> str:
-    everywhere = uses.get((section, name), [])
-    found = [path for path in everywhere if not path.startswith(RELATIONS)]
-    if own := [path for path in found if path.startswith(("infra/", "spec/"))]:
-        found = own
-    with_rules = {_path(module.__name__) for module in relations.modules() if _rules(vars(module))}
-    # That a section is there is a condition of most rules.
-    related = [] if _sections_in(field.annotation) else [path for path in everywhere if path in with_rules]
-    if not found and (read := _AS_DATA.get((section.__name__, name), "" if related else NOTHING)):
-        found = [read]
-    parts = [", ".join(map(_link, found))] if found else []
-    if related:
-        parts.append("rules: " + ", ".join(f"[{Path(path).stem}](#{slugify(_relation(path), '-')})" for path in related))
-    return "; ".join(parts)
 
 
 def _relation(path: str) -> str:
