@@ -26,7 +26,7 @@ ClusterName = Annotated[
 class ExistingNetwork(Section):
     """A VPC and subnets of yours, which this program reads and never changes. A zone has one subnet of each kind."""
 
-    guide: ClassVar[str] = "docs/existing.md#in-a-vpc-of-yours"
+    guide: ClassVar[str] = "docs/existing.md#existing-vpc"
 
     vpc_id: VpcId = Field(description="the VPC, like vpc-0123456789abcdef0")
     private_subnet_ids: Annotated[SubnetIds, Field(min_length=1)] = Field(
@@ -70,7 +70,7 @@ class ExistingNetwork(Section):
 class ExistingCluster(Section):
     """An EKS cluster of yours, which gets the stack's nodes and what runs on them, and is not changed itself."""
 
-    guide: ClassVar[str] = "docs/existing.md#in-a-cluster-of-yours"
+    guide: ClassVar[str] = "docs/existing.md#existing-cluster"
 
     name: ClusterName = Field(description="the name that `aws eks list-clusters` says")
 
