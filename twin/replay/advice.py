@@ -77,7 +77,7 @@ def advise(stack: str, trace: str, batch_ms: Sequence[str], *, as_json: bool) ->
     if any(change.section == "models" for change, _ in found.better):
         console.print(
             "With queueTimeoutMs what would be answered too late is rejected instead; `modelctl tune` measures the full "
-            "batch that it has to leave room for (docs/autoscaling.md#a-queue-that-holds-nothing-too-late)."
+            "batch that it has to leave room for (docs/autoscaling.md#bounded-queues)."
         )
     for note in found.notes:
         console.print(note)
