@@ -1,4 +1,4 @@
-"""Let GitHub's workflows of one repository into the account: an identity provider, and two roles for each region."""
+"""Let GitHub's workflows of one repository into the account: an identity provider, and roles that read and deploy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from bootstrap import deploy_permissions, permissions
+from bootstrap.bounds import Scope
 from bootstrap.permissions import StateAccess
 from bootstrap.settings import Settings
 from infra.aws.account import Account
@@ -26,6 +27,8 @@ DEPLOY_SECONDS = 4 * 3600
 class GitHubArgs:
     account: Account
     settings: Settings
+    scopes: Sequence[Scope]
+    """One for each deploy role."""
     state_bucket_arn: pulumi.Input[str]
     state_key_arn: pulumi.Input[str]
     secrets_key_arn: pulumi.Input[str]
@@ -33,15 +36,16 @@ class GitHubArgs:
 
 
 class GitHub(pulumi.ComponentResource):
-    """The identity provider, and for each region the role of previews and the role of deployments.
+    """The identity provider, for each region the role of previews, and for each environment in it the role of deployments.
 
     Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
     each role is bound to both.
     """
 
     preview_role_arns: Mapping[str, pulumi.Output[str]]
+    """By region. Each reads all of the state, and may do the rest in its own region alone."""
     deploy_role_arns: Mapping[str, pulumi.Output[str]]
-    """By region. Each reads and writes the one state, and may do the rest in its own region alone."""
+    """By stack. Each trusts jobs of one environment, and reaches the stacks of that environment in one region."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -80,29 +84,31 @@ class GitHub(pulumi.ComponentResource):
                 args,
                 child,
             )
-            self.deploy_role_arns[region] = self._role(
-                f"{name}-deploy{suffix}",
-                f"{DEPLOY_ROLE}{suffix}",
-                "Deployments by GitHub's environments",
+        for scope in args.scopes:
+            suffix = "" if scope.account.region == args.account.region else f"-{scope.account.region}"
+            promote = deploy_permissions.promote(scope, sources)
+            role_arn = self._role(
+                # Not `-deploy-…`: so began the names of the one role for all environments (docs/github.md).
+                f"{name}-{scope.environment}-deploy{suffix}",
+                f"{DEPLOY_ROLE}-{scope.environment}{suffix}",
+                f"Deployments by GitHub's environment {scope.environment}",
                 provider_arn,
-                deploy_subjects(args.settings),
+                [deploy_subject(args.settings, scope.environment)],
                 DEPLOY_SECONDS,
                 {
-                    "read": document(*permissions.read(account)),
-                    **{
-                        purpose: document(*what)
-                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters).items()
-                    },
+                    "read": document(*permissions.read(scope.account)),
+                    **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(scope).items()},
                 },
                 {
-                    "state": state.apply(permissions.write_state),
-                    "access": document(*deploy_permissions.access(account)),
-                    **({"domains": document(*deploy_permissions.domains(account, zones))} if zones else {}),
-                    **({"promote": document(*deploy_permissions.promote(account, sources))} if sources else {}),
+                    "state": _write_state(state, scope),
+                    "access": document(*deploy_permissions.access(scope)),
+                    **({"domains": document(*deploy_permissions.domains(scope, zones))} if zones else {}),
+                    **({"promote": document(*promote)} if promote else {}),
                 },
                 args,
                 child,
             )
+            self.deploy_role_arns |= dict.fromkeys(scope.stacks, role_arn)
         self.register_outputs({"previewRoleArns": self.preview_role_arns, "deployRoleArns": self.deploy_role_arns})
 
     @staticmethod
@@ -151,9 +157,13 @@ def preview_subjects(settings: Settings) -> list[str]:
     return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
 
 
-def deploy_subjects(settings: Settings) -> list[str]:
-    """Return who may deploy: jobs that run in one of the environments, which is where GitHub asks approvers."""
-    return [subject(settings, f"environment:{name}") for name in settings.environments]
+def deploy_subject(settings: Settings, environment: str) -> str:
+    """Return who may deploy to an environment: jobs that run in it, which is where GitHub asks approvers."""
+    return subject(settings, f"environment:{environment}")
+
+
+def _write_state(state: pulumi.Output[StateAccess], scope: Scope) -> pulumi.Output[str]:
+    return state.apply(lambda access: permissions.write_state(access, scope.stacks))
 
 
 def subject(settings: Settings, what: str) -> str:

@@ -77,10 +77,11 @@ _EC2 = (
 
 def boundary(
     account_id: str,
-    partition: str,
+    region: str,
     stack: str,
     environment: str,
     *,
+    partition: str = "aws",
     clusters: Sequence[str] = (),
     connection: str | None = None,
     older_node_roles: Sequence[str] = (),
@@ -92,16 +93,17 @@ def boundary(
     """
     cluster = names.cluster_name(stack)
 
-    def arn(service: str, resource: str, region: str = "*") -> str:
+    def arn(service: str, resource: str, region: str = region) -> str:
         return f"arn:{partition}:{service}:{region}:{account_id}:{resource}"
 
-    buckets = [f"arn:{partition}:s3:::triton-{kind}-{stack}-{account_id}-*" for kind in ("models", "requests")]
-    snapshots = f"arn:{partition}:ec2:*::snapshot/*"
+    bucket_names = [make(stack, account_id, region) for make in (names.model_bucket, names.request_bucket)]
+    buckets = [f"arn:{partition}:s3:::{bucket}" for bucket in bucket_names]
+    snapshots = f"arn:{partition}:ec2:{region}::snapshot/*"
     own_snapshots = {"StringEquals": {"aws:ResourceTag/ebs.csi.aws.com/cluster-name": [cluster, *clusters]}}
     statements: list[Statement] = [
         allow([*_READ_ANYTHING, *_WRITE_ANYWHERE], ["*"], sid="Anywhere"),
-        allow([f"ec2:{action}" for action in _EC2], [f"arn:{partition}:ec2:*:{account_id}:*"], sid="Ec2"),
-        allow(["ec2:RunInstances", "ec2:CreateFleet"], [f"arn:{partition}:ec2:*::image/*", snapshots], sid="Launch"),
+        allow([f"ec2:{action}" for action in _EC2], [f"arn:{partition}:ec2:{region}:*:*"], sid="Ec2"),
+        allow(["ec2:RunInstances", "ec2:CreateFleet"], [f"arn:{partition}:ec2:{region}::image/*", snapshots], sid="Launch"),
         allow(["ec2:CreateSnapshot", "ec2:CreateTags"], [snapshots], sid="TakeSnapshots"),
         allow(
             ["ec2:CreateVolume", "ec2:DeleteSnapshot", "ec2:EnableFastSnapshotRestores", "ec2:LockSnapshot"],
@@ -164,7 +166,11 @@ def boundary(
             [arn("secretsmanager", f"secret:{names.client_secret(cluster, '*')}")],
             sid="OwnSecrets",
         ),
-        allow(["ssm:GetParameter", "ssm:GetParameters"], [f"arn:{partition}:ssm:*::parameter/aws/*"], sid="AwsParameters"),
+        allow(
+            ["ssm:GetParameter", "ssm:GetParameters"],
+            [f"arn:{partition}:ssm:{region}::parameter/aws/*"],
+            sid="AwsParameters",
+        ),
         # AWS's own keys encrypt volumes where the account names no other. Their policies bind them to services.
         allow(
             [

@@ -35,15 +35,16 @@ def create(aws_url: str, region: str, stack: str, stack_file: Path) -> None:
             iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
     for topic in sorted(topics):
         sns.create_topic(Name=topic)  # gives back the one that is there
-    create_boundary(iam, boto3.client("sts", **given).get_caller_identity()["Account"], stack, config)
+    account_id = boto3.client("sts", **given).get_caller_identity()["Account"]
+    create_boundary(iam, account_id, region, stack, config)
 
 
-def create_boundary(iam: Any, account_id: str, stack: str, config: Mapping[str, Any]) -> None:
+def create_boundary(iam: Any, account_id: str, region: str, stack: str, config: Mapping[str, Any]) -> None:
     """Create the permissions boundary of a stack's roles, as `bootstrap` does, unless it exists."""
     environment = config.get("triton-eks:environment")
     if not isinstance(environment, str):
         return  # the settings report it
-    document = boundary(account_id, "aws", stack, environment)
+    document = boundary(account_id, region, stack, environment)
     with suppress(iam.exceptions.EntityAlreadyExistsException):
         iam.create_policy(PolicyName=permissions_boundary(stack), PolicyDocument=document)
 

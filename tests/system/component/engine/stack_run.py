@@ -101,7 +101,7 @@ def bring_up(root: Path, stack: str) -> StackRun:
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
-        create_boundary(clients("iam"), clients.account_id, stack, config)
+        create_boundary(clients("iam"), clients.account_id, clients.region, stack, config)
         before = living(clients)
         preview = deployed(settings, config, clients, preview=True, root=root)
         if living(clients) != before:
