@@ -27,6 +27,7 @@ def deploy(scope: Scope) -> dict[str, list[Statement]]:
         "network": network(scope),
         "cluster": [*_cluster(scope), *(_others_clusters(scope) if scope.clusters else [])],
         "identity": identity(scope),
+        "service-identity": [*profiles(scope), *services_own_roles(scope)],
         **({"older-roles": older(scope)} if scope.older_roles else {}),
         "data": _data(scope),
         "file-systems": _file_systems(scope),
@@ -161,8 +162,6 @@ def _cluster(scope: Scope) -> list[Statement]:
             sid="TagScalingGroups",
             condition={"StringEquals": {"aws:ResourceTag/eks:cluster-name": [*scope.named("{}"), *scope.clusters]}},
         ),
-        *profiles(scope),
-        *services_own_roles(scope),
     ]
 
 

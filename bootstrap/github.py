@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
@@ -44,8 +44,6 @@ class GitHub(pulumi.ComponentResource):
 
     preview_role_arns: Mapping[str, pulumi.Output[str]]
     """By region. Each reads all of the state, and may do the rest in its own region alone."""
-    deploy_role_arns: Mapping[str, pulumi.Output[str]]
-    """By stack. Each trusts jobs of one environment, and reaches the stacks of that environment in one region."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -64,7 +62,7 @@ class GitHub(pulumi.ComponentResource):
             ).arn
         else:
             provider_arn = args.settings.github_provider_arn
-        self.preview_role_arns, self.deploy_role_arns = {}, {}
+        self.preview_role_arns = {}
         zones, sources = args.settings.hosted_zones, args.settings.release_accounts
         for region in (args.account.region, *args.settings.regions):
             account = replace(args.account, region=region)
@@ -87,10 +85,10 @@ class GitHub(pulumi.ComponentResource):
         for scope in args.scopes:
             suffix = "" if scope.account.region == args.account.region else f"-{scope.account.region}"
             promote = deploy_permissions.promote(scope, sources)
-            role_arn = self._role(
+            self._role(
                 # Not `-deploy-…`: so began the names of the one role for all environments (docs/github.md).
                 f"{name}-{scope.environment}-deploy{suffix}",
-                f"{DEPLOY_ROLE}-{scope.environment}{suffix}",
+                _deploy_role(scope, args.account.region),
                 f"Deployments by GitHub's environment {scope.environment}",
                 provider_arn,
                 [deploy_subject(args.settings, scope.environment)],
@@ -108,8 +106,7 @@ class GitHub(pulumi.ComponentResource):
                 args,
                 child,
             )
-            self.deploy_role_arns |= dict.fromkeys(scope.stacks, role_arn)
-        self.register_outputs({"previewRoleArns": self.preview_role_arns, "deployRoleArns": self.deploy_role_arns})
+        self.register_outputs({"previewRoleArns": self.preview_role_arns})
 
     @staticmethod
     def _role(
@@ -155,6 +152,16 @@ def preview_subjects(settings: Settings) -> list[str]:
     GitHub gives a fork's pull request no token at all.
     """
     return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
+
+
+def deploy_role_arns(scope: Scope, home: str) -> Iterator[tuple[str, str]]:
+    """Yield each stack of a scope with the ARN of the role that deploys it; `home` is the bootstrap stack's region."""
+    yield from ((stack, scope.iam(f"role/{_deploy_role(scope, home)}")) for stack in scope.stacks)
+
+
+def _deploy_role(scope: Scope, home: str) -> str:
+    suffix = "" if scope.account.region == home else f"-{scope.account.region}"
+    return f"{DEPLOY_ROLE}-{scope.environment}{suffix}"
 
 
 def deploy_subject(settings: Settings, environment: str) -> str:

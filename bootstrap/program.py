@@ -13,7 +13,7 @@ from bootstrap import limits
 from bootstrap import settings as stack_settings
 from bootstrap.bounds import Scope
 from bootstrap.deploy_identity import OLDER_ROLES
-from bootstrap.github import GitHub, GitHubArgs
+from bootstrap.github import GitHub, GitHubArgs, deploy_role_arns
 from bootstrap.settings import ENVIRONMENT, Settings, SettingsInvalid
 from bootstrap.spot import spot_role
 from bootstrap.stacks import ENVIRONMENTS
@@ -44,9 +44,8 @@ def deploy(settings: Settings, region: str) -> None:
     account = aws_account.current(region)
     reach = scopes(account, settings)
     boundaries = {name: text for scope in reach for name, text in _boundaries(scope, settings).items()}
-    too_long = list(limits.problems_of_boundaries(settings, boundaries))
-    too_long += limits.problems(account, settings, reach) if settings.repository is not None else ()
-    if too_long:
+    too_long = list(limits.problems(account, settings, reach)) if settings.repository is not None else []
+    if too_long := [*too_long, *limits.problems_of_boundaries(settings, boundaries)]:
         raise SettingsInvalid("\n".join(too_long))
     tags = {"project": PROJECT, "environment": ENVIRONMENT, "owner": "platform", "cost-center": "platform"}
     state = State("state", StateArgs(account=account, tags=tags))
@@ -80,7 +79,7 @@ def deploy(settings: Settings, region: str) -> None:
     for other in settings.regions:
         pulumi.export(f"previewRoleArn-{other}", github.preview_role_arns[other])
     # As GitHub's variable AWS_DEPLOY_ROLES has it.
-    pulumi.export("deployRoles", pulumi.Output.all(**github.deploy_role_arns).apply(json.dumps))
+    pulumi.export("deployRoles", json.dumps(dict(role for scope in reach for role in deploy_role_arns(scope, region))))
 
 
 def scopes(account: Account, settings: Settings) -> list[Scope]:
