@@ -44,7 +44,9 @@ def run(
     refused resource; what the program itself raises comes out unchanged.
     """
     default_tags = (config.get("aws:defaultTags") or {}).get("tags", {})
-    account.create_boundary(clients("iam"), clients.account_id, clients.region, stack, config)
+    account.create_boundary(
+        clients("iam"), clients.account_id, clients.region, stack, {"triton-eks:environment": stack, **config}
+    )
     aws = Aws(clients, default_tags)
     monitor = monitor_class(aws, project=project, stack=stack, root=root, preview=preview)
 

@@ -23,7 +23,6 @@ from tests.system.component.engine.recording import Recording
 from twin.aws import table
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError
-from twin.engine.account import create_boundary
 
 STACKS = ("local", "dev", "staging", "prod")
 TODAY = date(2026, 11, 21)
@@ -101,7 +100,6 @@ def bring_up(root: Path, stack: str) -> StackRun:
         clients = Clients(settings.region)
         seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
-        create_boundary(clients("iam"), clients.account_id, clients.region, stack, config)
         before = living(clients)
         preview = deployed(settings, config, clients, preview=True, root=root)
         if living(clients) != before:
