@@ -1,19 +1,17 @@
-"""Grant the deploy role its rights in IAM: to the platform's roles, its nodes' instance profile, clusters' OIDC providers.
+"""Grant the deploy role its rights in IAM: to the stacks' roles, their nodes' instance profile, clusters' OIDC providers.
 
-IAM has no key that tells a tag given with the making from one given later. Roles and profiles are bound by their names too.
+It creates and changes roles only with the boundary that `bootstrap` makes for the stack (`spec.boundary`), attaches only
+AWS's policies that the platform uses, and passes only the stacks' roles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from bootstrap.bounds import MADE_OURS, OURS
-from infra.aws.account import Account
+from bootstrap.bounds import Condition, Scope
 from spec.iam_policy import Statement, allow
-from spec.names import dns_suffix
+from spec.names import dns_suffix, permissions_boundary
 from spec.versions import PROJECT
 
-_NAMED_BY_THE_ENGINE = (
+OLDER_ROLES = (
     "addons-ebs-csi",
     "client-keys-reader",
     "cluster",
@@ -25,7 +23,7 @@ _NAMED_BY_THE_ENGINE = (
     "karpenter-controller",
     "keda-operator",
     "load-balancer-controller",
-    "monitoring-*",
+    "monitoring-[a-z]+",
     "network-flow-logs",
     "nodes",
     "plan-builder-writer",
@@ -33,11 +31,16 @@ _NAMED_BY_THE_ENGINE = (
     "worker",
     "worker-scaling-keda",
 )
-"""The program adds `-role` or `-role-pods`, the engine a hyphen and seven characters."""
-_NAMED_BY_THE_PROGRAM = ("model-reader",)
-"""After the cluster's name and the region."""
-_NAMED_BY_THE_PROGRAM_BEFORE = ("alertmanager", "worker")
-"""Of pods that had their role by IRSA: an upgrade from such a release deletes them."""
+"""Purposes of roles from before roles had the stack's path: `-role` or `-role-pods` follows, then seven characters."""
+_POLICIES = (
+    "AmazonEBSCSIDriverEKSClusterScopedPolicy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonEKSClusterPolicy",
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonSSMManagedInstanceCore",
+)
+"""AWS's own that the platform's roles have."""
 _PROFILES = ("karpenter-nodes-*",)
 _PASSED_TO = (
     "codebuild.amazonaws.com",
@@ -60,66 +63,89 @@ _SERVICES = (
 """Those that make a role of their own in the account when they are first used."""
 
 
-def role_names(account: Account) -> list[str]:
-    """Return patterns of the names of the roles that the platform makes in the account's region."""
+def identity(scope: Scope) -> list[Statement]:
+    """Allow creating roles with the boundary, and changing the stacks' own."""
+    bounded = _bounded(scope)
     return [
-        *(f"{name}-role-*" for name in _NAMED_BY_THE_ENGINE),
-        *_after_the_region(account, _NAMED_BY_THE_PROGRAM),
+        allow(["iam:CreateRole"], scope.roles, sid="MakeRoles", condition={**scope.requested, **bounded}),
+        allow(["iam:TagRole"], scope.roles, sid="TagNewRoles", condition=scope.claimed),
+        *_changes(scope, scope.roles, "Our", bounded),
+        _never(scope),
+        {
+            "Sid": "NeverWithoutBoundary",
+            "Effect": "Deny",
+            "Action": ["iam:DeleteRolePermissionsBoundary"],
+            "Resource": ["*"],
+        },
+        *_providers(scope),
     ]
 
 
-def _after_the_region(account: Account, purposes: Sequence[str]) -> list[str]:
-    return [f"triton-*-{account.region}-{purpose}" for purpose in purposes]
+def older(scope: Scope) -> list[Statement]:
+    """Allow changing roles from before roles had the stack's path, by name. They are given the boundary."""
+    return _changes(scope, list(scope.older_roles), "Older", _bounded(scope))
 
 
-def identity(account: Account) -> list[Statement]:
-    """Allow making roles and identity providers, and changing ours; never the workflows' own roles."""
-    roles = [_arn(account, f"role/{name}") for name in role_names(account)]
-    before = [_arn(account, f"role/{name}") for name in _after_the_region(account, _NAMED_BY_THE_PROGRAM_BEFORE)]
+def _bounded(scope: Scope) -> Condition:
+    return {"ArnEquals": {"iam:PermissionsBoundary": scope.boundaries}}
+
+
+def _changes(scope: Scope, roles: list[str], which: str, bounded: Condition) -> list[Statement]:
+    policies = [scope.account.managed_policy(name) for name in _POLICIES]
     return [
-        allow(["iam:CreateRole", "iam:TagRole"], roles, sid="MakeRoles", condition=MADE_OURS),
         allow(
             [
-                "iam:AttachRolePolicy",
                 "iam:DeleteRole",
                 "iam:DeleteRolePolicy",
                 "iam:DetachRolePolicy",
-                "iam:PutRolePolicy",
                 "iam:TagRole",
                 "iam:UntagRole",
                 "iam:UpdateAssumeRolePolicy",
                 "iam:UpdateRole",
                 "iam:UpdateRoleDescription",
             ],
-            [*roles, *before],
-            sid="ChangeOurRoles",
-            condition=OURS,
+            roles,
+            sid=f"Change{which}Roles",
+            condition=scope.owned,
         ),
-        _not_itself(account),
+        # `iam:PermissionsBoundary` is the boundary that the role has, and of PutRolePermissionsBoundary the one it gets.
+        allow(
+            ["iam:PutRolePermissionsBoundary", "iam:PutRolePolicy"],
+            roles,
+            sid=f"Bound{which}Roles",
+            condition={**scope.owned, **bounded},
+        ),
+        allow(
+            ["iam:AttachRolePolicy"],
+            roles,
+            sid=f"Attach{which}Roles",
+            condition={**scope.owned, "ArnEquals": {**bounded["ArnEquals"], "iam:PolicyARN": policies}},
+        ),
         # By names alone: AWS advises against tags in a bound of this action, whose results are not reliable.
         allow(
             ["iam:PassRole"],
             roles,
-            sid="PassOurRoles",
+            sid=f"Pass{which}Roles",
             condition={"StringEquals": {"iam:PassedToService": list(_PASSED_TO)}},
         ),
-        *_providers(account),
     ]
 
 
-def _not_itself(account: Account) -> Statement:
-    """Deny all of it for the workflows' own two roles, whose tag is the same: who deploys does not give itself more."""
+def _never(scope: Scope) -> Statement:
+    """Deny changes of the workflows' own roles and of boundaries, whatever else the role may be given."""
     return {
-        "Sid": "NotItself",
+        "Sid": "NeverItselfNorBoundaries",
         "Effect": "Deny",
         "Action": [
             "iam:AttachRolePolicy",
             "iam:CreatePolicyVersion",
             "iam:DeletePolicy",
+            "iam:DeletePolicyVersion",
             "iam:DeleteRole",
             "iam:DeleteRolePolicy",
             "iam:DetachRolePolicy",
             "iam:PassRole",
+            "iam:PutRolePermissionsBoundary",
             "iam:PutRolePolicy",
             "iam:SetDefaultPolicyVersion",
             "iam:TagRole",
@@ -128,16 +154,18 @@ def _not_itself(account: Account) -> Statement:
             "iam:UpdateRole",
         ],
         "Resource": [
-            _arn(account, f"{kind}/{PROJECT}-{role}*") for kind in ("role", "policy") for role in ("preview", "deploy")
+            *(scope.iam(f"{kind}/{PROJECT}-{role}*") for kind in ("role", "policy") for role in ("preview", "deploy")),
+            scope.iam(f"policy/{permissions_boundary('*')}"),
         ],
     }
 
 
-def profiles(account: Account) -> list[Statement]:
+def profiles(scope: Scope) -> list[Statement]:
     """Allow the profiles by which instances of Karpenter take their role."""
-    profiles = [_arn(account, f"instance-profile/{name}") for name in _PROFILES]
+    profiles = [scope.iam(f"instance-profile/{name}") for name in _PROFILES]
     return [
-        allow(["iam:CreateInstanceProfile", "iam:TagInstanceProfile"], profiles, sid="MakeProfiles", condition=MADE_OURS),
+        allow(["iam:CreateInstanceProfile"], profiles, sid="MakeProfiles", condition=scope.requested),
+        allow(["iam:TagInstanceProfile"], profiles, sid="TagNewProfiles", condition=scope.claimed),
         allow(
             [
                 "iam:AddRoleToInstanceProfile",
@@ -148,21 +176,18 @@ def profiles(account: Account) -> list[Statement]:
             ],
             profiles,
             sid="ChangeOurProfiles",
-            condition=OURS,
+            condition=scope.owned,
         ),
     ]
 
 
-def _providers(account: Account) -> list[Statement]:
-    """Bind identity providers to our tag: EKS chooses their names, so nothing else tells ours from another cluster's."""
-    providers = [_arn(account, f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
+def _providers(scope: Scope) -> list[Statement]:
+    """Bind identity providers to our tags: EKS chooses their names, so nothing else tells ours from another cluster's."""
+    account = scope.account
+    providers = [scope.iam(f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
     return [
-        allow(
-            ["iam:CreateOpenIDConnectProvider", "iam:TagOpenIDConnectProvider"],
-            providers,
-            sid="MakeProviders",
-            condition=MADE_OURS,
-        ),
+        allow(["iam:CreateOpenIDConnectProvider"], providers, sid="MakeProviders", condition=scope.requested),
+        allow(["iam:TagOpenIDConnectProvider"], providers, sid="TagNewProviders", condition=scope.claimed),
         allow(
             [
                 "iam:AddClientIDToOpenIDConnectProvider",
@@ -174,14 +199,14 @@ def _providers(account: Account) -> list[Statement]:
             ],
             providers,
             sid="ChangeOurProviders",
-            condition=OURS,
+            condition=scope.owned,
         ),
     ]
 
 
-def services_own_roles(account: Account) -> list[Statement]:
+def services_own_roles(scope: Scope) -> list[Statement]:
     """Allow the roles that services make when first used; apart from `identity`, which would be too long with it."""
-    own = _arn(account, "role/aws-service-role")
+    own = scope.iam("role/aws-service-role")
     return [
         allow(
             ["iam:CreateServiceLinkedRole"],
@@ -196,7 +221,3 @@ def services_own_roles(account: Account) -> list[Statement]:
             sid="LustreReadsBuckets",
         ),
     ]
-
-
-def _arn(account: Account, resource: str) -> str:
-    return f"arn:{account.partition}:iam::{account.id}:{resource}"

@@ -6,9 +6,7 @@ what is there already has to carry our tag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from bootstrap.bounds import OURS
+from bootstrap.bounds import Scope
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
 from spec.versions import PROJECT
@@ -60,8 +58,9 @@ _CHANGED = (
 )
 
 
-def network(account: Account, clusters: Sequence[str] = ()) -> list[Statement]:
-    """Allow making networks and launch templates, and changing ours."""
+def network(scope: Scope) -> list[Statement]:
+    """Allow making networks and launch templates, and changing those of the environment."""
+    account = scope.account
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
         # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
@@ -87,7 +86,7 @@ def network(account: Account, clusters: Sequence[str] = ()) -> list[Statement]:
             _actions((*_CHANGED, *_MADE_FROM_OTHERS, "CreateRouteTable", "CreateSecurityGroup", "CreateSubnet")),
             [account.arn("ec2", "*")],
             sid="ChangeOurs",
-            condition=OURS,
+            condition=scope.owned,
         ),
         # A tag that comes later is a change: without this condition who may tag could make anything ours.
         allow(
@@ -108,17 +107,18 @@ def network(account: Account, clusters: Sequence[str] = ()) -> list[Statement]:
             [f"arn:{account.partition}:route53:::hostedzone/*"],
             sid="NameEndpoints",
         ),
-        *_launching(account),
-        *_default_group(account),
-        *_clusters_groups(account, clusters),
+        *_launching(scope),
+        *_default_group(scope),
+        *_clusters_groups(scope),
     ]
 
 
-def _launching(account: Account) -> list[Statement]:
+def _launching(scope: Scope) -> list[Statement]:
     """Allow launches by our templates alone: EKS tries a node group's template with the rights of its maker."""
+    account = scope.account
     templates = _kinds(account, "launch-template")
     return [
-        allow(["ec2:RunInstances"], templates, sid="LaunchByOurTemplates", condition=OURS),
+        allow(["ec2:RunInstances"], templates, sid="LaunchByOurTemplates", condition=scope.owned),
         allow(
             ["ec2:RunInstances"],
             [
@@ -135,18 +135,35 @@ def _launching(account: Account) -> list[Statement]:
                 *(f"arn:{account.partition}:ec2:{account.region}::{kind}/*" for kind in ("image", "snapshot")),
             ],
             sid="LaunchWithATemplate",
-            condition={"ArnLike": {"ec2:LaunchTemplate": templates}},
+            # A cluster's group, which has no tag `project`, is one of ours or of the existing clusters.
+            condition={
+                "ArnLike": {"ec2:LaunchTemplate": templates},
+                "StringEqualsIfExists": {"aws:ResourceTag/aws:eks:cluster-name": [*scope.named("{}"), *scope.clusters]},
+            },
         ),
+        # Subnets and groups of an existing VPC have no tags of ours, so only this keeps those of other environments out.
+        {
+            "Sid": "NotWithOtherEnvironments",
+            "Effect": "Deny",
+            "Action": ["ec2:RunInstances"],
+            "Resource": ["*"],
+            "Condition": {
+                "StringEquals": {"aws:ResourceTag/project": PROJECT},
+                "StringNotEquals": {"aws:ResourceTag/environment": scope.environment},
+            },
+        },
     ]
 
 
-def _default_group(account: Account) -> list[Statement]:
+def _default_group(scope: Scope) -> list[Statement]:
     """Allow emptying and tagging a VPC's default security group, which AWS makes without a tag or a name of ours.
 
-    No key of AWS tells it from a stranger's that has no tag `project` (docs/github.md).
+    No key of AWS tells it from a stranger's that has no tag `project` (docs/github.md). The groups that EKS and the load
+    balancer controller make have none either, but a tag of their own.
     """
-    groups = _kinds(account, "security-group")
-    unclaimed = {"Null": {"aws:ResourceTag/project": "true"}}
+    groups = _kinds(scope.account, "security-group")
+    makers = ("project", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
+    unclaimed = {"Null": {f"aws:ResourceTag/{key}": "true" for key in makers}}
     return [
         allow(
             ["ec2:RevokeSecurityGroupEgress", "ec2:RevokeSecurityGroupIngress"],
@@ -159,15 +176,15 @@ def _default_group(account: Account) -> list[Statement]:
             groups,
             sid="TagDefaultGroups",
             condition={
+                **scope.requested,
                 **unclaimed,
-                "StringEquals": {"aws:RequestTag/project": PROJECT},
-                "StringLike": {"aws:RequestTag/Name": "triton-*-default-locked"},
+                "StringLike": {"aws:RequestTag/Name": scope.named("{}-default-locked")},
             },
         ),
     ]
 
 
-def _clusters_groups(account: Account, clusters: Sequence[str]) -> list[Statement]:
+def _clusters_groups(scope: Scope) -> list[Statement]:
     """Allow letting somebody into a cluster's security group, which EKS makes without the tag `project`.
 
     EKS tags it with the cluster's name under a key that begins with `aws:`, which nobody else can set:
@@ -176,9 +193,9 @@ def _clusters_groups(account: Account, clusters: Sequence[str]) -> list[Statemen
     return [
         allow(
             ["ec2:AuthorizeSecurityGroupIngress", "ec2:ModifySecurityGroupRules", "ec2:RevokeSecurityGroupIngress"],
-            _kinds(account, "security-group"),
+            _kinds(scope.account, "security-group"),
             sid="LetIntoOurClusters",
-            condition={"StringLike": {"aws:ResourceTag/aws:eks:cluster-name": ["triton-*", *clusters]}},
+            condition={"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": [*scope.named("{}"), *scope.clusters]}},
         ),
     ]
 

@@ -1,43 +1,69 @@
-"""Grant the deploy role its rights beside reading. Every action is named; what an action can be bound to, it is bound to.
+"""Grant the deploy role of an environment its rights beside reading. Every action is named and bound to the stacks.
 
-Keys and file systems that the platform makes are bound by their tag `project`, queues, buckets, rules and logs by names.
-EC2 and IAM are apart (`deploy_network`, `deploy_identity`). Who deploys writes the policies of the platform's roles: that is
-as much as those may be given, which is why deployments are approved.
+Networks, keys and file systems are bound by the tags `project` and `environment`; queues, buckets, rules and logs by the
+stacks' names. EC2 and IAM are apart (`deploy_network`, `deploy_identity`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bootstrap.bounds import MADE_OURS, OURS
-from bootstrap.deploy_identity import identity, profiles, services_own_roles
+from bootstrap.bounds import Scope
+from bootstrap.deploy_identity import identity, older, profiles, services_own_roles
 from bootstrap.deploy_network import network
-from bootstrap.permissions import buckets, read_domains
+from bootstrap.permissions import read_domains
 from bootstrap.settings import ENVIRONMENT
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow
-from spec.names import RELEASES_PREFIX
+from spec.names import RELEASES_PREFIX, model_bucket
 from spec.versions import PROJECT
 
 _FOR_SERVICES = {"StringLike": {"kms:ViaService": ["eks.*", "fsx.*"]}}
 
 
-def deploy(account: Account, clusters: Sequence[str] = ()) -> dict[str, list[Statement]]:
-    """Return the statements that making, changing and deleting the platform takes beside reading it, by purpose.
-
-    `clusters`: names of clusters that were there before and that stacks go into (`cluster.existing`).
-    """
+def deploy(scope: Scope) -> dict[str, list[Statement]]:
+    """Return the statements that making, changing and deleting the stacks takes beside reading them, by purpose."""
     return {
-        "network": network(account, clusters),
-        "cluster": [*_cluster(account), *(_others_clusters(account, clusters) if clusters else [])],
-        "identity": identity(account),
-        "data": _data(account),
-        "file-systems": _file_systems(account),
-        "watching": _watching(account),
+        "network": network(scope),
+        "cluster": [*_cluster(scope), *(_others_clusters(scope) if scope.clusters else [])],
+        "identity": identity(scope),
+        "service-identity": [*profiles(scope), *services_own_roles(scope)],
+        **({"older-roles": older(scope)} if scope.older_roles else {}),
+        "data": _data(scope),
+        "file-systems": _file_systems(scope),
+        "watching": _watching(scope),
     }
 
 
-def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
+def promote(scope: Scope, sources: Sequence[str]) -> list[Statement]:
+    """Return the statements by which releases are read: of the environment before, and of stacks in other accounts."""
+    return [*_promote_within(scope), *(_promote_from(scope.account, sources) if sources else [])]
+
+
+def _promote_within(scope: Scope) -> list[Statement]:
+    """Return the statements by which releases of the environment before are read. `permissions.read` finds them."""
+    if scope.before is None:
+        return []
+    (environment, stacks), account = scope.before, scope.account
+    buckets = [model_bucket(stack, account.id, account.region) for stack in stacks]
+    condition = {
+        "StringEquals": {
+            "aws:ResourceTag/project": PROJECT,
+            "aws:ResourceTag/environment": environment,
+            "kms:ViaService": account.host("s3"),
+        }
+    }
+    return [
+        allow(
+            ["s3:GetObject"],
+            [f"arn:{account.partition}:s3:::{bucket}/{RELEASES_PREFIX}*" for bucket in buckets],
+            sid="ReadReleasesBefore",
+        ),
+        allow(["kms:Decrypt"], [account.arn("kms", "key/*")], sid="DecryptReleasesBefore", condition=condition),
+    ]
+
+
+def _promote_from(account: Account, sources: Sequence[str]) -> list[Statement]:
     """Return the statements by which releases of stacks in other accounts are read, of all regions.
 
     Their buckets and keys have to let this account in: `models.readerAccounts` of those stacks. Names of buckets are
@@ -59,27 +85,28 @@ def promote(account: Account, sources: Sequence[str]) -> list[Statement]:
     ]
 
 
-def access(account: Account) -> list[Statement]:
+def access(scope: Scope) -> list[Statement]:
     """Return the statements by which jobs reach private API servers: sessions through nodes, and runners in VPCs."""
-    return [*_tunnel(account), *_runners(account)]
+    return [*_tunnel(scope), *_runners(scope)]
 
 
-def domains(account: Account, zones: Sequence[str]) -> list[Statement]:
+def domains(scope: Scope, zones: Sequence[str]) -> list[Statement]:
     """Return the statements by which gateways get names: certificates of ours, and addresses and aliases in the zones.
 
     Not the zones' other records, such as those of mail. `zones`: ids of the hosted zones (`gateway.domain`).
     """
+    account = scope.account
     certificates = account.arn("acm", "certificate/*")
     return [
         *read_domains(account, zones),
         # It takes no resource: with an ARN it is allowed nothing.
-        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=MADE_OURS),
-        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=MADE_OURS),
+        allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=scope.requested),
+        allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=scope.claimed),
         allow(
             ["acm:DeleteCertificate", "acm:RemoveTagsFromCertificate"],
             [certificates],
             sid="OurCertificates",
-            condition=OURS,
+            condition=scope.owned,
         ),
         allow(
             ["route53:ChangeResourceRecordSets"],
@@ -90,10 +117,11 @@ def domains(account: Account, zones: Sequence[str]) -> list[Statement]:
     ]
 
 
-def _cluster(account: Account) -> list[Statement]:
+def _cluster(scope: Scope) -> list[Statement]:
+    account = scope.account
     return [
         # It takes no resource: with an ARN it is allowed nothing.
-        allow(["eks:CreateCluster"], ["*"], sid="MakeClusters", condition=MADE_OURS),
+        allow(["eks:CreateCluster"], ["*"], sid="MakeClusters", condition=scope.requested),
         allow(
             [
                 "eks:AssociateAccessPolicy",
@@ -118,32 +146,37 @@ def _cluster(account: Account) -> list[Statement]:
                 "eks:UpdatePodIdentityAssociation",
             ],
             [
-                account.arn("eks", f"{kind}/triton-*")
-                for kind in ("cluster", "nodegroup", "addon", "access-entry", "podidentityassociation")
+                *scope.arns("eks", "cluster/{}"),
+                *(
+                    arn
+                    for kind in ("nodegroup", "addon", "access-entry", "podidentityassociation")
+                    for arn in scope.arns("eks", f"{kind}/{{}}/*")
+                ),
             ],
             sid="ChangeOurClusters",
         ),
+        # EKS tags the group of a node group so.
         allow(
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
             sid="TagScalingGroups",
+            condition={"StringEquals": {"aws:ResourceTag/eks:cluster-name": [*scope.named("{}"), *scope.clusters]}},
         ),
-        *profiles(account),
-        *services_own_roles(account),
     ]
 
 
-def _others_clusters(account: Account, clusters: Sequence[str]) -> list[Statement]:
+def _others_clusters(scope: Scope) -> list[Statement]:
     """Allow node groups and pod identities of ours in clusters of others, and nothing else there."""
+    account, clusters = scope.account, scope.clusters
     ours = [account.arn("eks", f"{kind}/{name}/*") for kind in ("nodegroup", "podidentityassociation") for name in clusters]
     return [
         allow(
             ["eks:CreateNodegroup", "eks:CreatePodIdentityAssociation"],
             [account.arn("eks", f"cluster/{name}") for name in clusters],
             sid="JoinOthersClusters",
-            condition=MADE_OURS,
+            condition=scope.requested,
         ),
-        allow(["eks:TagResource"], ours, sid="TagInOthersClusters", condition=MADE_OURS),
+        allow(["eks:TagResource"], ours, sid="TagInOthersClusters", condition=scope.claimed),
         allow(
             [
                 "eks:DeleteNodegroup",
@@ -156,17 +189,18 @@ def _others_clusters(account: Account, clusters: Sequence[str]) -> list[Statemen
             ],
             ours,
             sid="ChangeOursInOthersClusters",
-            condition=OURS,
+            condition=scope.owned,
         ),
     ]
 
 
-def _tunnel(account: Account) -> list[Statement]:
+def _tunnel(scope: Scope) -> list[Statement]:
     """Allow `stackctl tunnel`: sessions through our nodes, by the one document that forwards a port, and never a shell.
 
     Without the condition a right to an instance is one to every document:
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html.
     """
+    account = scope.account
     checked = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
     document = f"arn:{account.partition}:ssm:{account.region}::document/AWS-StartPortForwardingSessionToRemoteHost"
     return [
@@ -174,21 +208,24 @@ def _tunnel(account: Account) -> list[Statement]:
             ["ssm:StartSession"],
             [account.arn("ec2", "instance/*")],
             sid="ThroughOurNodes",
-            condition={"StringEquals": {"ssm:resourceTag/project": PROJECT}, **checked},
+            condition={
+                "StringEquals": {"ssm:resourceTag/project": PROJECT, "ssm:resourceTag/environment": scope.environment},
+                **checked,
+            },
         ),
         allow(["ssm:StartSession"], [document], sid="ForwardAPort", condition=checked),
         # Its own alone: the id of a session begins with the name of the role's session.
         allow(
             ["ssm:ResumeSession", "ssm:TerminateSession"],
-            [account.arn("ssm", "session/deploy-*"), account.arn("ssm", "session/destroy-*")],
+            [account.arn("ssm", f"session/{job}-{stack}-*") for job in ("deploy", "destroy") for stack in scope.stacks],
             sid="EndSessions",
         ),
     ]
 
 
-def _runners(account: Account) -> list[Statement]:
+def _runners(scope: Scope) -> list[Statement]:
     """Allow runners inside VPCs (`cluster.apiAccess.runner`), by names."""
-    return [
+    statements = [
         allow(
             [
                 "codebuild:CreateProject",
@@ -198,25 +235,21 @@ def _runners(account: Account) -> list[Statement]:
                 "codebuild:UpdateProject",
                 "codebuild:UpdateWebhook",
             ],
-            [account.arn("codebuild", "project/triton-*-runner")],
+            scope.arns("codebuild", "project/{}-runner"),
             sid="OurRunners",
         ),
-        # CodeBuild asks for the repository with the rights of whoever names the connection, which may be of any region.
-        allow(
-            [
-                "codeconnections:GetConnection",
-                "codeconnections:GetConnectionToken",
-                "codeconnections:PassConnection",
-                "codeconnections:UseConnection",
-            ],
-            [f"arn:{account.partition}:codeconnections:*:{account.id}:connection/*"],
-            sid="NameConnections",
-        ),
     ]
+    if scope.connections:
+        # CodeBuild asks for the repository with the rights of whoever names the connection.
+        asking = ("GetConnection", "GetConnectionToken", "PassConnection", "UseConnection")
+        actions = [f"codeconnections:{action}" for action in asking]
+        statements.append(allow(actions, list(scope.connections), sid="NameConnections"))
+    return statements
 
 
-def _data(account: Account) -> list[Statement]:
-    ours = buckets(account)
+def _data(scope: Scope) -> list[Statement]:
+    account, ours = scope.account, scope.buckets
+    aliases = {"ForAnyValue:StringLike": {"kms:ResourceAliases": scope.named("alias/{}-*")}}
     return [
         allow(
             [
@@ -244,14 +277,14 @@ def _data(account: Account) -> list[Statement]:
             sid="OurObjects",
         ),
         # It takes no resource: with an ARN it is allowed nothing.
-        allow(["kms:CreateKey"], ["*"], sid="MakeKeys", condition=MADE_OURS),
+        allow(["kms:CreateKey"], ["*"], sid="MakeKeys", condition=scope.requested),
         # A key that is being made has no alias yet. A stranger's key without one can be tagged too and is ours then:
         # docs/github.md says so, and an account of its own prevents it.
         allow(
             ["kms:TagResource"],
             [account.arn("kms", "key/*")],
             sid="TagNewKeys",
-            condition={**MADE_OURS, "Null": {"kms:ResourceAliases": "true"}},
+            condition={**scope.claimed, "Null": {**scope.claimed["Null"], "kms:ResourceAliases": "true"}},
         ),
         # Tags and aliases of a key take up to five minutes until IAM goes by them, and the provider calls these at once:
         # https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html. No condition key tells a new key of
@@ -268,7 +301,7 @@ def _data(account: Account) -> list[Statement]:
             allow(["kms:CreateGrant"], [account.arn("kms", "key/*")], sid=sid, condition={**_FOR_SERVICES, **condition})
             for sid, condition in (
                 ("GrantNewKeys", {"Null": {"kms:ResourceAliases": "true"}}),
-                ("GrantNamedKeys", {"ForAnyValue:StringLike": {"kms:ResourceAliases": ["alias/triton-*"]}}),
+                ("GrantNamedKeys", aliases),
             )
         ),
         allow(
@@ -280,7 +313,6 @@ def _data(account: Account) -> list[Statement]:
                 "kms:EnableKeyRotation",
                 "kms:GenerateDataKey",
                 "kms:PutKeyPolicy",
-                "kms:ScheduleKeyDeletion",
                 "kms:TagResource",
                 "kms:UntagResource",
                 "kms:UpdateAlias",
@@ -288,8 +320,10 @@ def _data(account: Account) -> list[Statement]:
             ],
             [account.arn("kms", "key/*")],
             sid="OurKeys",
-            condition=OURS,
+            condition={**scope.owned, **aliases},
         ),
+        # Its alias is deleted before it.
+        allow(["kms:ScheduleKeyDeletion"], [account.arn("kms", "key/*")], sid="EndOurKeys", condition=scope.owned),
         # Not the keys of Pulumi's state and of stacks' secrets, whose tag `project` is the same: without them no stack is
         # left.
         {
@@ -311,7 +345,7 @@ def _data(account: Account) -> list[Statement]:
         },
         allow(
             ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
-            [account.arn("kms", "alias/triton-*")],
+            scope.arns("kms", "alias/{}-*"),
             sid="OurAliases",
         ),
         allow(
@@ -322,22 +356,23 @@ def _data(account: Account) -> list[Statement]:
                 "sqs:TagQueue",
                 "sqs:UntagQueue",
             ],
-            [account.arn("sqs", "triton-*")],
+            scope.arns("sqs", "{}-*"),
             sid="OurQueues",
         ),
     ]
 
 
-def _file_systems(account: Account) -> list[Statement]:
+def _file_systems(scope: Scope) -> list[Statement]:
     """Allow FSx for Lustre, for stacks whose `models.access` is fsx-lustre."""
+    account = scope.account
     systems, links = account.arn("fsx", "file-system/*"), account.arn("fsx", "association/*")
     return [
-        allow(["fsx:CreateFileSystem"], [systems], sid="MakeFileSystems", condition=MADE_OURS),
+        allow(["fsx:CreateFileSystem"], [systems], sid="MakeFileSystems", condition=scope.requested),
         # A link to a bucket is made at a file system, which has to be ours already.
-        allow(["fsx:CreateDataRepositoryAssociation"], [links], sid="MakeLinks", condition=MADE_OURS),
-        allow(["fsx:TagResource"], [systems, links], sid="TagFileSystems", condition=MADE_OURS),
+        allow(["fsx:CreateDataRepositoryAssociation"], [links], sid="MakeLinks", condition=scope.requested),
+        allow(["fsx:TagResource"], [systems, links], sid="TagFileSystems", condition=scope.claimed),
         # FSx asks it with the rights of whoever makes a file system.
-        allow(["ec2:GetSecurityGroupsForVpc"], [account.arn("ec2", "vpc/*")], sid="FindGroups", condition=OURS),
+        allow(["ec2:GetSecurityGroupsForVpc"], [account.arn("ec2", "vpc/*")], sid="FindGroups", condition=scope.owned),
         allow(
             [
                 "fsx:CreateDataRepositoryAssociation",
@@ -350,13 +385,16 @@ def _file_systems(account: Account) -> list[Statement]:
             ],
             [systems, links],
             sid="OurFileSystems",
-            condition=OURS,
+            condition=scope.owned,
         ),
     ]
 
 
-def _watching(account: Account) -> list[Statement]:
-    budgets = [f"arn:{account.partition}:budgets::{account.id}:budget/triton-*"]
+def _watching(scope: Scope) -> list[Statement]:
+    account = scope.account
+    budgets = [
+        f"arn:{account.partition}:budgets::{account.id}:budget/{name}" for name in scope.named(f"{{}}-{account.region}")
+    ]
     anomalies = [f"arn:{account.partition}:ce::{account.id}:anomaly{kind}/*" for kind in ("monitor", "subscription")]
     return [
         allow(
@@ -370,7 +408,7 @@ def _watching(account: Account) -> list[Statement]:
                 "logs:TagResource",
                 "logs:UntagResource",
             ],
-            [account.arn("logs", "log-group:/aws/*/triton-*")],
+            scope.arns("logs", "log-group:/aws/*/{}/*"),
             sid="OurLogGroups",
         ),
         allow(
@@ -380,7 +418,7 @@ def _watching(account: Account) -> list[Statement]:
                 "cloudwatch:TagResource",
                 "cloudwatch:UntagResource",
             ],
-            [account.arn("cloudwatch", "alarm:triton-*")],
+            scope.arns("cloudwatch", "alarm:{}-*"),
             sid="OurAlarms",
         ),
         allow(
@@ -392,7 +430,7 @@ def _watching(account: Account) -> list[Statement]:
                 "events:TagResource",
                 "events:UntagResource",
             ],
-            [account.arn("events", "rule/triton-*")],
+            scope.arns("events", "rule/{}-*"),
             sid="OurRules",
         ),
         allow(["budgets:ModifyBudget", "budgets:TagResource", "budgets:UntagResource"], budgets, sid="OurBudgets"),
@@ -401,9 +439,9 @@ def _watching(account: Account) -> list[Statement]:
             ["ce:CreateAnomalyMonitor", "ce:CreateAnomalySubscription"],
             ["*"],
             sid="MakeAnomalyAlarms",
-            condition=MADE_OURS,
+            condition=scope.requested,
         ),
-        allow(["ce:TagResource"], anomalies, sid="TagAnomalyAlarms", condition=MADE_OURS),
+        allow(["ce:TagResource"], anomalies, sid="TagAnomalyAlarms", condition=scope.claimed),
         allow(
             [
                 "ce:DeleteAnomalyMonitor",
@@ -415,6 +453,6 @@ def _watching(account: Account) -> list[Statement]:
             ],
             anomalies,
             sid="OurAnomalyAlarms",
-            condition=OURS,
+            condition=scope.owned,
         ),
     ]

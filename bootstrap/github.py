@@ -1,14 +1,15 @@
-"""Let GitHub's workflows of one repository into the account: an identity provider, and two roles for each region."""
+"""Let GitHub's workflows of one repository into the account: an identity provider, and roles that read and deploy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
 import pulumi_aws as aws
 
 from bootstrap import deploy_permissions, permissions
+from bootstrap.bounds import Scope
 from bootstrap.permissions import StateAccess
 from bootstrap.settings import Settings
 from infra.aws.account import Account
@@ -26,6 +27,8 @@ DEPLOY_SECONDS = 4 * 3600
 class GitHubArgs:
     account: Account
     settings: Settings
+    scopes: Sequence[Scope]
+    """One for each deploy role."""
     state_bucket_arn: pulumi.Input[str]
     state_key_arn: pulumi.Input[str]
     secrets_key_arn: pulumi.Input[str]
@@ -33,15 +36,14 @@ class GitHubArgs:
 
 
 class GitHub(pulumi.ComponentResource):
-    """The identity provider, and for each region the role of previews and the role of deployments.
+    """The identity provider, for each region the role of previews, and for each environment in it the role of deployments.
 
     Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
     each role is bound to both.
     """
 
     preview_role_arns: Mapping[str, pulumi.Output[str]]
-    deploy_role_arns: Mapping[str, pulumi.Output[str]]
-    """By region. Each reads and writes the one state, and may do the rest in its own region alone."""
+    """By region. Each reads all of the state, and may do the rest in its own region alone."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -60,7 +62,7 @@ class GitHub(pulumi.ComponentResource):
             ).arn
         else:
             provider_arn = args.settings.github_provider_arn
-        self.preview_role_arns, self.deploy_role_arns = {}, {}
+        self.preview_role_arns = {}
         zones, sources = args.settings.hosted_zones, args.settings.release_accounts
         for region in (args.account.region, *args.settings.regions):
             account = replace(args.account, region=region)
@@ -80,30 +82,31 @@ class GitHub(pulumi.ComponentResource):
                 args,
                 child,
             )
-            self.deploy_role_arns[region] = self._role(
-                f"{name}-deploy{suffix}",
-                f"{DEPLOY_ROLE}{suffix}",
-                "Deployments by GitHub's environments",
+        for scope in args.scopes:
+            suffix = "" if scope.account.region == args.account.region else f"-{scope.account.region}"
+            promote = deploy_permissions.promote(scope, sources)
+            self._role(
+                # Not `-deploy-…`: so began the names of the one role for all environments (docs/github.md).
+                f"{name}-{scope.environment}-deploy{suffix}",
+                _deploy_role(scope, args.account.region),
+                f"Deployments by GitHub's environment {scope.environment}",
                 provider_arn,
-                deploy_subjects(args.settings),
+                [deploy_subject(args.settings, scope.environment)],
                 DEPLOY_SECONDS,
                 {
-                    "read": document(*permissions.read(account)),
-                    **{
-                        purpose: document(*what)
-                        for purpose, what in deploy_permissions.deploy(account, args.settings.clusters).items()
-                    },
+                    "read": document(*permissions.read(scope.account)),
+                    **{purpose: document(*what) for purpose, what in deploy_permissions.deploy(scope).items()},
                 },
                 {
-                    "state": state.apply(permissions.write_state),
-                    "access": document(*deploy_permissions.access(account)),
-                    **({"domains": document(*deploy_permissions.domains(account, zones))} if zones else {}),
-                    **({"promote": document(*deploy_permissions.promote(account, sources))} if sources else {}),
+                    "state": _write_state(state, scope),
+                    "access": document(*deploy_permissions.access(scope)),
+                    **({"domains": document(*deploy_permissions.domains(scope, zones))} if zones else {}),
+                    **({"promote": document(*promote)} if promote else {}),
                 },
                 args,
                 child,
             )
-        self.register_outputs({"previewRoleArns": self.preview_role_arns, "deployRoleArns": self.deploy_role_arns})
+        self.register_outputs({"previewRoleArns": self.preview_role_arns})
 
     @staticmethod
     def _role(
@@ -151,9 +154,23 @@ def preview_subjects(settings: Settings) -> list[str]:
     return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
 
 
-def deploy_subjects(settings: Settings) -> list[str]:
-    """Return who may deploy: jobs that run in one of the environments, which is where GitHub asks approvers."""
-    return [subject(settings, f"environment:{name}") for name in settings.environments]
+def deploy_role_arns(scope: Scope, home: str) -> Iterator[tuple[str, str]]:
+    """Yield each stack of a scope with the ARN of the role that deploys it; `home` is the bootstrap stack's region."""
+    yield from ((stack, scope.iam(f"role/{_deploy_role(scope, home)}")) for stack in scope.stacks)
+
+
+def _deploy_role(scope: Scope, home: str) -> str:
+    suffix = "" if scope.account.region == home else f"-{scope.account.region}"
+    return f"{DEPLOY_ROLE}-{scope.environment}{suffix}"
+
+
+def deploy_subject(settings: Settings, environment: str) -> str:
+    """Return who may deploy to an environment: jobs that run in it, which is where GitHub asks approvers."""
+    return subject(settings, f"environment:{environment}")
+
+
+def _write_state(state: pulumi.Output[StateAccess], scope: Scope) -> pulumi.Output[str]:
+    return state.apply(lambda access: permissions.write_state(access, scope.stacks))
 
 
 def subject(settings: Settings, what: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from bootstrap import deploy_permissions, permissions
+from bootstrap.bounds import Scope
 from bootstrap.settings import Settings
 from infra.aws.account import Account
 from spec.iam_policy import Statement, document
@@ -19,16 +19,25 @@ _LONGEST_KEY = f"key/mrk-{'0' * 32}"
 _SMALLER = "name fewer, or give those to the bootstrap stack of another account"
 
 
-def problems(account: Account, settings: Settings) -> Iterator[str]:
-    """Yield which lists name more than IAM has room for, in any of the regions."""
-    regions = [replace(account, region=region) for region in (account.region, *settings.regions)]
-    managed = max(_largest(deploy_permissions.deploy(one, settings.clusters)) for one in regions)
+def problems_of_boundaries(settings: Settings, boundaries: Mapping[str, str]) -> Iterator[str]:
+    """Yield the stacks whose boundary is longer than a managed policy may be."""
+    for stack, policy in boundaries.items():
+        if (characters := _characters(policy)) > MANAGED:
+            yield (
+                f"clusters: with these {len(settings.clusters)} names the boundary of the stack {stack} has {characters} "
+                f"characters, and IAM takes {MANAGED}; {_SMALLER}"
+            )
+
+
+def problems(account: Account, settings: Settings, scopes: Sequence[Scope]) -> Iterator[str]:
+    """Yield which lists name more than IAM has room for, in any of the deploy roles' scopes."""
+    managed = max((_largest(deploy_permissions.deploy(scope)) for scope in scopes), default=0)
     if managed > MANAGED:
         yield (
-            f"clusters: these {len(settings.clusters)} names make a policy of {managed} characters, and IAM takes "
-            f"{MANAGED}; {_SMALLER}"
+            f"clusters: these {len(settings.clusters)} names, and {max(len(scope.stacks) for scope in scopes)} stacks of "
+            f"one environment, make a policy of {managed} characters, and IAM takes {MANAGED}; {_SMALLER}"
         )
-    inline = max(_inline(account, one, settings) for one in regions)
+    inline = max((_inline(account, scope, settings) for scope in scopes), default=0)
     if inline > INLINE:
         yield (
             f"hostedZones and releaseAccounts: these {len(settings.hosted_zones)} and {len(settings.release_accounts)} make "
@@ -40,17 +49,16 @@ def _largest(policies: Mapping[str, list[Statement]]) -> int:
     return max(_characters(document(*statements)) for statements in policies.values())
 
 
-def _inline(home: Account, account: Account, settings: Settings) -> int:
+def _inline(home: Account, scope: Scope, settings: Settings) -> int:
     key = home.arn("kms", _LONGEST_KEY)
     bucket = f"arn:{home.partition}:s3:::{state_bucket(home.id, home.region)}"
     found = [
-        permissions.write_state(permissions.StateAccess(bucket, key, key)),
-        document(*deploy_permissions.access(account)),
+        permissions.write_state(permissions.StateAccess(bucket, key, key), scope.stacks),
+        document(*deploy_permissions.access(scope)),
+        document(*deploy_permissions.promote(scope, settings.release_accounts)),
     ]
     if settings.hosted_zones:
-        found.append(document(*deploy_permissions.domains(account, settings.hosted_zones)))
-    if settings.release_accounts:
-        found.append(document(*deploy_permissions.promote(account, settings.release_accounts)))
+        found.append(document(*deploy_permissions.domains(scope, settings.hosted_zones)))
     return sum(map(_characters, found))
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from infra.aws.account import Account
 from spec.iam_policy import Statement, allow, document
-
-LOCKS_PREFIX = ".pulumi/locks/"
+from spec.versions import PROJECT
 
 
 @dataclass(frozen=True)
@@ -22,24 +21,35 @@ class StateAccess:
 
 def read_state(state: StateAccess) -> str:
     """Return the policy that reads state: a preview takes no lock and writes nothing."""
-    return document(*_read_state(state))
+    return document(*_read_state(state, [f"{state.bucket_arn}/.pulumi/*"]))
 
 
-def write_state(state: StateAccess) -> str:
-    """Return the policy that reads and writes state. States are overwritten, never deleted; only locks are."""
+def write_state(state: StateAccess, stacks: Sequence[str]) -> str:
+    """Return the policy that reads and writes the state of these stacks. It is overwritten, never deleted; only locks are.
+
+    The layout is that of Pulumi's own backends:
+    https://github.com/pulumi/pulumi/blob/v3.257.0/pkg/backend/diy/store.go and lock.go there.
+    """
+    folder = f"{state.bucket_arn}/.pulumi"
+    locks = [f"{folder}/locks/organization/{PROJECT}/{stack}/*" for stack in stacks]
+    own = [
+        *(f"{folder}/stacks/{PROJECT}/{stack}.*" for stack in stacks),
+        *(f"{folder}/{kind}/{PROJECT}/{stack}/*" for kind in ("backups", "history") for stack in stacks),
+        *locks,
+    ]
     return document(
-        *_read_state(state),
-        allow(["s3:PutObject"], [f"{state.bucket_arn}/.pulumi/*"], sid="WriteState"),
-        allow(["s3:DeleteObject"], [f"{state.bucket_arn}/{LOCKS_PREFIX}*"], sid="Unlock"),
+        *_read_state(state, [f"{folder}/meta.yaml", *own]),
+        allow(["s3:PutObject"], own, sid="WriteState"),
+        allow(["s3:DeleteObject"], locks, sid="Unlock"),
         allow(["kms:GenerateDataKey"], [state.bucket_key_arn], sid="EncryptState"),
         allow(["kms:Encrypt"], [state.secrets_key_arn], sid="EncryptSecrets"),
     )
 
 
-def _read_state(state: StateAccess) -> list[Statement]:
+def _read_state(state: StateAccess, objects: Sequence[str]) -> list[Statement]:
     return [
         allow(["s3:ListBucket", "s3:GetBucketLocation"], [state.bucket_arn], sid="FindState"),
-        allow(["s3:GetObject"], [f"{state.bucket_arn}/.pulumi/*"], sid="ReadState"),
+        allow(["s3:GetObject"], objects, sid="ReadState"),
         allow(["kms:Decrypt"], [state.bucket_key_arn, state.secrets_key_arn], sid="Decrypt"),
     ]
 

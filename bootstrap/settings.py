@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
 
 import pulumi
 
+from bootstrap import stacks
+from bootstrap.stacks import ENVIRONMENTS, StackFacts
 from spec.catalog import REGIONS
 from spec.wording import one_of
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9._/-]{1,100}")
-_ENVIRONMENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PROVIDER_ARN = re.compile(r"arn:[a-z-]+:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ZONE = re.compile(r"[A-Z0-9]{1,32}")
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
-ENVIRONMENTS = ("dev", "staging", "prod")
 ENVIRONMENT = "bootstrap"
 """The tag `environment` of what this stack makes. No stack of the platform has that name."""
 
@@ -31,6 +33,7 @@ class SettingsInvalid(ValueError):
 @dataclass(frozen=True)
 class Settings:
     """`repository` is GitHub's `ORG/REPO`; `environments` are those of GitHub that may deploy; `branch` is the default one.
+    `stacks`: those of the checkout, of all environments.
     Without a repository there is nothing of GitHub.
 
     `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
@@ -46,6 +49,7 @@ class Settings:
     repository_id: int | None = None
     branch: str = "main"
     environments: tuple[str, ...] = ENVIRONMENTS
+    stacks: tuple[StackFacts, ...] = ()
     github_provider_arn: str | None = None
     regions: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
@@ -62,9 +66,15 @@ class Settings:
         if not self.environments:
             problems.append("environments: is empty; give at least one, like [dev]")
         problems += [
-            f"environments: {name!r} is not an environment of GitHub; give its name, without wildcards"
+            f"environments: {name!r} is not an environment of stacks; use {one_of(ENVIRONMENTS)}"
             for name in self.environments
-            if not _ENVIRONMENT.fullmatch(name)
+            if name not in ENVIRONMENTS
+        ]
+        problems += [
+            f"stacks: names of {one.name!r} ({one.environment}) also match {other.name!r} ({other.environment}); rename "
+            "one, because each environment's role is bound to names"
+            for one, other in permutations(self.stacks, 2)
+            if one.environment != other.environment and f"{other.name}-".startswith(f"{one.name}-")
         ]
         if self.github_provider_arn is not None and not _PROVIDER_ARN.fullmatch(self.github_provider_arn):
             problems.append(
@@ -109,17 +119,26 @@ class Settings:
         elif self.repository_id is not None and self.repository is None:
             yield "repositoryId: is of no repository; give repository, like ORG/REPO, too"
 
+    def stacks_of(self, environment: str, region: str) -> tuple[StackFacts, ...]:
+        """Return the stacks of an environment in a region; none of an environment that does not deploy here."""
+        wanted = environment if environment in self.environments else None
+        return tuple(one for one in self.stacks if (one.environment, one.region) == (wanted, region))
+
 
 def from_pulumi() -> Settings:
     """Return the settings of the stack that the engine runs. Raises SettingsInvalid."""
     config = pulumi.Config()
     environments = _texts(config, "environments")
+    found, unreadable = stacks.read(Path(__file__).resolve().parents[1])
+    if unreadable:
+        raise SettingsInvalid("\n".join(unreadable))
     return Settings(
         repository=config.get("repository"),
         repository_owner_id=_number(config, "repositoryOwnerId"),
         repository_id=_number(config, "repositoryId"),
         branch=config.get("branch") or "main",
         environments=ENVIRONMENTS if environments is None else environments,
+        stacks=found,
         github_provider_arn=config.get("githubProviderArn"),
         regions=tuple(one for one in _texts(config, "regions") or () if one != pulumi.Config("aws").get("region")),
         clusters=_texts(config, "clusters") or (),

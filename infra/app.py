@@ -21,6 +21,7 @@ from infra.aws.lustre import model_cache
 from infra.aws.network import Network, NetworkArgs
 from infra.aws.nodes import Nodes
 from infra.aws.queue import RequestQueue
+from infra.aws.role import require_boundary
 from infra.aws.runner import GithubRunner
 from infra.aws.stack import Stack
 from infra.aws.storage import ModelBucket
@@ -79,6 +80,7 @@ def deploy(settings: Settings) -> None:
     zones, control_plane_zones = choose_zones(settings, file)
     existing = look_up(settings, file)
     stack = Stack.of(settings, account)
+    require_boundary(stack, file)
     _refuse_owned_values(settings, stack, file)
 
     # AWS: network, cluster with its nodes and add-ons, models

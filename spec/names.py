@@ -224,7 +224,18 @@ def queue_url(name: str, account_id: str, region: str, partition: str = "aws") -
 
 
 DEPLOY_ROLE = "triton-eks-deploy"
-"""How the names of the roles begin that GitHub's workflows deploy with; those of further regions end with them."""
+"""How the names of the roles begin that GitHub's workflows deploy with: then the environment, then a further region."""
+
+
+def role_path(stack: str) -> str:
+    """Return the IAM path of a stack's roles, by which policies tell them from another stack's."""
+    return f"/triton-eks/{stack}/"
+
+
+def permissions_boundary(stack: str) -> str:
+    """Return the managed policy that bounds the roles of a stack (`spec.boundary`)."""
+    return f"triton-eks-boundary-{stack}"
+
 
 WORKLOAD_ROLES = ("model-reader",)
 """The purposes of the roles whose ARN has to be known before they exist (`workload_role`)."""

@@ -17,6 +17,7 @@ from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.log_group import log_group
 from infra.aws.network_access import NetworkAccess
+from infra.aws.role import role
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
 from spec.names import NETWORK_PLUGIN, ROLLOUTS, control_plane_log_group
@@ -117,7 +118,7 @@ class Cluster(pulumi.ComponentResource):
             retention_days=cluster.log_retention_days,
             kms_key_arn=self._args.logs_key_arn,
         )
-        role, granted = self._service_role(secrets_key.arn)
+        service_role, granted = self._service_role(secrets_key.arn)
         public = cluster.endpoint == "public"
         return eks.Cluster(
             f"{name}-control-plane",
@@ -130,7 +131,7 @@ class Cluster(pulumi.ComponentResource):
             public_access_cidrs=[str(cidr) for cidr in cluster.public_access_cidrs] if public else None,
             authentication_mode=eks.AuthenticationMode.API,
             access_entries=access_entries(stack, cluster),
-            service_role=role,
+            service_role=service_role,
             # Without it the component writes the current AWS profile into its provider, which a laptop and CI then update in
             # turn (docs/facts/eks.md#the-component).
             provider_credential_opts=eks.KubeconfigOptionsArgs(),
@@ -198,35 +199,36 @@ class Cluster(pulumi.ComponentResource):
 
     def _service_role(self, secrets_key_arn: pulumi.Output[str]) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         name, stack = self._name, self._args.stack
-        role = aws.iam.Role(
+        created = role(
             f"{name}-role",
+            stack,
             description=f"Control plane of {stack.cluster_name}",
-            assume_role_policy=service_trust("eks.amazonaws.com", source_account=stack.account.id, source_arn=self._arn),
+            trust=service_trust("eks.amazonaws.com", source_account=stack.account.id, source_arn=self._arn),
             tags=stack.named(f"{stack.cluster_name}-control-plane"),
             opts=self._child,
         )
         granted: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-AmazonEKSClusterPolicy",
-                role=role.name,
+                role=created.name,
                 policy_arn=stack.account.managed_policy("AmazonEKSClusterPolicy"),
                 opts=self._child,
             ),
             aws.iam.RolePolicy(
                 f"{name}-secrets-policy",
-                role=role.name,
+                role=created.name,
                 policy=secrets_key_arn.apply(
                     lambda arn: document(allow(["kms:Encrypt", "kms:Decrypt", "kms:ListGrants", "kms:DescribeKey"], [arn]))
                 ),
                 opts=self._child,
             ),
         ]
-        return role, granted
+        return created, granted
 
     def _network_plugin(self) -> None:
         """Register the vpc-cni, with prefix delegation and network policies, before the first node needs an address."""
         name, stack = self._name, self._args.stack
-        role = WorkloadRole(
+        plugin_role = WorkloadRole(
             f"{name}-vpc-cni",
             self.access,
             WorkloadRoleArgs(
@@ -242,7 +244,7 @@ class Cluster(pulumi.ComponentResource):
             cluster_name=self.access.name,
             addon_name="vpc-cni",
             addon_version=self.access.pins.addons["vpc-cni"],
-            service_account_role_arn=role.arn,
+            service_account_role_arn=plugin_role.arn,
             configuration_values=json.dumps(_CNI_CONFIGURATION, sort_keys=True),
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",

@@ -88,7 +88,7 @@ def read_cluster(name: str) -> ClusterFacts | None:
     issuer = next((oidc.issuer for identity in found.identities for oidc in identity.oidcs), "").removeprefix("https://")
     _, partition, _, _, account_id, _ = found.arn.split(":", maxsplit=5)
     provider = f"arn:{partition}:iam::{account_id}:oidc-provider/{issuer}"
-    there = _unless("NoSuchEntity", lambda: aws.iam.get_open_id_connect_provider(arn=provider)) if issuer else None
+    there = none_if("NoSuchEntity", lambda: aws.iam.get_open_id_connect_provider(arn=provider)) if issuer else None
     return ClusterFacts(
         name=name,
         arn=found.arn,
@@ -149,7 +149,7 @@ def _target(route: Any) -> str | None:
 
 def _has_endpoint(vpc_id: str, service: str) -> bool:
     try:
-        found = _unless(
+        found = none_if(
             "no matching EC2 VPC Endpoint found", lambda: aws.ec2.get_vpc_endpoint(vpc_id=vpc_id, service_name=service)
         )
     except Exception as error:
@@ -159,7 +159,7 @@ def _has_endpoint(vpc_id: str, service: str) -> bool:
     return found is not None
 
 
-def _unless(missing: str, ask: Callable[[], _Found]) -> _Found | None:
+def none_if(missing: str, ask: Callable[[], _Found]) -> _Found | None:
     """Return what a function of the AWS provider finds; None where it says, by this text alone, that there is nothing.
 
     The texts are those of terraform-provider-aws (`SingularDataSourceFindError` in internal/tfresource) and of IAM itself.

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.aws.cluster_access import ClusterAccess
+from infra.aws.role import role
 from infra.aws.stack import Stack
 from spec.iam_policy import pod_identity_trust, service_account_trust
 from spec.names import ServiceAccount, workload_role
@@ -46,28 +47,29 @@ class WorkloadRole(pulumi.ComponentResource):
         super().__init__("triton:identity:WorkloadRole", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         account = args.service_account
-        role = aws.iam.Role(
+        created = role(
             # Another name than by IRSA: an upgrade deletes that role last, and pods of the old template keep it until then.
             f"{name}-role-pods" if args.identity == "pod-identity" else f"{name}-role",
-            name=None if args.purpose is None else _known_name(cluster.stack, args.purpose),
+            cluster.stack,
+            role_name=None if args.purpose is None else _known_name(cluster.stack, args.purpose),
             description=args.description,
-            assume_role_policy=_trust(cluster, args),
+            trust=_trust(cluster, args),
             tags={**cluster.stack.named(name), "service-account": f"{account.namespace}/{account.name}"},
             opts=child,
         )
         granted: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-{policy_arn.rsplit('/', maxsplit=1)[-1]}",
-                role=role.name,
+                role=created.name,
                 policy_arn=policy_arn,
                 opts=child,
             )
             for policy_arn in args.managed_policy_arns
         ]
         if args.policy is not None:
-            granted.append(aws.iam.RolePolicy(f"{name}-policy", role=role.name, policy=args.policy, opts=child))
+            granted.append(aws.iam.RolePolicy(f"{name}-policy", role=created.name, policy=args.policy, opts=child))
         # Whoever is told the ARN may use it at once: it is known only when the permissions are there too.
-        self.arn = pulumi.Output.all(role.arn, *[grant.urn for grant in granted]).apply(lambda resolved: str(resolved[0]))
+        self.arn = pulumi.Output.all(created.arn, *[grant.urn for grant in granted]).apply(lambda resolved: str(resolved[0]))
         if args.identity == "pod-identity":
             associate(f"{name}-association", cluster, account, self.arn, child)
         self.register_outputs({"arn": self.arn})

@@ -103,12 +103,11 @@ class Network(pulumi.ComponentResource):
         FlowLogs(
             f"{name}-flow-logs",
             FlowLogsArgs(
-                account=stack.account,
+                stack=stack,
                 vpc_id=vpc.id,
                 log_group_name=flow_log_group(stack.cluster_name),
                 retention_days=network.flow_log_retention_days,
                 kms_key_arn=args.logs_key_arn,
-                tags=stack.tags,
             ),
             opts=self._child,
         )

@@ -11,6 +11,7 @@ import pulumi_aws as aws
 from infra.aws import mig
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.launch import LaunchTemplateArgs, Reservation, launch_template
+from infra.aws.role import role
 from infra.aws.stack import Stack
 from spec import gpu_pool
 from spec.catalog import max_pods
@@ -151,31 +152,32 @@ class Nodes(pulumi.ComponentResource):
 
     def __init__(self, name: str, cluster: ClusterAccess, settings: Settings, *, after: Sequence[pulumi.Resource]) -> None:
         super().__init__("triton:nodes:Nodes", name)
-        role, granted = self._role(name, cluster.stack)
-        self.role_arn, self.role_name = role.arn, role.name
+        node_role, granted = self._role(name, cluster.stack)
+        self.role_arn, self.role_name = node_role.arn, node_role.name
         # A node that starts before its role has the permissions fails to join and is not tried again.
         ready = pulumi.ResourceOptions(parent=self, depends_on=[*granted, *after])
         autoscaled = settings.node_autoscaler == "cluster-autoscaler"
         system = settings.nodes.system
-        self.system = NodeGroup(f"{name}-system", cluster, system, role.arn, autoscaled=autoscaled, opts=ready)
+        self.system = NodeGroup(f"{name}-system", cluster, system, node_role.arn, autoscaled=autoscaled, opts=ready)
         for pool in settings.gpu.pools if settings.node_autoscaler != "karpenter" else ():
-            NodeGroup(f"{name}-pool-{pool.name}", cluster, pool, role.arn, autoscaled=autoscaled, opts=ready)
+            NodeGroup(f"{name}-pool-{pool.name}", cluster, pool, node_role.arn, autoscaled=autoscaled, opts=ready)
         self.register_outputs({"roleArn": self.role_arn})
 
     def _role(self, name: str, stack: Stack) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         """Return the role of the instances, and its policies. The vpc-cni has its own: nodes cannot move addresses about."""
         child = pulumi.ResourceOptions(parent=self)
-        role = aws.iam.Role(
+        created = role(
             f"{name}-role",
+            stack,
             description=f"Nodes of {stack.cluster_name}",
-            assume_role_policy=service_trust(f"ec2.{dns_suffix(stack.account.partition)}"),
+            trust=service_trust(f"ec2.{dns_suffix(stack.account.partition)}"),
             tags=stack.named(f"{stack.cluster_name}-nodes"),
             opts=child,
         )
         granted: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-{policy}",
-                role=role.name,
+                role=created.name,
                 policy_arn=stack.account.managed_policy(policy),
                 opts=child,
             )
@@ -185,4 +187,4 @@ class Nodes(pulumi.ComponentResource):
                 "AmazonSSMManagedInstanceCore",
             )
         ]
-        return role, granted
+        return created, granted

@@ -8,6 +8,7 @@ import pulumi_aws as aws
 from infra.aws.account import Account
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.log_group import log_group
+from infra.aws.role import role
 from spec.iam_policy import allow, document, service_trust
 from spec.names import runner_log_group, runner_project
 from spec.settings.api_access import Runner
@@ -72,10 +73,11 @@ class GithubRunner(pulumi.ComponentResource):
                 opts=child,
             ),
         ]
-        role = aws.iam.Role(
+        service_role = role(
             f"{name}-role",
+            stack,
             description=f"Runner of {stack.cluster_name}",
-            assume_role_policy=service_trust(
+            trust=service_trust(
                 "codebuild.amazonaws.com",
                 source_account=stack.account.id,
                 source_arn=stack.account.arn("codebuild", f"project/{project_name}"),
@@ -86,7 +88,7 @@ class GithubRunner(pulumi.ComponentResource):
         subnets = list(cluster.node_subnet_ids.values())
         granted = aws.iam.RolePolicy(
             f"{name}-policy",
-            role=role.name,
+            role=service_role.name,
             policy=pulumi.Output.all(*subnets).apply(
                 lambda ids: policy(stack.account, [str(id) for id in ids], group_name, runner.connection_arn)
             ),
@@ -96,7 +98,7 @@ class GithubRunner(pulumi.ComponentResource):
             f"{name}-project",
             name=project_name,
             description=f"Jobs of {runner.repository} that reach {stack.cluster_name}",
-            service_role=role.arn,
+            service_role=service_role.arn,
             build_timeout=_LONGEST_JOB_MINUTES,
             artifacts=aws.codebuild.ProjectArtifactsArgs(type="NO_ARTIFACTS"),
             environment=aws.codebuild.ProjectEnvironmentArgs(

@@ -25,17 +25,26 @@ class Stack:
     """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (`Settings.protected`)."""
     chart_registry: str | None = None
     """The registry that third-party charts are copied to; None where each comes from its own project's."""
+    bounded: bool = True
+    """Its roles have the permissions boundary of the stack."""
 
     @classmethod
     def of(cls, settings: Settings, account: Account) -> Stack:
         """Return the stack that has these settings, in the account that the program runs for."""
         registry = settings.charts.registry if settings.charts is not None else None
-        return cls(settings.stack, settings.environment, account, own_tags(settings), settings.protected, registry)
+        tags, bounded = own_tags(settings), settings.permissions_boundary
+        return cls(settings.stack, settings.environment, account, tags, settings.protected, registry, bounded)
 
     @property
     def region(self) -> str:
         """Return the AWS region."""
         return self.account.region
+
+    @property
+    def boundary_arn(self) -> str | None:
+        """Return the permissions boundary of the stack's roles; None without one."""
+        policy = f"policy/{names.permissions_boundary(self.name)}"
+        return f"arn:{self.account.partition}:iam::{self.account.id}:{policy}" if self.bounded else None
 
     @property
     def disposable(self) -> bool:

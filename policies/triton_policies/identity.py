@@ -25,6 +25,9 @@ ATTACHMENTS = (
 ACCESS_KEY = "aws:iam/accessKey:AccessKey"
 USER = "aws:iam/user:User"
 
+ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
+_UNKNOWN = "which is neither an account of the stack nor in `accounts` of this policy"
+
 ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
 SUPERSEDED = {
     "AWSXrayWriteOnlyAccess": "AWSXRayDaemonWriteAccess",
@@ -117,6 +120,12 @@ def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if not resource.accounts:
         return  # nobody says which are the stack's own
     known = resource.accounts | set(settings["accounts"])
+    if resource.type == ACCESS_ENTRY:
+        principal = resource["principalArn"]
+        account = str(principal.value).split(":")[4:5]
+        if not known.issuperset(account):
+            yield Violation(principal.path, f"is of the account {account[0]}, {_UNKNOWN}")
+        return
     for statement in statements(resource["assumeRolePolicy" if resource.type == ROLE else "policy"]):
         if statement.allows and statement.everybody and not statement.public and not statement.accounts:
             # What is bounded by nothing is for the rules about public access.
@@ -127,8 +136,7 @@ def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
         if statement.allows and (others := statement.accounts - known):
             yield Violation(
                 statement.principal_path,
-                f"lets in {', '.join(sorted(others))}, which is neither an account of the stack nor in `accounts` of this "
-                "policy",
+                f"lets in {', '.join(sorted(others))}, {_UNKNOWN}",
             )
 
 
@@ -184,14 +192,14 @@ POLICIES: tuple[Policy, ...] = (
     ),
     ResourcePolicy(
         id="other-accounts-named",
-        says="Roles, keys, buckets and queues let in no other AWS account but those that are named for it.",
+        says="Roles, keys, buckets, queues and clusters let in no other AWS account but those that are named for it.",
         severity="critical",
         controls=("FSBP S3.6",),
         fix="take the account out (models.readerAccounts), or have it approved in policies/config.json",
         settings={
             "accounts": strings("AWS accounts beside the stack's own (`aws:allowedAccountIds`) that may be let in", [])
         },
-        types=(ROLE, "aws:kms/key:Key", "aws:s3/bucketPolicy:BucketPolicy", "aws:sqs/queuePolicy:QueuePolicy"),
+        types=(ROLE, ACCESS_ENTRY, "aws:kms/key:Key", "aws:s3/bucketPolicy:BucketPolicy", "aws:sqs/queuePolicy:QueuePolicy"),
         judge=_foreign,
     ),
     ResourcePolicy(

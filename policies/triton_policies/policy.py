@@ -41,6 +41,11 @@ def strings(what: str, strict: list[str], **environments: list[str]) -> Setting:
     return Setting(what, {"type": "array", "items": {"type": "string"}}, strict, **environments)
 
 
+def _filled(value: Any, environment: str) -> Any:
+    """Return a configured value with the stack's environment for `{environment}` in each text of a list."""
+    return [str(one).replace("{environment}", environment) for one in value] if isinstance(value, list) else value
+
+
 def number(what: str, strict: int, **environments: int) -> Setting:
     """Return a setting that is a whole number of 0 or more."""
     return Setting(what, {"type": "integer", "minimum": 0}, strict, **environments)
@@ -78,7 +83,8 @@ class Policy:
 
     def settings_of(self, environment: str, configured: Mapping[str, Any]) -> Settings:
         """Return the values for the environment, with the pack's configuration on top."""
-        return {name: setting.of(environment) for name, setting in self.settings.items()} | dict(configured)
+        own = {name: _filled(value, environment) for name, value in configured.items()}
+        return {name: setting.of(environment) for name, setting in self.settings.items()} | own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,6 +93,11 @@ class Document(Section):
         description="whether cluster, VPC, KMS keys and model bucket may be deleted and replaced; without it they are "
         "protected in dev, staging and prod",
     )
+    permissions_boundary: bool = Field(
+        default=True,
+        description="whether the stack's IAM roles have the permissions boundary that `make state` creates; with false, "
+        "GitHub's workflows cannot deploy the stack",
+    )
     network: Network = Field(description="the VPC")
     cluster: Cluster = Field(description="the EKS control plane")
     instance_types: dict[InstanceTypeName, InstanceFacts] = Field(

@@ -51,6 +51,7 @@ config:
   triton-eks:environment: {ENVIRONMENT}
   triton-eks:tags: {tags}
   triton-eks:allowDestroy: true  # everything can be deleted at once; remove it before there is something to lose
+  triton-eks:permissionsBoundary: false  # roles without a limit; remove it before GitHub's workflows deploy the stack
   triton-eks:network:
     cidr: 10.20.0.0/16
     zones: {ZONES}

@@ -127,6 +127,24 @@ class Repository:
         numbers = [_number(found, "number") for found in self._pages(f"pulls?{query}") if _last_commit(found) == sha]
         return numbers[0] if len(numbers) == 1 else None
 
+    def unprotected(self, environment: str, branch: str, *, reviewed: bool) -> list[str]:
+        """Return what an environment lacks before its jobs may deploy: a branch policy, and with `reviewed` reviewers."""
+        found = self._call("GET", f"environments/{environment}")
+        policy = found.get("deployment_branch_policy") if isinstance(found, dict) else None
+        named = policy.get("custom_branch_policies") is True if isinstance(policy, dict) else False
+        answer = self._call("GET", f"environments/{environment}/deployment-branch-policies") if named else {}
+        branches = [one.get("name") for one in answer.get("branch_policies", ())] if isinstance(answer, dict) else []
+        rules = found.get("protection_rules") if isinstance(found, dict) else None
+        asked = [one for one in rules or () if isinstance(one, dict) and one.get("type") == "required_reviewers"]
+        lacking = []
+        if branches != [branch]:
+            lacking.append(
+                f"its deployment branches are not {branch} alone; select that branch in the environment's settings"
+            )
+        if reviewed and not any(one.get("reviewers") for one in asked):
+            lacking.append("nobody has to approve its jobs; add required reviewers in the environment's settings")
+        return [f"environment {environment}: {problem}" for problem in lacking]
+
     def _open_issue(self, marker: str, label: str) -> dict[str, Any] | None:
         query = urllib.parse.urlencode({"state": "open", "labels": label})
         issues = (found for found in self._pages(f"issues?{query}") if "pull_request" not in found)

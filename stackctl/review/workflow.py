@@ -1,7 +1,7 @@
-"""Run the steps of the workflows that may write to GitHub: `python3 -m stackctl.review.workflow render|comment|issue`.
+"""Run the steps of workflows that talk to GitHub: `python3 -m stackctl.review.workflow render|comment|issue|environment`.
 
-They run with the right to write, and read what a stranger's code may have written: so nothing is installed for them, and all
-that this module imports is Python's standard library (docs/security.md#the-workflows-that-may-write). What they are to
+Some run with the right to write, and read what a stranger's code may have written: so nothing is installed for them, and
+all that this module imports is Python's standard library (docs/security.md#the-workflows-that-may-write). What they are to
 do is said by the environment of the step:
 
 REVIEW_NAME         by which the comment or the issue is found again
@@ -11,6 +11,7 @@ PULL_REQUEST        `comment`: the number; or, where it is not known,
 HEAD, HEAD_SHA      `comment`: `OWNER:BRANCH`, and the commit that it has to be at: GitHub says which pull request that is
 REVIEW_LABEL        `issue`: of an issue that is opened; an open one is looked for among its issues
 LOOKED              `issue`: how the job ended that made the reports; `success` closes the issue where nothing has changed
+ENVIRONMENT         `environment`: fails unless GitHub lets only main deploy to it, and others than dev with reviewers only
 GITHUB_REPOSITORY, GITHUB_TOKEN
 
 Reports are read from the folder `reports`, the text is in `comment.md`.
@@ -66,6 +67,14 @@ def issue() -> None:
         print(repository.issue(marker, _variable("REVIEW_TITLE"), reading.text_file(TEXT), label))
 
 
+def environment() -> None:
+    """Raise Failure unless GitHub protects the environment whose jobs are about to deploy."""
+    name = _variable("ENVIRONMENT")
+    lacking = Repository.from_environment().unprotected(name, "main", reviewed=name != "dev")
+    if lacking:
+        raise Failure("\n".join(lacking))
+
+
 def _pull_request(repository: Repository) -> int:
     given = os.environ.get("PULL_REQUEST", "")
     if given:
@@ -96,7 +105,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _step(words: Sequence[str]) -> Callable[[], None]:
-    steps = {"render": render, "comment": comment, "issue": issue}
+    steps = {"render": render, "comment": comment, "issue": issue, "environment": environment}
     if len(words) != 1 or words[0] not in steps:
         raise WrongStep(f"name one step: {', '.join(steps)}")
     return steps[words[0]]

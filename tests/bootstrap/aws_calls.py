@@ -27,7 +27,6 @@ _READS = re.compile(r"\w+:(Describe|List|Get|BatchGet|View)(?!SecurityGroupsForV
 _ID = re.compile(r"(?:.*/)?([^/]+)$")
 # A tag that changes is given alone.
 _ANOTHER_OWNER = {"aws:RequestTag/owner": "somebody-else"}
-_ALIAS = {"kms:ResourceAliases": "alias/triton-x"}
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,44 @@ class Stack:
         """The tags of a security group; one that is no resource of the stack, EKS has made for the cluster."""
         return self.tags(id) if id in self._by_id else self.clusters_group()
 
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster that the node groups are in."""
+        (name,) = {one.inputs["clusterName"] for one in self.resources if one.type == "eks/nodeGroup:NodeGroup"}
+        return str(name)
+
     def clusters_group(self) -> Mapping[str, str]:
         """The tags of the group that EKS makes: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html."""
-        (name,) = {one.inputs["clusterName"] for one in self.resources if one.type == "eks/nodeGroup:NodeGroup"}
+        name = self.cluster
         return {
             "Name": f"eks-cluster-sg-{name}-1234567890",
             f"kubernetes.io/cluster/{name}": "owned",
             "aws:eks:cluster-name": name,
         }
+
+    @property
+    def name(self) -> str:
+        """The name of the stack, and its environment in the stacks here."""
+        (name,) = {made.inputs["bucket"][14:-23] for made in self.resources if made.name == "models-bucket"}
+        return str(name)
+
+    def alias(self, key_id: str) -> Mapping[str, str]:
+        """The condition key of a key's alias."""
+        (name,) = {
+            made.inputs["name"]
+            for made in self.resources
+            if made.type == "kms/alias:Alias" and _key(made.inputs["targetKeyId"]) == _key(key_id)
+        }
+        return {"kms:ResourceAliases": name}
+
+    def role_context(self, name: str) -> Mapping[str, str]:
+        """The condition keys of calls on a role of the stack."""
+        inputs = self._roles[name].inputs
+        return {**carried(self.role(name)), "iam:PermissionsBoundary": inputs["permissionsBoundary"]}
+
+    def role_arn(self, name: str) -> str:
+        """The ARN of a role of the stack."""
+        return _iam(f"role{self._roles[name].inputs.get('path', '/')}{name}")
 
     def role(self, name: str) -> Mapping[str, str]:
         """The tags of a role of the stack, by the role's name."""
@@ -85,7 +114,7 @@ def calls(stack: Stack) -> Iterator[Call]:
     for made in stack.resources:
         for call in _RULES[made.type](stack, made):
             yield replace(call, by=f"{made.type} {made.name}")
-    yield from tunnel()
+    yield from tunnel(stack=stack.name)
 
 
 def of_recording(recording: Recording, strangers: Collection[str] = ()) -> Stack:
@@ -100,27 +129,38 @@ def reads(stack: Stack) -> Iterator[Call]:
 
 
 def tunnel(
-    document: str = "AWS-StartPortForwardingSessionToRemoteHost", node: Mapping[str, str] | None = None
+    document: str = "AWS-StartPortForwardingSessionToRemoteHost",
+    node: Mapping[str, str] | None = None,
+    stack: str = "prod",
 ) -> Iterator[Call]:
     """The calls that `aws ssm start-session` makes, and the plugin at its end; `node` has the tags of the instance."""
-    tags = {"project": "triton-eks"} if node is None else node
+    tags = {"project": "triton-eks", "environment": stack} if node is None else node
     checked = {"ssm:SessionDocumentAccessCheck": "true"}
     context = {**{f"ssm:resourceTag/{key}": value for key, value in tags.items()}, **checked}
     yield Call("ssm:StartSession", _ec2("instance"), context, by="the tunnel")
     yield Call("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/{document}", checked, by="the tunnel")
-    session = _arn("ssm", "session/deploy-prod-1-0123456789abcdef0")
+    session = _arn("ssm", f"session/deploy-{stack}-1-0123456789abcdef0")
     yield from (Call(f"ssm:{action}Session", session, by="the tunnel") for action in ("Resume", "Terminate"))
 
 
 def promotion(stack: Stack) -> Iterator[Call]:
     """The calls of `modelctl promote` in a deployment: a release is read from one bucket and written to the next."""
+    before = {"staging": "dev", "prod": "staging"}.get(stack.name)
+    if before is not None:
+        bucket, tags = (
+            f"arn:aws:s3:::triton-models-{before}-{ACCOUNT}-{REGION}",
+            {"project": "triton-eks", "environment": before},
+        )
+        yield from _on("s3:ListBucket", bucket)
+        yield from _on("s3:GetObject", f"{bucket}/releases/x")
+        yield from _on("kms:Decrypt", _key("before"), carried(tags), {"kms:ViaService": f"s3.{REGION}.amazonaws.com"})
     for made in stack.resources:
         if made.type == "s3/bucket:Bucket" and made.inputs["bucket"].startswith("triton-models-"):
             bucket = f"arn:aws:s3:::{made.inputs['bucket']}"
             yield from _on("s3:ListBucket", bucket)
             yield from _on("s3:GetObject s3:PutObject s3:AbortMultipartUpload", f"{bucket}/releases/x")
         if made.type == "kms/key:Key" and made.name == "models-encryption-key":
-            yield from _on("kms:Decrypt kms:GenerateDataKey", _key(made.id), carried(made.tags))
+            yield from _on("kms:Decrypt kms:GenerateDataKey", _key(made.id), carried(made.tags), stack.alias(made.id))
 
 
 PROGRAM = ("ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTypeOfferings", "sts:GetCallerIdentity")
@@ -255,7 +295,8 @@ def _flow_log(stack: Stack, made: Made) -> Iterator[Call]:
 
 def _auto_scaling_tag(stack: Stack, made: Made) -> Iterator[Call]:
     group = _arn("autoscaling", "autoScalingGroup:11111111-2222:autoScalingGroupName/eks-nodes-pool-g5-group-1111")
-    yield from _on("autoscaling:CreateOrUpdateTags autoscaling:DeleteTags", group, {"aws:RequestTag/k8s.io/x": "y"})
+    tags = {"aws:RequestTag/k8s.io/x": "y", "aws:ResourceTag/eks:cluster-name": stack.cluster}
+    yield from _on("autoscaling:CreateOrUpdateTags autoscaling:DeleteTags", group, tags)
     yield from _on("autoscaling:DescribeTags", "*")
 
 
@@ -271,10 +312,11 @@ def _own_role(service: str, name: str) -> Call:
 
 
 def _uses_key(stack: Stack, key_arn: str, service: str) -> Iterator[Call]:
-    own = {**carried(stack.tags(key_arn.partition(":key/")[2])), **_ALIAS}
+    alias = stack.alias(key_arn)
+    own = {**carried(stack.tags(key_arn.partition(":key/")[2])), **alias}
     yield from _on("kms:DescribeKey kms:CreateGrant", _key(key_arn), own)
     # For five minutes KMS goes by neither, and by the alias before the tags or after them.
-    for known in ({}, _ALIAS):
+    for known in ({}, alias):
         yield from _on("kms:CreateGrant", _key(key_arn), known, {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"})
 
 
@@ -360,16 +402,19 @@ def _access_policy(stack: Stack, made: Made) -> Iterator[Call]:
 
 
 def _role(stack: Stack, made: Made) -> Iterator[Call]:
-    own = _iam(f"role/{made.inputs['name']}")
-    yield from _on("iam:CreateRole iam:TagRole", own, requested(made.tags))
+    own, bounded = stack.role_arn(made.inputs["name"]), {"iam:PermissionsBoundary": made.inputs["permissionsBoundary"]}
+    yield from _on("iam:CreateRole", own, requested(made.tags), bounded)
+    yield from _on("iam:TagRole", own, requested(made.tags))
+    yield from _on("iam:PutRolePermissionsBoundary", own, carried(made.tags), bounded)
     change = "iam:UpdateAssumeRolePolicy iam:UpdateRole iam:UpdateRoleDescription iam:DeleteRole iam:UntagRole iam:TagRole"
     read = "iam:GetRole iam:ListRolePolicies iam:ListAttachedRolePolicies iam:ListInstanceProfilesForRole"
     yield from _on(f"{change} {read}", own, carried(made.tags), _ANOTHER_OWNER)
 
 
 def _of_a_role(actions: str, stack: Stack, made: Made) -> Iterator[Call]:
-    name = made.inputs["role"]
-    yield from _on(actions, _iam(f"role/{name}"), carried(stack.role(name)))
+    name, policy = made.inputs["role"], made.inputs.get("policyArn")
+    context = stack.role_context(name)
+    yield from _on(actions, stack.role_arn(name), context if policy is None else {**context, "iam:PolicyARN": policy})
 
 
 def _instance_profile(stack: Stack, made: Made) -> Iterator[Call]:
@@ -378,7 +423,7 @@ def _instance_profile(stack: Stack, made: Made) -> Iterator[Call]:
     change = "iam:AddRoleToInstanceProfile iam:RemoveRoleFromInstanceProfile iam:DeleteInstanceProfile"
     yield from _on(f"{change} iam:UntagInstanceProfile iam:GetInstanceProfile", own, carried(made.tags))
     yield from _on("iam:TagInstanceProfile", own, carried(made.tags), _ANOTHER_OWNER)
-    yield _pass(_iam(f"role/{role}"), "ec2.amazonaws.com")
+    yield _pass(stack.role_arn(role), "ec2.amazonaws.com")
 
 
 def _oidc_provider(stack: Stack, made: Made) -> Iterator[Call]:
@@ -397,15 +442,20 @@ def _kms_key(stack: Stack, made: Made) -> Iterator[Call]:
     yield from _on("kms:TagResource", _key("new"), requested(made.tags))
     # At once, when KMS goes by neither its tags nor its alias.
     yield from _on("kms:EnableKeyRotation", _key("new"))
-    own = {**carried(made.tags), **_ALIAS}
-    change = "kms:EnableKeyRotation kms:PutKeyPolicy kms:UpdateKeyDescription kms:ScheduleKeyDeletion kms:UntagResource"
+    # Its alias is deleted first.
+    yield from _on("kms:ScheduleKeyDeletion", _key("new"), carried(made.tags))
+    own = {**carried(made.tags), **stack.alias(made.id)}
+    change = "kms:EnableKeyRotation kms:PutKeyPolicy kms:UpdateKeyDescription kms:UntagResource"
     read = "kms:DescribeKey kms:GetKeyPolicy kms:GetKeyRotationStatus kms:ListResourceTags"
     yield from _on(f"{change} kms:TagResource {read}", _key("new"), own)
 
 
 def _alias(stack: Stack, made: Made) -> Iterator[Call]:
     key = made.inputs["targetKeyId"]
-    for resource, tags in ((_arn("kms", made.inputs["name"]), {}), (_key(key), {**carried(stack.tags(key)), **_ALIAS})):
+    for resource, tags in (
+        (_arn("kms", made.inputs["name"]), {}),
+        (_key(key), {**carried(stack.tags(key)), **stack.alias(key)}),
+    ):
         yield from _on("kms:CreateAlias kms:UpdateAlias kms:DeleteAlias", resource, tags)
     yield from _on("kms:CreateAlias", _key(key))
     yield from _on("kms:ListAliases", "*")

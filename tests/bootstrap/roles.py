@@ -1,14 +1,16 @@
-"""The rights that the two roles of the workflows have in an account, beside reading and writing Pulumi's state."""
+"""The rights that the workflows' roles have in an account, beside reading and writing Pulumi's state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bootstrap import deploy_permissions, permissions
+from bootstrap.bounds import Scope
 from infra.aws.account import Account
 from spec.iam_policy import Statement
 
 ACCOUNT = Account(id="123456789012", partition="aws", region="us-west-2", caller_arn="arn:aws:iam::123456789012:role/x")
+CONNECTION = "arn:aws:codeconnections:eu-west-1:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 
 
 def preview(*zones: str) -> list[Statement]:
@@ -19,14 +21,32 @@ def preview(*zones: str) -> list[Statement]:
 PREVIEW = preview("Z1234567890")
 
 
-def deploy(*clusters: str, zones: Sequence[str] = ("Z1234567890",)) -> list[Statement]:
-    """The role that deploys, into clusters of others too, with names in these hosted zones."""
+def scope(stack: str, environment: str | None = None, *, account: Account = ACCOUNT, clusters: Sequence[str] = ()) -> Scope:
+    """What the deploy role of an environment reaches that has one stack, with a runner."""
+    earlier = {"staging": "dev", "prod": "staging"}.get(environment or stack)
+    return Scope(
+        account=account,
+        environment=environment or stack,
+        stacks=(stack,),
+        clusters=tuple(clusters),
+        connections=(CONNECTION,),
+        before=None if earlier is None else (earlier, (earlier,)),
+    )
+
+
+def writes(reach: Scope, zones: Sequence[str] = ("Z1234567890",)) -> list[Statement]:
+    """The deploy role of a scope, without what it only reads, with names in these hosted zones."""
     return [
-        *permissions.read(ACCOUNT),
-        *(one for found in deploy_permissions.deploy(ACCOUNT, clusters).values() for one in found),
-        *deploy_permissions.access(ACCOUNT),
-        *deploy_permissions.domains(ACCOUNT, zones),
+        *(one for found in deploy_permissions.deploy(reach).values() for one in found),
+        *deploy_permissions.access(reach),
+        *deploy_permissions.domains(reach, zones),
+        *deploy_permissions.promote(reach, ()),
     ]
+
+
+def deploy(stack: str = "prod", *clusters: str, zones: Sequence[str] = ("Z1234567890",)) -> list[Statement]:
+    """The role that deploys the stack, into clusters of others too, with names in these hosted zones."""
+    return [*permissions.read(ACCOUNT), *writes(scope(stack, clusters=clusters), zones)]
 
 
 DEPLOY = deploy()

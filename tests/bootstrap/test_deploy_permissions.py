@@ -6,14 +6,14 @@ from bootstrap import deploy_permissions, permissions
 from stackctl.account.read_only import Operations
 from stackctl.orphans import operations as orphans
 from stackctl.preflight import operations as preflight
-from tests.bootstrap.roles import ACCOUNT
+from tests.bootstrap.roles import ACCOUNT, scope
 from tests.repository.workflows import workflow_files
 
 
 def allowed() -> set[str]:
     statements = [
         *permissions.read(ACCOUNT),
-        *(one for found in deploy_permissions.deploy(ACCOUNT).values() for one in found),
+        *(one for found in deploy_permissions.deploy(scope("prod")).values() for one in found),
     ]
     return {action for one in statements if one["Effect"] == "Allow" for action in one["Action"]}
 

@@ -14,9 +14,11 @@ import pulumi
 import pytest
 
 from bootstrap import deploy_permissions, github, limits, permissions, program
+from bootstrap.bounds import Scope
 from bootstrap.settings import Settings, SettingsInvalid, from_pulumi
+from bootstrap.stacks import StackFacts
 from spec.iam_policy import document
-from tests.bootstrap.roles import ACCOUNT
+from tests.bootstrap.roles import ACCOUNT, scope
 from tests.paths import ROOT
 from tests.system.component import iam_lint
 from tests.system.component.engine.account import fresh_account
@@ -27,6 +29,7 @@ from twin.aws.base.clients import Clients
 
 REGION = "us-west-2"
 REPOSITORY = "example-org/triton-eks"
+STACKS = tuple(StackFacts(name, name, REGION) for name in ("dev", "staging", "prod"))
 ROLE, POLICY, INLINE = "aws:iam/role:Role", "aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 EXEMPT = {
@@ -51,7 +54,7 @@ class Made:
 
 def recorded(clients: Clients, *, preview: bool = False, **settings: Any) -> Recording:
     """One run of the program."""
-    wanted = Settings(**{"repository": REPOSITORY, **settings})
+    wanted = Settings(**{"repository": REPOSITORY, "stacks": STACKS, **settings})
 
     def deploy() -> None:
         program.deploy(wanted, REGION)
@@ -109,7 +112,9 @@ def test_what_the_workflows_are_told_is_exported(made: Made) -> None:
         "backendUrl": "s3://pulumi-state-123456789012-us-west-2?region=us-west-2",
         "secretsProvider": "awskms://alias/pulumi-secrets?region=us-west-2",
         "previewRoleArn": "arn:aws:iam::123456789012:role/triton-eks-preview",
-        "deployRoleArn": "arn:aws:iam::123456789012:role/triton-eks-deploy",
+        "deployRoles": json.dumps(
+            {name: f"arn:aws:iam::123456789012:role/triton-eks-deploy-{name}" for name in ("dev", "staging", "prod")}
+        ),
     }
 
 
@@ -117,7 +122,9 @@ def test_what_the_workflows_are_told_is_exported(made: Made) -> None:
     ("role", "subjects"),
     [
         ("github-preview-role", ["pull_request", "ref:refs/heads/main"]),
-        ("github-deploy-role", ["environment:dev", "environment:staging", "environment:prod"]),
+        ("github-dev-deploy-role", ["environment:dev"]),
+        ("github-staging-deploy-role", ["environment:staging"]),
+        ("github-prod-deploy-role", ["environment:prod"]),
     ],
 )
 def test_a_role_is_bound_to_this_repository_and_its_purpose(made: Made, role: str, subjects: list[str]) -> None:
@@ -153,7 +160,7 @@ def test_a_repository_is_trusted_by_the_subject_that_github_gives_it_and_by_no_o
     """As in https://github.com/github/docs/pull/45221."""
     settings = Settings(repository="octocat/my-repo", environments=("prod",), **ids)
     assert github.preview_subjects(settings) == [f"{prefix}pull_request", f"{prefix}ref:refs/heads/main"]
-    assert github.deploy_subjects(settings) == [f"{prefix}environment:prod"]
+    assert github.deploy_subject(settings, "prod") == f"{prefix}environment:prod"
 
 
 def test_without_a_repository_there_is_a_place_for_state_and_nothing_of_github(made: Made) -> None:
@@ -214,14 +221,14 @@ def test_previews_read_no_data_but_the_state(made: Made) -> None:
     assert reading["Resource"] == ["arn:aws:s3:::pulumi-state-123456789012-us-west-2/.pulumi/*"]
 
 
-@pytest.mark.parametrize("role", ["triton-eks-preview", "triton-eks-deploy"])
+@pytest.mark.parametrize("role", ["triton-eks-preview", "triton-eks-deploy-dev", "triton-eks-deploy-prod"])
 def test_no_action_is_a_wildcard_and_each_policy_fits(made: Made, role: str) -> None:
     for name, found in policies(made, role).items():
         assert not [action for action in actions(found) if "*" in action], name
         assert characters(found) < _MANAGED_LIMIT - 50, name
 
 
-def test_each_role_has_room_for_three_more_managed_policies_with_all_that_can_be_set(made: Made) -> None:
+def test_each_role_has_room_for_two_more_managed_policies_with_all_that_can_be_set(made: Made) -> None:
     """One more than the quota, and the stack's next `up` fails half-way."""
     zones = tuple(f"Z{number:020}" for number in range(5))
     accounts = tuple(f"{number:012}" for number in range(5))
@@ -229,16 +236,17 @@ def test_each_role_has_room_for_three_more_managed_policies_with_all_that_can_be
     attached = Counter(item.checked["role"] for item in found.of_type(ATTACHMENT))
     assert {role: _MANAGED_POLICIES - number for role, number in attached.items()} == {
         "triton-eks-preview": 9,
-        "triton-eks-deploy": 3,
+        **{f"triton-eks-deploy-{name}": 2 for name in ("dev", "staging", "prod")},
     }
     own = [item.checked for item in found.of_type(INLINE)]
     assert {(one["role"], one["name"]) for one in own} == {
         ("triton-eks-preview", "state"),
         ("triton-eks-preview", "domains"),
-        ("triton-eks-deploy", "state"),
-        ("triton-eks-deploy", "access"),
-        ("triton-eks-deploy", "domains"),
-        ("triton-eks-deploy", "promote"),
+        *(
+            (f"triton-eks-deploy-{name}", purpose)
+            for name in ("dev", "staging", "prod")
+            for purpose in ("state", "access", "domains", "promote")
+        ),
     }
 
 
@@ -249,18 +257,24 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
     """IAM refuses a policy that is too long when the bootstrap stack is brought up, after half of the others."""
     account = replace(ACCOUNT, partition=partition, region=region)
     clusters = [f"{number:030}" for number in range(5)]
-    managed = {"read": permissions.read(account), **deploy_permissions.deploy(account, clusters)}
+    reach = scope("staging-with-a-name", "staging", account=account, clusters=clusters)
+    managed = {"read": permissions.read(account), **deploy_permissions.deploy(reach)}
     lengths = {name: characters(json.loads(document(*found))) for name, found in managed.items()}
     assert {name: length for name, length in lengths.items() if length > _MANAGED_LIMIT} == {}
     zones, accounts = [f"Z{number:020}" for number in range(5)], [f"{number:012}" for number in range(5)]
     key = account.arn("kms", f"key/{'k' * 36}")
     inline = [
-        permissions.write_state(permissions.StateAccess(f"arn:{partition}:s3:::{'b' * 63}", key, key)),
-        document(*deploy_permissions.access(account)),
-        document(*deploy_permissions.domains(account, zones)),
-        document(*deploy_permissions.promote(account, accounts)),
+        permissions.write_state(permissions.StateAccess(f"arn:{partition}:s3:::{'b' * 63}", key, key), reach.stacks),
+        document(*deploy_permissions.access(reach)),
+        document(*deploy_permissions.domains(reach, zones)),
+        document(*deploy_permissions.promote(reach, accounts)),
     ]
     assert sum(characters(json.loads(text)) for text in inline) < _INLINE_LIMIT
+
+
+def reach(settings: Settings) -> list[Scope]:
+    """What each deploy role reaches in an account without roles."""
+    return [replace(scope(one.name), clusters=settings.clusters) for one in settings.stacks]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +284,7 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
             "clusters",
             [f"{number:030}" for number in range(30)],
             5,
-            "^clusters: these 30 names make a policy of [0-9]+ char.*6144",
+            "^clusters: these 30 names, and 1 stacks of one environment, make a policy of [0-9]+ char.*6144",
         ),
         ("hosted_zones", [f"Z{number:020}" for number in range(90)], 5, "^hostedZones and releaseAccounts: these 90 and 0 "),
         ("release_accounts", [f"{number:012}" for number in range(90)], 5, "^hostedZones and .*: these 0 and 90 make "),
@@ -279,9 +293,9 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
 def test_more_names_than_iam_has_room_for_are_refused_before_anything_is_made(
     key: str, names: list[str], room: int, said: str
 ) -> None:
-    few, many = (Settings(repository=REPOSITORY, **{key: tuple(found)}) for found in (names[:room], names))
-    assert list(limits.problems(ACCOUNT, few)) == []
-    (told,) = limits.problems(ACCOUNT, many)
+    few, many = (Settings(repository=REPOSITORY, stacks=STACKS, **{key: tuple(found)}) for found in (names[:room], names))
+    assert list(limits.problems(ACCOUNT, few, reach(few))) == []
+    (told,) = limits.problems(ACCOUNT, many, reach(many))
     assert re.search(said, told)
     with fresh_account(), pytest.raises(SettingsInvalid, match=said):
         recorded(Clients(REGION), preview=True, **{key: tuple(names)})
@@ -289,78 +303,116 @@ def test_more_names_than_iam_has_room_for_are_refused_before_anything_is_made(
 
 def test_the_room_for_names_is_that_of_the_policies_that_are_made() -> None:
     clusters, size = tuple(f"{number:030}" for number in range(30)), 0
-    while not list(limits.problems(ACCOUNT, Settings(repository=REPOSITORY, clusters=clusters[: size + 1]))):
+    settings = Settings(repository=REPOSITORY)
+    while not list(limits.problems(ACCOUNT, settings, [scope("prod", clusters=clusters[: size + 1])])):
         size += 1
-    made, more = (deploy_permissions.deploy(ACCOUNT, clusters[:number]) for number in (size, size + 1))
+    made, more = (deploy_permissions.deploy(scope("prod", clusters=clusters[:number])) for number in (size, size + 1))
     lengths = [max(characters(json.loads(document(*one))) for one in found.values()) for found in (made, more)]
     assert lengths[0] <= _MANAGED_LIMIT < lengths[1]
 
 
-def test_who_deploys_cannot_give_itself_more(made: Made) -> None:
-    (denied,) = [one for one in policies(made, "triton-eks-deploy")["github-deploy-identity"] if one["Effect"] == "Deny"]
-    assert "arn:aws:iam::123456789012:role/triton-eks-deploy*" in denied["Resource"]
-    assert "arn:aws:iam::123456789012:policy/triton-eks-deploy*" in denied["Resource"]
-    assert "iam:PassRole" in denied["Action"]
-    assert {"iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:CreatePolicyVersion", "iam:UpdateAssumeRolePolicy"} <= set(
-        denied["Action"]
-    )
-
-
 def test_who_deploys_cannot_take_away_the_keys_of_the_state(made: Made) -> None:
-    (denied,) = [one for one in policies(made, "triton-eks-deploy")["github-deploy-data"] if one["Effect"] == "Deny"]
+    (denied,) = [
+        one for one in policies(made, "triton-eks-deploy-prod")["github-prod-deploy-data"] if one["Effect"] == "Deny"
+    ]
     ((_, wanted),) = denied["Condition"].items()
     assert {"kms:PutKeyPolicy", "kms:ScheduleKeyDeletion", "kms:TagResource", "kms:UntagResource"} <= set(denied["Action"])
     for key in made.up.of_type("aws:kms/key:Key"):
         assert {f"aws:ResourceTag/{tag}": value for tag, value in key.checked["tags"].items()}.items() >= wanted.items()
 
 
-def test_state_is_overwritten_and_never_deleted_and_locks_are() -> None:
-    access = permissions.StateAccess("arn:aws:s3:::b", "arn:k1", "arn:k2")
-    deleting = [one for one in statements(permissions.write_state(access)) if "s3:DeleteObject" in one["Action"]]
-    assert [one["Resource"] for one in deleting] == [["arn:aws:s3:::b/.pulumi/locks/*"]]
-
-
 def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     """Roles and their policies, the policies of the bucket and of the keys: all but exact pairs, each with its reason."""
-    found = list(iam_lint.documents(made.up))
+    # A boundary is a limit and grants nothing: it has patterns of actions (test_authority.py).
+    found = [one for one in iam_lint.documents(made.up) if not one.owner.startswith("boundary-")]
     kinds = Counter(one.type for one in found)
-    assert kinds == {ROLE: 2, POLICY: 8, INLINE: 3, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
+    assert kinds == {ROLE: 4, POLICY: 25, INLINE: 9, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
     findings = [finding for one in found for finding in iam_lint.lint(one)]
     assert [str(one) for one in findings if (one.statement, one.subject) not in EXEMPT] == []
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()
 
 
-def test_each_further_region_has_two_roles_of_its_own_for_the_one_state(made: Made) -> None:
-    found = recorded(made.clients, preview=True, regions=("eu-central-1",))
+def test_each_further_region_has_roles_of_its_own_for_its_stacks_and_the_one_state(made: Made) -> None:
+    stacks = (*STACKS, StackFacts("prod-eu", "prod", "eu-central-1"), StackFacts("dev-us", "dev", "us-east-1"))
+    found = recorded(made.clients, preview=True, regions=("eu-central-1",), stacks=stacks)
     added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
-    assert {urn.rpartition("::")[2].partition("-eu-central-1")[0] for urn in added} == {"github-preview", "github-deploy"}
-    roles = {role.name: role.checked["name"] for role in found.of_type(ROLE)}
-    assert roles["github-deploy-role"] == "triton-eks-deploy"
-    assert roles["github-deploy-eu-central-1-role"] == "triton-eks-deploy-eu-central-1"
-    documents = {policy.checked["name"]: policy.checked["policy"] for policy in found.of_type(POLICY)}
-    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name}
-    assert theirs.keys() == {
-        name.replace("triton-eks-deploy-", "triton-eks-deploy-eu-central-1-").replace(
-            "triton-eks-preview-", "triton-eks-preview-eu-central-1-"
-        )
-        for name in documents
-        if "-eu-central-1-" not in name
+    assert {urn.rpartition("::")[2].partition("-eu")[0] for urn in added} == {
+        "boundary-prod",
+        "github-preview",
+        "github-prod-deploy",
     }
+    roles = {role.name: role.checked["name"] for role in found.of_type(ROLE)}
+    assert roles["github-prod-deploy-role"] == "triton-eks-deploy-prod"
+    assert roles["github-prod-deploy-eu-central-1-role"] == "triton-eks-deploy-prod-eu-central-1"
+    documents = {policy.checked["name"]: policy.checked["policy"] for policy in found.of_type(POLICY)}
+    theirs = {name: text for name, text in documents.items() if "-eu-central-1-" in name or name.endswith("-prod-eu")}
+    assert len(theirs) == 10
     assert {region for text in theirs.values() for region in re.findall(r"(?<=:)[a-z]+-[a-z]+-\d(?=:)", text)} == {
         "eu-central-1"
     }
-    assert all(len(text) <= _MANAGED_LIMIT for text in theirs.values())
-    assert sorted(key for key in found.exports if key.endswith("eu-central-1")) == [
-        "deployRoleArn-eu-central-1",
-        "previewRoleArn-eu-central-1",
+    assert json.loads(found.exports["deployRoles"]) == {
+        **{name: f"arn:aws:iam::123456789012:role/triton-eks-deploy-{name}" for name in ("dev", "staging", "prod")},
+        "prod-eu": "arn:aws:iam::123456789012:role/triton-eks-deploy-prod-eu-central-1",
+    }
+
+
+def test_the_stacks_of_an_environment_share_its_role_and_have_a_boundary_each(made: Made) -> None:
+    found = recorded(made.clients, preview=True, stacks=(*STACKS, StackFacts("prod-b", "prod", REGION)))
+    assert json.loads(found.exports["deployRoles"])["prod-b"] == "arn:aws:iam::123456789012:role/triton-eks-deploy-prod"
+    identity = statements(found.one(POLICY, "github-prod-deploy-identity").checked["policy"])
+    (making,) = [one for one in identity if one.get("Sid") == "MakeRoles"]
+    assert making["Condition"]["ArnEquals"] == {
+        "iam:PermissionsBoundary": [
+            "arn:aws:iam::123456789012:policy/triton-eks-boundary-prod",
+            "arn:aws:iam::123456789012:policy/triton-eks-boundary-prod-b",
+        ]
+    }
+
+
+def test_an_account_of_one_environment_has_that_role_alone(made: Made) -> None:
+    found = recorded(made.clients, preview=True, environments=("prod",))
+    assert json.loads(found.exports["deployRoles"]).keys() == {"prod"}
+    assert [one.name for one in found.of_type(POLICY) if one.name.startswith("boundary")] == ["boundary-prod"]
+
+
+def test_roles_from_before_roles_had_a_path_are_named_to_the_role_of_their_environment(made: Made) -> None:
+    tags = {"project": "triton-eks", "environment": "prod"}
+    roles = (
+        ("nodes-role-1234567", "/", tags),
+        ("nodes-role-abcdef0", "/", {**tags, "environment": "dev"}),
+        ("worker-role-pods-1234567", "/", tags),
+        ("triton-prod-us-west-2-worker", "/", tags),
+        ("worker-role-7654321", "/", {}),
+        ("cluster-role-1234567", "/triton-eks/prod/", tags),
+        ("administrator", "/", tags),
+    )
+    iam = made.clients("iam")
+    try:
+        for name, path, given in roles:
+            named = [{"Key": key, "Value": value} for key, value in given.items()]
+            iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=document(), Tags=named)
+        found = recorded(made.clients, preview=True)
+    finally:
+        for name, _, _ in roles:
+            iam.delete_role(RoleName=name)
+    prod = statements(found.one(POLICY, "github-prod-deploy-older-roles").checked["policy"])
+    arns = ["nodes-role-1234567", "triton-prod-us-west-2-worker", "worker-role-pods-1234567"]
+    assert {tuple(one["Resource"]) for one in prod} == {tuple(f"arn:aws:iam::123456789012:role/{name}" for name in arns)}
+    (passing,) = [
+        one for one in statements(found.one(POLICY, "boundary-prod").checked["policy"]) if one["Action"] == ["iam:PassRole"]
     ]
+    assert passing["Resource"] == [
+        "arn:aws:iam::123456789012:role/triton-eks/prod/*",
+        "arn:aws:iam::123456789012:role/nodes-role-1234567",
+    ]
+    assert "github-staging-deploy-older-roles" not in {one.name for one in found.of_type(POLICY)}
 
 
 def test_who_deploys_reads_the_releases_of_the_accounts_that_are_named_and_nothing_else_of_them(made: Made) -> None:
     found = recorded(made.clients, preview=True, release_accounts=("222222222222",))
     added = {one.urn for one in found.registrations} - {one.urn for one in made.preview.registrations}
-    assert {urn.rpartition("::")[2] for urn in added} == {"github-deploy-promote-inline"}
-    policy = found.one(INLINE, "github-deploy-promote-inline")
+    assert {urn.rpartition("::")[2] for urn in added} == {"github-dev-deploy-promote-inline"}
+    policy = found.one(INLINE, "github-dev-deploy-promote-inline")
     assert statements(policy.checked["policy"]) == [
         {
             "Effect": "Allow",
@@ -418,7 +470,14 @@ def test_an_accounts_existing_provider_is_used(made: Made) -> None:
             {"repository": "org/repo", "github_provider_arn": "arn:aws:iam::1:oidc-provider/x"},
             "githubProviderArn: .* is not",
         ),
-        ({"repository": "org/repo", "environments": ("prod", "*")}, r"environments: '\*' is not an environment"),
+        (
+            {"repository": "org/repo", "environments": ("prod", "qa")},
+            "environments: 'qa' is not an environment of stacks; use",
+        ),
+        (
+            {"stacks": (StackFacts("team", "dev", REGION), StackFacts("team-a", "prod", REGION))},
+            r"^stacks: names of 'team' \(dev\) also match 'team-a' \(prod\); rename one, because",
+        ),
         ({"repository": "org/repo", "regions": ("us-*",)}, r"regions: 'us-\*' is not a region with EKS; use af-south-1, "),
         ({"repository": "org/repo", "regions": ("us-east-1", "us-east-1")}, "regions: us-east-1 is listed twice"),
     ],

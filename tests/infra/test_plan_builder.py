@@ -12,10 +12,9 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 
-from bootstrap.deploy_identity import role_names
 from infra.serving.plan_builder import PlanBuilder
 from spec.versions import PROJECT
-from tests.infra.access import ACCOUNT, ISSUER, access
+from tests.infra.access import ISSUER, access
 from tests.paths import ROOT
 from tests.spec.stack_config import DIGEST, ECR, complaints, settings
 from tests.system.component.engine.account import fresh_account
@@ -60,7 +59,7 @@ def test_its_service_account_alone_takes_the_role(made: Recording) -> None:
     assert (account["metadata"]["namespace"], account["metadata"]["name"]) == ("triton", "plan-builder")
     assert account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].startswith("arn:aws:iam::")
     assert account["automountServiceAccountToken"] is False
-    assert f"{role.name}-*" in role_names(ACCOUNT)
+    assert role.checked["path"] == "/triton-eks/staging/"
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,10 @@ def test_it_sets_what_policies_have() -> None:
     ("role", "refused"),
     [
         ("platform-admin", 0),
-        ("triton-eks-deploy", 0),
-        ("triton-eks-deploy-eu-central-1", 0),
+        ("triton-eks-deploy-prod", 0),
+        ("triton-eks-deploy-prod-eu-central-1", 0),
+        ("triton-eks-deploy-dev", 1),
+        ("triton-eks-deploy", 1),
         ("triton-eks-preview", 1),
         ("x/platform-admin", 1),
     ],

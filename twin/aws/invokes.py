@@ -8,8 +8,9 @@ from collections.abc import Collection
 from spec.names import dns_suffix
 from twin.aws.base import tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import InvalidInputs, Problem
+from twin.aws.base.errors import HandlerError, InvalidInputs, Problem
 from twin.aws.base.handler import Invoke, Values
+from twin.aws.base.lookup import or_none
 
 
 def get_availability_zones(clients: Clients, arguments: Values) -> Values:
@@ -115,12 +116,35 @@ def get_role(clients: Clients, arguments: Values) -> Values:
     }
 
 
+def get_policy(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.iam.get_policy`` by ARN; where there is none, with the official provider's words."""
+    only("aws:iam/getPolicy:getPolicy", arguments, {"arn"})
+    arn, iam = arguments["arn"], clients("iam")
+    answer = or_none(iam.get_policy, PolicyArn=arn)
+    if answer is None:
+        raise HandlerError(f"reading IAM Policy ({arn}): couldn't find resource")
+    policy = answer["Policy"]
+    version = iam.get_policy_version(PolicyArn=arn, VersionId=policy["DefaultVersionId"])["PolicyVersion"]
+    return {
+        "id": arn,
+        "arn": arn,
+        "attachmentCount": policy["AttachmentCount"],
+        "description": policy.get("Description", ""),
+        "name": policy["PolicyName"],
+        "path": policy["Path"],
+        "policy": json.dumps(version["Document"]),
+        "policyId": policy["PolicyId"],
+        "tags": tags.from_list(policy.get("Tags")),
+    }
+
+
 INVOKES: dict[str, Invoke] = {
     "aws:index/getAvailabilityZones:getAvailabilityZones": get_availability_zones,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
     "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,
     "aws:index/getPartition:getPartition": get_partition,
     "aws:index/getRegion:getRegion": get_region,
+    "aws:iam/getPolicy:getPolicy": get_policy,
     "aws:iam/getRole:getRole": get_role,
     "aws:iam/getRoles:getRoles": get_roles,
 }

@@ -6,9 +6,13 @@ tell nobody: the twin refuses both. In a real account somebody has made them; in
 
 import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from spec.boundary import boundary
+from spec.names import permissions_boundary
 from twin.engine import stack_files
 
 _ROLE = ":role/"
@@ -16,12 +20,10 @@ _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
 """As JSON has it."""
 
 
-def create(aws_url: str, region: str, stack_file: Path) -> None:
-    """Make the roles and topics that `stack_file` names and the account at `aws_url` lacks."""
+def create(aws_url: str, region: str, stack: str, stack_file: Path) -> None:
+    """Create what `stack_file` requires and the account at `aws_url` lacks: roles, topics and the permissions boundary."""
     config = stack_files.read(stack_file)
     roles, topics = _roles_in(config.get("triton-eks:cluster")), topics_in(config)
-    if not roles and not topics:
-        return
     import boto3  # for half of a second, which no command that only needs the engine's environment should take
 
     given = {"region_name": region, "endpoint_url": aws_url, "aws_access_key_id": "test", "aws_secret_access_key": "test"}
@@ -33,6 +35,18 @@ def create(aws_url: str, region: str, stack_file: Path) -> None:
             iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
     for topic in sorted(topics):
         sns.create_topic(Name=topic)  # gives back the one that is there
+    account_id = boto3.client("sts", **given).get_caller_identity()["Account"]
+    create_boundary(iam, account_id, region, stack, config)
+
+
+def create_boundary(iam: Any, account_id: str, region: str, stack: str, config: Mapping[str, Any]) -> None:
+    """Create the permissions boundary of a stack's roles, as `bootstrap` does, unless it exists."""
+    environment = config.get("triton-eks:environment")
+    if not isinstance(environment, str):
+        return  # the settings report it
+    document = boundary(account_id, region, stack, environment)
+    with suppress(iam.exceptions.EntityAlreadyExistsException):
+        iam.create_policy(PolicyName=permissions_boundary(stack), PolicyDocument=document)
 
 
 def topics_in(value: Any) -> set[str]:

@@ -125,7 +125,7 @@ class Engine:
         `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
         """
         merged = stack_files.write_merged(self.home, stack, self.program)
-        account.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], merged)
+        account.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], stack, merged)
         backend = self.home.path / "state"
         if not (backend / ".pulumi" / "stacks" / PROJECT / f"{stack}.json").exists():
             backend.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,13 @@ def _private_endpoint(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def _roles_are_bounded(subject: Subject) -> Iterator[Problem]:
+    """Require the permissions boundary of the stack's roles."""
+    if _is_prod(subject) and not subject.document.permissions_boundary:
+        yield _broken("permissionsBoundary", "permissions boundary", "roles have no upper limit", "remove the key")
+
+
+@rule
 def _zones_stay(subject: Subject) -> Iterator[Problem]:
     """Require zones by name: a number means the first zones that offer the types of the pools (`spec.zones`)."""
     zones = subject.document.network.zones

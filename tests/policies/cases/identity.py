@@ -115,6 +115,20 @@ CASES = (
     ),
     Case(
         policy="other-accounts-named",
+        type="aws:eks/accessEntry:AccessEntry",
+        passes={"principalArn": "arn:aws:iam::123456789012:role/teams/platform-admin"},
+        fails=(
+            fail(
+                {"principalArn": "arn:aws:iam::222222222222:role/platform-admin"},
+                "it: principalArn: is of the account 222222222222, which is neither an account of the stack nor in "
+                "`accounts` of this policy. Fix: take the account out (models.readerAccounts), or have it approved in "
+                "policies/config.json",
+            ),
+        ),
+        unknown="principalArn",
+    ),
+    Case(
+        policy="other-accounts-named",
         type="aws:kms/key:Key",
         passes={"policy": _policy(Principal={"AWS": "arn:aws:iam::222222222222:root"}, Action="kms:Decrypt")},
         fails=(

@@ -202,10 +202,11 @@ def test_credentials_that_read_are_for_branches_of_this_repository(name: str, jo
 
 def test_approvers_are_asked_when_there_is_something_to_read() -> None:
     jobs = files.load("deploy-stack")["jobs"]
-    assert (jobs["up"]["needs"], "environment" in jobs["plan"]) == ("plan", False)
+    assert (jobs["up"]["needs"], "environment" in jobs["plan"]) == (["protected", "plan"], False)
     assert jobs["up"]["if"] == (
-        "${{ !cancelled() && (needs.plan.result == 'success' || needs.plan.result == 'skipped') }}"
-    ), "never after a plan that failed"
+        "${{ !cancelled() && needs.protected.result == 'success' "
+        "&& (needs.plan.result == 'success' || needs.plan.result == 'skipped') }}"
+    ), "never after a plan that failed, nor in an environment that anybody may use"
     assert "AWS_DEPLOY_ROLE" not in str(jobs["plan"])
     assert "vars.AWS_PREVIEW_ROLE != ''" in files.load("deploy")["jobs"]["dev"]["if"]
 
@@ -235,16 +236,15 @@ def test_every_stack_is_deployed_with_its_environment_and_one_after_the_other() 
     assert {job["strategy"]["max-parallel"] for job in jobs.values()} == {1}
 
 
-def test_each_stack_can_have_roles_of_its_own() -> None:
+def test_each_stack_has_the_deploy_role_of_its_environment_and_may_have_a_preview_role_of_its_own() -> None:
+    preview = "${{{{ fromJSON(vars.AWS_PREVIEW_ROLES || '{{}}')[{}] || vars.AWS_PREVIEW_ROLE }}}}"
+    deploy = "${{ fromJSON(vars.AWS_DEPLOY_ROLES)[inputs.stack] }}"
     assert {(one.workflow, one.job): one.content["with"]["role-to-assume"] for one in CREDENTIALS} == {
-        (workflow, job): f"${{{{ fromJSON(vars.AWS_{kind}_ROLES || '{{}}')[{stack}] || vars.AWS_{kind}_ROLE }}}}"
-        for workflow, job, kind, stack in (
-            ("preview", "preview", "PREVIEW", "matrix.stack"),
-            ("drift", "look", "PREVIEW", "matrix.stack"),
-            ("deploy-stack", "plan", "PREVIEW", "inputs.stack"),
-            ("deploy-stack", "up", "DEPLOY", "inputs.stack"),
-            ("destroy", "destroy", "DEPLOY", "inputs.stack"),
-        )
+        ("preview", "preview"): preview.format("matrix.stack"),
+        ("drift", "look"): preview.format("matrix.stack"),
+        ("deploy-stack", "plan"): preview.format("inputs.stack"),
+        ("deploy-stack", "up"): deploy,
+        ("destroy", "destroy"): deploy,
     }
 
 

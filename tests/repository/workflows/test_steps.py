@@ -186,6 +186,17 @@ def test_a_forks_comment_goes_to_the_pull_request_that_github_names(checkout: Pa
     assert len(github.comments) == 1
 
 
+@runs("deploy-stack/protected/Fail unless the environment is for main and its approvers")
+def test_an_environment_that_any_branch_may_use_ends_the_deployment(checkout: Path, github: GitHub) -> None:  # noqa: F811
+    check = files.step("deploy-stack", "protected", "Fail unless the environment is for main and its approvers")
+    found: dict[str, Any] = {"protection_rules": [], "deployment_branch_policy": None}
+    github.environments["dev"] = found
+    assert run(check, checkout, ENVIRONMENT="dev", **server(github)).returncode == 1
+    found["deployment_branch_policy"] = {"protected_branches": False, "custom_branch_policies": True}
+    found["branches"] = {"branch_policies": [{"name": "main"}]}
+    assert run(check, checkout, ENVIRONMENT="dev", **server(github)).returncode == 0
+
+
 @runs("drift/tell/Open, edit or close the issue")
 def test_drift_opens_one_issue_and_the_next_quiet_night_closes_it(checkout: Path, github: GitHub) -> None:  # noqa: F811
     tell = files.step("drift", "tell", "Open, edit or close the issue")

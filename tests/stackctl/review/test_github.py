@@ -29,6 +29,7 @@ class GitHub:
     comments: list[dict[str, Any]] = field(default_factory=list)
     issues: list[dict[str, Any]] = field(default_factory=list)
     pulls: list[dict[str, Any]] = field(default_factory=list)
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: list[int] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     viewer: str | None = BOT
@@ -42,6 +43,10 @@ class GitHub:
         return 200, {"data": {"viewer": {"login": self.viewer}}}
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], content: Any) -> tuple[int, Any]:
+        if method == "GET" and path.startswith("environments/"):
+            name, _, rest = path.removeprefix("environments/").partition("/")
+            found = self.environments.get(name)
+            return (200, found["branches"] if rest else found) if found else (404, {"message": "Not Found"})
         if method == "GET" and path.endswith("/comments"):
             return 200, self._page(self.comments, query)
         if method == "GET" and path == "pulls":

@@ -112,8 +112,8 @@ def test_the_pull_request_is_named_or_found_by_branch_and_commit(folder: Path, g
             {"REVIEW_NAME": "a b", "REVIEW_STACKS": "dev"},
             "error: 'a b' is no name of a comment",
         ),
-        ("", {}, "error: name one step: render, comment, issue\n"),
-        ("--help", {}, "error: name one step: render, comment, issue\n"),
+        ("", {}, "error: name one step: render, comment, issue, environment\n"),
+        ("--help", {}, "error: name one step: render, comment, issue, environment\n"),
     ],
 )
 def test_a_step_that_does_not_say_what_to_do_is_a_sentence(
@@ -150,3 +150,46 @@ def test_a_token_that_cannot_be_sent_is_refused_and_nothing_of_it_is_printed(
 def test_without_a_token_it_is_said_what_sets_one(folder: Path) -> None:
     done = step("comment", folder, PULL_REQUEST="7")
     assert (done.returncode, done.stderr.partition(";")[0]) == (1, "error: GITHUB_REPOSITORY and GITHUB_TOKEN not set")
+
+
+REVIEWERS = {"type": "required_reviewers", "reviewers": [{"type": "User", "reviewer": {"login": "somebody"}}]}
+CUSTOM = {"protected_branches": False, "custom_branch_policies": True}
+"""As in https://docs.github.com/en/rest/deployments/environments#get-an-environment."""
+BRANCHES = "its deployment branches are not main alone; select that branch in the environment's settings"
+APPROVAL = "nobody has to approve its jobs; add required reviewers in the environment's settings"
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "branches", "rules", "lacking"),
+    [
+        ("prod", CUSTOM, ["main"], [{"type": "branch_policy"}, REVIEWERS], []),
+        ("dev", CUSTOM, ["main"], [{"type": "branch_policy"}], []),
+        ("prod", CUSTOM, ["main"], [{"type": "branch_policy"}], [APPROVAL]),
+        ("prod", CUSTOM, ["main"], [{**REVIEWERS, "reviewers": []}], [APPROVAL]),
+        ("dev", None, [], [], [BRANCHES]),
+        ("dev", {"protected_branches": True, "custom_branch_policies": False}, [], [], [BRANCHES]),
+        ("staging", CUSTOM, ["main", "*"], [{"type": "wait_timer", "wait_timer": 30}], [BRANCHES, APPROVAL]),
+    ],
+)
+def test_nothing_is_deployed_from_an_environment_that_github_does_not_protect(
+    folder: Path,
+    github: GitHub,  # noqa: F811
+    name: str,
+    policy: dict[str, bool] | None,
+    branches: list[str],
+    rules: list[dict[str, object]],
+    lacking: list[str],
+) -> None:
+    github.environments[name] = {
+        "protection_rules": rules,
+        "deployment_branch_policy": policy,
+        "branches": {"branch_policies": [{"name": branch} for branch in branches]},
+    }
+    done = step("environment", folder, ENVIRONMENT=name, **to(github))
+    assert done.returncode == (1 if lacking else 0)
+    assert [line.partition(f"environment {name}: ")[2] for line in done.stderr.splitlines()] == lacking
+
+
+def test_an_environment_that_does_not_exist_is_reported(folder: Path, github: GitHub) -> None:  # noqa: F811
+    done = step("environment", folder, ENVIRONMENT="prod", **to(github))
+    assert (done.returncode, done.stderr.count("404 Not Found")) == (1, 1)

@@ -204,7 +204,7 @@ def test_a_preview_shows_the_same_resources(life: Life) -> None:
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
     stack = aws_calls.of_recording(up)
     zones = [up.one(RECORD, name).checked["zoneId"] for name in ("gateway-record", "gateway-certificate-proof")]
-    assert list(refusals(deploy(zones=zones), aws_calls.calls(stack))) == []
+    assert list(refusals(deploy("staging", zones=zones), aws_calls.calls(stack))) == []
     assert list(refusals(preview(*zones), aws_calls.reads(stack))) == []
 
 

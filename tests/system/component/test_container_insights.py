@@ -11,7 +11,7 @@ from spec.settings import Settings, load
 from spec.settings.scheduling import add_ons, pods
 from spec.versions import KUBERNETES, PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.bootstrap.roles import PREVIEW, deploy
 from tests.paths import ROOT
 from tests.spec.existing_config import IN_A_CLUSTER
 from tests.spec.stack_config import complaints
@@ -96,7 +96,7 @@ def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(watched: Recordi
     asked = list(aws_calls.calls(made))
     (passed,) = [call for call in asked if call.action == "iam:PassRole" and "container-insights" in call.resource]
     assert passed.context == {"iam:PassedToService": "pods.eks.amazonaws.com"}
-    assert list(refusals(DEPLOY, asked)) == []
+    assert list(refusals(deploy("dev"), asked)) == []
     assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
 
 

@@ -12,7 +12,7 @@ import yaml
 from spec.settings import SettingsError, load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.roles import DEPLOY, PREVIEW, deploy
+from tests.bootstrap.roles import PREVIEW, deploy
 from tests.paths import ROOT
 from tests.system.component import existing_account
 from tests.system.component.engine.account import fresh_account, living, seed_roles, seed_topics
@@ -176,13 +176,13 @@ def test_no_policy_is_violated(stack: Lived) -> None:
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(stack: Lived) -> None:
     strangers = (stack.vpc.id, *stack.vpc.private.values(), *stack.vpc.public.values())
     made = aws_calls.of_recording(stack.up, strangers)
-    assert list(refusals(deploy(existing_account.CLUSTER), aws_calls.calls(made))) == []
+    assert list(refusals(deploy("staging", existing_account.CLUSTER), aws_calls.calls(made))) == []
     assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
 
 
 def test_a_strangers_cluster_is_closed_to_the_workflows_until_bootstrap_names_it(in_a_cluster: Lived) -> None:
     made = aws_calls.of_recording(in_a_cluster.up, (in_a_cluster.vpc.id, *in_a_cluster.vpc.private.values()))
-    refused = list(refusals(DEPLOY, aws_calls.calls(made)))
+    refused = list(refusals(deploy("staging"), aws_calls.calls(made)))
     assert refused and all("eks/" in one or "cluster/shared" in one for one in refused)
 
 

@@ -14,7 +14,7 @@ from infra import app
 from spec.settings import load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.bootstrap.roles import PREVIEW, deploy
 from tests.paths import ROOT
 from tests.system.component.engine.account import fresh_account, living, seed_roles
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
@@ -218,5 +218,5 @@ def _triton(up: Recording) -> Any:
 
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -> None:
     stack = aws_calls.of_recording(up)
-    assert list(refusals(DEPLOY, aws_calls.calls(stack))) == []
+    assert list(refusals(deploy("staging"), aws_calls.calls(stack))) == []
     assert list(refusals(PREVIEW, aws_calls.reads(stack))) == []

@@ -12,7 +12,7 @@ import yaml
 from spec.settings import load
 from spec.versions import PROJECT
 from tests.bootstrap import aws_calls
-from tests.bootstrap.roles import DEPLOY, PREVIEW
+from tests.bootstrap.roles import PREVIEW, deploy
 from tests.paths import ROOT
 from tests.spec.stack_config import complaints
 from tests.spec.stack_config import settings as stack_settings
@@ -130,7 +130,7 @@ def test_its_role_is_codebuilds_for_this_project_and_may_not_deploy(lived: Lived
 
 def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(lived: Lived) -> None:
     made = aws_calls.of_recording(lived.up)
-    assert list(refusals(DEPLOY, aws_calls.calls(made))) == []
+    assert list(refusals(deploy("dev"), aws_calls.calls(made))) == []
     assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
 
 

@@ -94,13 +94,20 @@ def _successors(before: Snapshot, now: Snapshot) -> dict[str, str]:
 
 
 def _renamings(before: Snapshot, now: Snapshot, successors: Mapping[str, str]) -> dict[str, str]:
-    """Return how values of the present snapshot are called in the older one: an aliased resource keeps its physical name."""
+    """Return how values of the present snapshot are called in the older one.
+
+    An aliased resource keeps its physical name, and a role whose path the program ignores keeps its ARN.
+    """
     found = {}
     for old, new in successors.items():
+        entry, had = now.entry(new), before.entry(old)["inputs"]
+        if "path" in entry.get("ignoreChanges", ()) and "path" in entry["inputs"]:
+            arn_ends = [f"role{one.get('path', '/')}{one['name']}" for one in (entry["inputs"], had)]
+            found[arn_ends[0]] = arn_ends[1]
         if old == new:
             continue
         found[f"<{_name(now.labels[new])}."] = f"<{_name(before.labels[old])}."
-        had, has = before.entry(old)["inputs"], now.entry(new)["inputs"]
+        has = entry["inputs"]
         for key in had.keys() & has.keys():
             if _is_autoname(before.labels[old], had[key]) and _is_autoname(now.labels[new], has[key]):
                 found[has[key]] = had[key]

@@ -27,6 +27,7 @@ from tests.system.upgrade.comparison import Finding, Snapshot, findings
 from twin.aws.base.clients import Clients
 
 VPC, SUBNET, GROUP = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:eks/nodeGroup:NodeGroup"
+ROLE = "aws:iam/role:Role"
 DEPLOYMENT, SERVICE, CONFIG_MAP = (
     f"kubernetes:{kind}" for kind in ("apps/v1:Deployment", "core/v1:Service", "core/v1:ConfigMap")
 )
@@ -83,6 +84,20 @@ def test_what_aws_cannot_change_is_replaced_unless_the_program_ignores_it() -> N
     before = made(entry("g5", GROUP, had))
     assert findings(before, made(entry("g5", GROUP, has))) == [Finding(f"g5 ({GROUP})", "replace", ("capacityType",))]
     assert findings(before, made(entry("g5", GROUP, has, ignoreChanges=["capacityType"]))) == []
+
+
+def test_a_role_whose_path_is_ignored_keeps_its_arn_and_nothing_that_has_it_is_replaced() -> None:
+    def world(role: dict[str, str], arn: str, **options: Any) -> Snapshot:
+        group = {"clusterName": "c", "nodeRoleArn": f"arn:aws:iam::123456789012:{arn}"}
+        return made(entry("nodes", ROLE, {"name": "nodes-1", **role}, **options), entry("g5", GROUP, group))
+
+    before = world({}, "role/nodes-1")
+    moved = {"path": "/triton-eks/dev/"}
+    assert findings(before, world(moved, "role/triton-eks/dev/nodes-1", ignoreChanges=["path"])) == []
+    assert findings(before, world(moved, "role/triton-eks/dev/nodes-1")) == [
+        Finding(f"g5 ({GROUP})", "replace", ("nodeRoleArn",)),
+        Finding(f"nodes ({ROLE})", "replace", ("path",)),
+    ]
 
 
 def test_a_release_lives_on_with_other_values_and_not_in_another_namespace() -> None:

@@ -31,7 +31,7 @@ def test_every_role_and_topic_is_made_once_and_what_is_neither_is_left_alone(
     file.write_text(STACK)
     with moto_server() as url:
         for _ in range(2):
-            account.create(url, REGION, file)
+            account.create(url, REGION, "prod", file)
         roles = boto3.client("iam", region_name=REGION, endpoint_url=url).list_roles()["Roles"]
         topics = boto3.client("sns", region_name=REGION, endpoint_url=url).list_topics()["Topics"]
     assert sorted(role["Arn"] for role in roles) == [ADMIN, ROLLOUTS]

@@ -41,7 +41,7 @@ def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator
         if denied:
             yield f"{call}: denied by {', '.join(one['Sid'] for one in denied)}"
             continue
-        near = [one for one in statements if one["Effect"] == "Allow" and call.action in one["Action"]]
+        near = [one for one in statements if one["Effect"] == "Allow" and _is_any(call.action, one["Action"])]
         missed = {one["Sid"]: _misses(one, call) for one in near}
         if not any(found == [] for found in missed.values()):
             told = "; ".join(f"{sid}: {', '.join(found)}" for sid, found in missed.items())
@@ -53,7 +53,7 @@ def _misses(statement: Statement, call: Call) -> list[str]:
     unknown = statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}
     if unknown:
         raise ValueError(f"{statement['Sid']}: {', '.join(sorted(unknown))} is not evaluated here")
-    found = [] if call.action in statement["Action"] else ["another action"]
+    found = [] if _is_any(call.action, statement["Action"]) else ["another action"]
     if not any(_glob(pattern).fullmatch(call.resource) for pattern in statement["Resource"]):
         found.append("another resource")
     for operator, wanted in statement.get("Condition", {}).items():
@@ -75,10 +75,21 @@ def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]
         raise ValueError(f"{operator} of several values is not evaluated here")
     if operator in ("BoolIfExists", "StringEqualsIfExists"):
         return value is None or value in wanted
-    match: Any = {"StringEquals": str.__eq__, "StringLike": _is_like, "ArnLike": _arn_is_like}.get(operator)
+    if operator == "StringNotEquals":
+        return value not in wanted
+    match: Any = {
+        "StringEquals": str.__eq__,
+        "StringLike": _is_like,
+        "ArnEquals": _arn_is_like,
+        "ArnLike": _arn_is_like,
+    }.get(operator)
     if match is None:
         raise ValueError(f"the operator {operator} is not evaluated here")
     return value is not None and any(match(value, one) for one in wanted)
+
+
+def _is_any(action: str, patterns: Sequence[str]) -> bool:
+    return any(_is_like(action, pattern) for pattern in patterns)
 
 
 def _is_like(value: str, pattern: str) -> bool:

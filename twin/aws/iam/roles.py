@@ -19,7 +19,16 @@ _TRUST_LIMIT = 2048  # default quota, characters without white space
 class Role(Handler):
     token = "aws:iam/role:Role"
     inputs = frozenset(
-        {"assumeRolePolicy", "description", "forceDetachPolicies", "maxSessionDuration", "name", "path", "tags"}
+        {
+            "assumeRolePolicy",
+            "description",
+            "forceDetachPolicies",
+            "maxSessionDuration",
+            "name",
+            "path",
+            "permissionsBoundary",
+            "tags",
+        }
     )
     defaults: ClassVar[Values] = {"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"}
     computed = frozenset({"arn", "createDate", "uniqueId"})
@@ -35,6 +44,8 @@ class Role(Handler):
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         iam = clients("iam")
         trust.check_principals(clients, documents.parse(inputs["assumeRolePolicy"]))
+        boundary = inputs.get("permissionsBoundary")
+        _check_boundary(clients, boundary)
         role = iam.create_role(
             RoleName=inputs["name"],
             AssumeRolePolicyDocument=inputs["assumeRolePolicy"],
@@ -42,6 +53,7 @@ class Role(Handler):
             Description=inputs.get("description", ""),
             MaxSessionDuration=inputs.get("maxSessionDuration", 3600),
             Tags=tags.to_list(inputs.get("tags")),
+            **({"PermissionsBoundary": boundary} if boundary else {}),
         )["Role"]
         try:
             # moto parses a trust policy when it is changed, not when the role is made.
@@ -65,11 +77,12 @@ class Role(Handler):
         same = documents.parse(state["assumeRolePolicy"]) == document
         seen = tags.from_list(role.get("Tags"))
         return {
-            **state,
+            **{key: value for key, value in state.items() if key != "permissionsBoundary"},
             "assumeRolePolicy": state["assumeRolePolicy"] if same else json.dumps(document),
             "maxSessionDuration": role["MaxSessionDuration"],
             "arn": role["Arn"],
             "uniqueId": role["RoleId"],
+            **_observed_boundary(role),
             **tags.observed(state, seen),
         }
 
@@ -83,12 +96,30 @@ class Role(Handler):
             Description=new.get("description", ""),
             MaxSessionDuration=new.get("maxSessionDuration", 3600),
         )
+        boundary = new.get("permissionsBoundary")
+        if boundary != old.get("permissionsBoundary"):
+            if boundary:
+                _check_boundary(clients, boundary)
+                iam.put_role_permissions_boundary(RoleName=id, PermissionsBoundary=boundary)
+            else:
+                iam.delete_role_permissions_boundary(RoleName=id)
         tags.retag(old, new, iam.untag_role, iam.tag_role, RoleName=id)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
             clients("iam").delete_role(RoleName=id)
+
+
+def _check_boundary(clients: Clients, arn: str | None) -> None:
+    """Refuse a boundary that does not exist, as IAM does; moto takes any ARN of a policy."""
+    if arn and or_none(clients("iam").get_policy, PolicyArn=arn) is None:
+        raise HandlerError(f"NoSuchEntity: Scope ARN: {arn} does not exist or is not attachable.")
+
+
+def _observed_boundary(role: Values) -> Values:
+    arn = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+    return {"permissionsBoundary": arn} if arn else {}
 
 
 class ServiceLinkedRole(Handler):

@@ -15,6 +15,7 @@ from moto import mock_aws
 from moto.iam.models import IAMBackend, ManagedPolicy
 from moto.s3.responses import S3Response
 
+from spec.names import permissions_boundary
 from spec.settings.cluster import Cluster
 from twin.aws import moto_encryption
 from twin.aws.base.clients import Clients
@@ -130,7 +131,12 @@ def living(clients: Clients) -> dict[str, list[str]]:
         "alias": [item["AliasName"] for item in clients("kms").list_aliases()["Aliases"] if "TargetKeyId" in item],
         "log group": [item["logGroupName"] for item in clients("logs").describe_log_groups()["logGroups"]],
         "role": [item["RoleName"] for item in iam.list_roles()["Roles"]],
-        "policy": [item["PolicyName"] for item in iam.list_policies(Scope="Local")["Policies"]],
+        # The boundary of the stack's roles is made before the stack, as the roles of its administrators are.
+        "policy": [
+            name
+            for name in (item["PolicyName"] for item in iam.list_policies(Scope="Local")["Policies"])
+            if not name.startswith(permissions_boundary(""))
+        ],
         "oidc provider": [item["Arn"] for item in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]],
         "bucket": [item["Name"] for item in clients("s3").list_buckets()["Buckets"]],
         "cluster": clients("eks").list_clusters()["clusters"],

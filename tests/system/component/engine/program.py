@@ -23,6 +23,7 @@ from tests.system.component.engine.monitor import RecordingMonitor
 from tests.system.component.engine.providers import Aws
 from tests.system.component.engine.recording import Recording, StackFailed
 from twin.aws.base.clients import Clients
+from twin.engine import account
 
 
 def run(
@@ -43,6 +44,9 @@ def run(
     refused resource; what the program itself raises comes out unchanged.
     """
     default_tags = (config.get("aws:defaultTags") or {}).get("tags", {})
+    account.create_boundary(
+        clients("iam"), clients.account_id, clients.region, stack, {"triton-eks:environment": stack, **config}
+    )
     aws = Aws(clients, default_tags)
     monitor = monitor_class(aws, project=project, stack=stack, root=root, preview=preview)
 

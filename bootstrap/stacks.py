@@ -1,0 +1,49 @@
+"""The stacks of this checkout, as far as their permissions depend on their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec import reading
+from spec.failure import Failure
+from spec.problem import SettingsError
+from spec.settings import read_config
+from spec.stack_names import names, stack_file
+
+ENVIRONMENTS = ("dev", "staging", "prod")
+"""Those that GitHub's workflows deploy, in the order in which releases move."""
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """`connection`: the ARN of the CodeConnection of its runner (`cluster.apiAccess.runner`), if it has one."""
+
+    name: str
+    environment: str
+    region: str
+    connection: str | None = None
+
+
+def read(checkout: Path) -> tuple[tuple[StackFacts, ...], list[str]]:
+    """Return the stacks that the workflows can deploy, and a sentence about each file that cannot be read."""
+    found, problems = [], []
+    for name in names(checkout):
+        try:
+            config = read_config(reading.file(checkout / stack_file(name)), stack_file(name))
+        except (Failure, SettingsError) as error:
+            problems.append(str(error))
+            continue
+        environment, region = config.get("triton-eks:environment"), config.get("aws:region")
+        if environment in ENVIRONMENTS and isinstance(region, str):
+            found.append(StackFacts(name, environment, region, _connection(config)))
+    return tuple(found), problems
+
+
+def _connection(config: Mapping[str, Any]) -> str | None:
+    value: Any = config
+    for key in ("triton-eks:cluster", "apiAccess", "runner", "connectionArn"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
