@@ -28,6 +28,8 @@ TRITON_CHART = "triton"
 TRITON_RELEASE = TRITON_CHART
 """The Helm release. It is called like its chart, so the chart calls its objects the same (`triton.fullname`)."""
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
+ADMIN_KEY_FILE = "/run/triton/admin-key"
+"""In a pod of the chart: the key of the control APIs (`triton.start`)."""
 POD_RELEASE_LABEL = "triton-eks/release"
 """The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
 TRITON_HEADLESS_COMPONENT = "inference-headless"

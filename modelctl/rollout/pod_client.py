@@ -21,6 +21,7 @@ import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed
+from modelctl.cluster.admin_key import KeyUnreadable
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import FleetError, Pod
@@ -92,6 +93,7 @@ class IndexEntry:
 
 
 _INDEX = [{"name": str, "version": str, "state": str, "reason": str}]
+_STATISTICS = {"model_stats": [{"name": str, "version": str}]}
 _ANSWER = {"outputs": [{"name": str, "datatype": str, "shape": [int], "data": []}]}
 _VERSION = re.compile(r"[0-9]{1,18}")
 
@@ -110,7 +112,6 @@ class PodClient:
         # A proxy of the environment is for the world outside, never for pods.
         self._http = httpx.Client(
             timeout=ANSWER_SECONDS,
-            headers={_ADMIN_HEADER: pod.admin_key},
             trust_env=False,
             verify=_authorities(),
             transport=pod.forwards.transport() if pod.forwards is not None else None,
@@ -142,9 +143,10 @@ class PodClient:
     def ready_versions(self) -> dict[str, list[int]]:
         """Return the versions that answer, by model."""
         found: dict[str, list[int]] = {}
-        for entry in self.index():
-            if entry.state == "READY":
-                found.setdefault(entry.model, []).append(entry.version)
+        # Statistics, and not the index, which asks for the admin key.
+        for entry in self._value(self._ask("GET", "/v2/models/stats"), _STATISTICS).get("model_stats") or ():
+            if entry.get("name") and _VERSION.fullmatch(entry.get("version") or ""):
+                found.setdefault(entry["name"], []).append(int(entry["version"]))
         return {model: sorted(versions) for model, versions in sorted(found.items())}
 
     def config_hash(self, model: str, version: int) -> str:
@@ -194,11 +196,19 @@ class PodClient:
         self, method: str, path: str, *, json: Any = None, seconds: float = ANSWER_SECONDS, reads: bool = False
     ) -> httpx.Response:
         timeout = httpx.Timeout(10.0, read=seconds)
-        answer = self._send(method, self.pod.http + path, reads=reads or method == "GET", json=json, timeout=timeout)
+        key = {_ADMIN_HEADER: self._admin_key()} if path.startswith("/v2/repository/") else {}
+        reads = reads or method == "GET"
+        answer = self._send(method, self.pod.http + path, reads=reads, json=json, timeout=timeout, headers=key)
         if answer.status_code != httpx.codes.OK:
             overloaded = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
             raise (PodOverloaded if overloaded else PodRefuses)(f"{self.pod.name}: {_words(answer)}")
         return answer
+
+    def _admin_key(self) -> str:
+        try:
+            return self.pod.admin_key()
+        except KeyUnreadable as error:
+            raise PodDown(str(error)) from None
 
     def _send(self, method: str, url: str, *, reads: bool, **arguments: Any) -> httpx.Response:
         """Send a request, and again while its forward is lost, unless the pod may have done what it asks for."""
