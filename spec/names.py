@@ -66,6 +66,8 @@ SERVED_VERSIONS = "triton-served-versions"
 """The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
 PARITY_EXPORTER = "triton-parity"
 """The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
+VIEWERS = "triton-viewers"
+"""Group, ClusterRole and binding of `cluster.viewRoleArns`."""
 ROLLOUTS = "triton-rollouts"
 """The Kubernetes group of who rolls out models, and the Role that it has in Triton's namespace."""
 PARITY_PORT = 9108

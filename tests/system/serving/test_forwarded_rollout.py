@@ -251,8 +251,7 @@ OPERATOR = [
     {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
 ]
 VIEW = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-"""AmazonEKSAdminViewPolicy, which the preview role has:
-https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html."""
+"""AmazonEKSAdminViewPolicy: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html."""
 
 
 @pytest.mark.parametrize(("name", "rules", "forwards"), [("operator", OPERATOR, True), ("viewer", VIEW, False)])
