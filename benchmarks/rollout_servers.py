@@ -26,7 +26,7 @@ from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
-_RESTRICTED = "model-repository,model-config"
+_RESTRICTED = "model-repository,shared-memory,trace,logging"
 _GRACE_SECONDS = 6.0
 _POLL_SECONDS = 0.05
 

@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 from console import kubernetes_status
 from console.port_forward import PortForwards
 from modelctl import cluster
-from modelctl.cluster.admin_key import admin_key
+from modelctl.cluster.admin_key import KeyUnreadable, admin_key
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from spec import reading
 from spec.names import (
@@ -44,7 +44,11 @@ _POLL_SECONDS = 0.5
 def _is_of_the_moment(error: BaseException) -> bool:
     """Return whether the answer broke off, or somebody else changed the object after it was read."""
     cause = error.__cause__
-    return isinstance(cause, ProtocolError) or (isinstance(cause, ApiException) and cause.status == 409)
+    return (
+        isinstance(error, KeyUnreadable)
+        or isinstance(cause, ProtocolError)
+        or (isinstance(cause, ApiException) and cause.status == 409)
+    )
 
 
 _tried_again = retry(
@@ -197,6 +201,7 @@ class KubernetesFleet:
             forwards=self._forwards,
         )
 
+    @_tried_again
     def _admin_key(self, name: str, uid: str) -> str:
         if uid not in self._keys:
             self._keys[uid] = admin_key(self._configuration, self._namespace, name)

@@ -450,6 +450,14 @@ CASES = (
                     "Fix: make a NetworkPolicy that selects its pods"
                 ),
             ),
+            fail(
+                {"worker": {"spec.template.metadata": ABSENT}},
+                (
+                    "worker: has no NetworkPolicy in triton-worker: every pod of the cluster reaches it, and it "
+                    "reaches all. "
+                    "Fix: make a NetworkPolicy that selects its pods"
+                ),
+            ),
             *(
                 fail(
                     {"rules": {"spec.podSelector": {"matchExpressions": [{"key": "app", **expression}]}}},
