@@ -20,6 +20,7 @@ from urllib.parse import quote
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from console.bounded import MIB, AnswerTooLarge, Bounded
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed
 from modelctl.cluster.admin_key import KeyUnreadable
 from modelctl.rollout import metrics
@@ -36,6 +37,8 @@ ANSWER_SECONDS = 10.0
 request.
 """
 
+LARGEST_ANSWER = 64 * MIB
+"""Of a pod, whose models may be anybody's: its metrics, lists and answers to one golden request are far smaller."""
 REOPEN_SECONDS = 15.0
 """How long a lost forward is opened anew: an API server of EKS that is replaced is out of its name within seconds."""
 
@@ -110,12 +113,9 @@ class PodClient:
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         # A proxy of the environment is for the world outside, never for pods.
-        self._http = httpx.Client(
-            timeout=ANSWER_SECONDS,
-            trust_env=False,
-            verify=_authorities(),
-            transport=pod.forwards.transport() if pod.forwards is not None else None,
-        )
+        forwards = pod.forwards
+        transport = forwards.transport() if forwards else httpx.HTTPTransport(verify=_authorities(), trust_env=False)
+        self._http = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, transport=Bounded(transport, LARGEST_ANSWER))
 
     def __enter__(self) -> Self:
         return self
@@ -247,6 +247,8 @@ class PodClient:
             raise ForwardBroke(str(error)) from None
         except ForwardDenied as error:
             raise FleetError(str(error)) from None
+        except AnswerTooLarge as error:
+            raise PodRefuses(str(error)) from None
         except PortClosed as error:
             raise PodDown(str(error)) from None
         except (httpx.ConnectError, httpx.ConnectTimeout):

@@ -196,10 +196,10 @@ STAGING_AS_IT_WAS = {
             },
             "nodes.system.desired: 5 x m7i.large, of which 3 are left when a zone is lost, have no room for "
             "coredns (1 of 2, 100m CPU and 70 MiB each), aws-load-balancer-controller (2 of 2, 100m CPU and 128 MiB each), "
-            "ebs-csi-controller (1 of 2, 60m CPU and 240 MiB each), kube-prometheus-stack-operator (1 of 1, 50m CPU and 128 "
-            "MiB) and 1 other: the 30 pods ask for 5540m CPU and 11488 MiB, and 3 nodes have room for 5040m CPU and 17667 MiB "
-            "beside the kubelet and DaemonSets; give 6 nodes, m7i.xlarge for nodes.system.instanceTypes or nodes.cpu for the "
-            "workers",
+            "ebs-csi-controller (1 of 2, 60m CPU and 240 MiB each), kube-prometheus-stack-operator (1 of 1, 50m CPU and "
+            "128 MiB) and 1 other: the 30 pods ask for 5540m CPU and 11488 MiB, and 3 nodes have room for 5040m CPU and "
+            "17667 MiB beside the kubelet and DaemonSets; give 6 nodes, m7i.xlarge for nodes.system.instanceTypes or "
+            "nodes.cpu for the workers",
         ),
     ],
 )

@@ -118,7 +118,7 @@ def test_of_several_model_files_the_server_takes_the_same_one(models: Path) -> N
     ],
 )
 def test_each_backend_looks_for_the_file_that_its_documentation_names(backend: str, file: str | None) -> None:
-    """https://github.com/triton-inference-server/server/blob/v2.71.0/docs/user_guide/model_repository.md#model-files, and the
-    READMEs of the backends.
+    """Documentation: the READMEs of the backends, and
+    https://github.com/triton-inference-server/server/blob/v2.71.0/docs/user_guide/model_repository.md#model-files.
     """
     assert model_file_of(ModelConfig(backend=backend)) == file
