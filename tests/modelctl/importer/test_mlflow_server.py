@@ -284,7 +284,7 @@ def test_a_model_may_have_so_many_bytes_and_not_one_more(
     monkeypatch.setattr(mlflow_server, "_LARGEST_MODEL", size - more)
     if more:
         assert refusal("models:/scores/1", url, tmp_path / "models") == (
-            f"{url.rstrip('/')}/api/2.0/mlflow-artifacts/artifacts/{ROOT}/model.onnx: with it the model has more than "
+            f"{url}{ROOT}/model.onnx: with it the model has more than "
             f"{size - 1} bytes; download it by `mlflow artifacts download`, and import the directory"
         )
     else:
