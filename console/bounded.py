@@ -1,4 +1,4 @@
-"""HTTP answers of bounded size: a server that sends more than it should ends the answer, not the memory of who asks."""
+"""HTTP answers of bounded size, whatever a server sends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AnswerTooLarge(httpx.TransportError):
 class Bounded(httpx.BaseTransport):
     """Sends requests by another transport, and breaks off an answer whose body, as it is sent, has more than `most` bytes.
 
-    Answers come without compression: what they unpack to has no bound here.
+    Compressed answers are refused, because their unpacked size has no bound.
     """
 
     def __init__(self, transport: httpx.BaseTransport, most: int) -> None:

@@ -15,7 +15,7 @@ Spec = dict[str, Any]
 
 
 def policies(namespace: str, vpc_cidrs: Iterable[str]) -> dict[str, k8s.networking.v1.NetworkPolicySpecArgsDict]:
-    """Return the policies of a namespace by name: `none` closes all of its pods, each other one opens those of a workload.
+    """Return the policies of a namespace by name: `none` closes all of its pods, each other one opens a workload.
 
     The kubelet's probes pass without a rule. Pods behind a load balancer stay open, because their clients' addresses are the
     world's: the load balancer's security group and Envoy's own policies decide.

@@ -29,7 +29,7 @@ class KeyDenied(Failure):
 
 def admin_key(configuration: client.Configuration, namespace: str, pod: str) -> str:
     """Read the key by `exec` in the pod. Raises KeyUnreadable and KeyDenied."""
-    # A client of its own: `stream` changes how its client sends requests until the answer is there.
+    # A separate client: `stream` changes how its client sends requests.
     own = client.ApiClient(configuration)
     own.set_default_header("sec-websocket-protocol", PROTOCOL)
     try:
