@@ -85,10 +85,14 @@ def main() -> None:
         print(f"{name}: {statistics.median(each):.0f} requests/s (from {min(each):.0f} to {max(each):.0f})")
 
 
+async def _no_command(*_: object) -> None:
+    """Run no command in any container."""
+
+
 def _register(api: client.ApiClient, pki: Pki, address: str) -> None:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    endpoint = KubeletEndpoint(pki, lambda *_: None, lambda *_: address, lambda *_: {})
+    endpoint = KubeletEndpoint(pki, lambda *_: None, lambda *_: address, lambda *_: {}, _no_command)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     asyncio.run_coroutine_threadsafe(endpoint.start(port), loop).result(20)

@@ -26,7 +26,7 @@ from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 EXPLICIT = ("--model-control-mode=explicit", "--load-model=*")
-_RESTRICTED = "model-repository,model-config"
+_RESTRICTED = "model-repository,shared-memory,trace,logging"
 _GRACE_SECONDS = 6.0
 _POLL_SECONDS = 0.05
 
@@ -173,7 +173,7 @@ class Servers:
             "--exit-on-error=true",
             "--exit-timeout-secs=5",
             "--log-format=ISO8601",
-            f"--http-restricted-api={_RESTRICTED}:x-admin-key={name}",
+            f"--http-restricted-api={_RESTRICTED}:x-admin-key={admin_key(name)}",
             f"--backend-config=python,shm-region-prefix-name={_prefix(name, address)}",
         ]
         env = {
@@ -200,13 +200,18 @@ def local_servers(directory: Path, cache: Path, repository: str, arguments: Sequ
         servers.stop()
 
 
+def admin_key(name: str) -> str:
+    """Return the key of a server's load API."""
+    return name.replace("-", "")
+
+
 def _pod(record: _Record) -> Pod:
     return Pod(
         record.name,
         record.uid,
         http=f"http://{record.address}:{HTTP}",
         metrics=f"http://{record.address}:{METRICS}",
-        admin_key=record.name,
+        admin_key=lambda: admin_key(record.name),
     )
 
 

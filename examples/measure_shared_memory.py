@@ -1,6 +1,6 @@
 """Measure what shared memory saves: the same pictures over gRPC and through shared memory, alternating, and the medians.
 
-python -m examples.measure_shared_memory 127.0.0.1:8001 --admin-key "$POD_UID"
+python -m examples.measure_shared_memory 127.0.0.1:8001 --admin-key "$(cat /run/triton/admin-key)"
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ What a dead client leaves behind, a file in /dev/shm and a registration that kee
 client that starts: each region's owner holds a lock on its file, which the kernel releases when the owner dies. Pod and
 process ids do not enter into it, so it works without a shared process namespace.
 
-    python -m examples.shared_memory 127.0.0.1:8001 --admin-key "$POD_UID"
+    python -m examples.shared_memory 127.0.0.1:8001 --admin-key "$(cat /run/triton/admin-key)"
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from infra.platform.gateway import GRPC_LISTENER, HTTP_LISTENER, install_gateway
 from infra.platform.gateway import ports as gateway_ports
 from infra.platform.monitoring import install_monitoring
 from infra.platform.tracing import install_collector
+from infra.platform.viewers import ViewAccess
 from infra.serving import triton, triton_values, worker
 from infra.serving.inference import serve_models
 from infra.serving.local_chart import refuse_owned_values
@@ -96,6 +97,8 @@ def deploy(settings: Settings) -> None:
     cache = model_cache(cluster, settings, models, zones)
 
     # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
+    if settings.cluster.view_role_arns:
+        ViewAccess("viewers", cluster)
     ready = [nodes.system, *addons]
     after_nodes = pulumi.ResourceOptions(depends_on=[nodes, *addons])
     plugin = [DevicePlugin("device-plugin", cluster, settings.gpu.pools, after_nodes)] if settings.gpu.pools else []

@@ -28,6 +28,8 @@ TRITON_CHART = "triton"
 TRITON_RELEASE = TRITON_CHART
 """The Helm release. It is called like its chart, so the chart calls its objects the same (`triton.fullname`)."""
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
+ADMIN_KEY_FILE = "/run/triton/admin-key"
+"""In a pod of the chart: the key of the control APIs (`triton.start`)."""
 POD_RELEASE_LABEL = "triton-eks/release"
 """The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
 TRITON_HEADLESS_COMPONENT = "inference-headless"
@@ -64,6 +66,8 @@ SERVED_VERSIONS = "triton-served-versions"
 """The ConfigMap in Triton's namespace that tells clients which version of each model to ask for."""
 PARITY_EXPORTER = "triton-parity"
 """The exporter of `modelctl parity` in Triton's namespace: its objects and its name label."""
+VIEWERS = "triton-viewers"
+"""Group, ClusterRole and binding of `cluster.viewRoleArns`."""
 ROLLOUTS = "triton-rollouts"
 """The Kubernetes group of who rolls out models, and the Role that it has in Triton's namespace."""
 PARITY_PORT = 9108

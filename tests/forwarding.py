@@ -49,7 +49,9 @@ def _running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @dataclass
 class ApiServer:
-    """Forwards to the pods by their names; each is the host on which its process listens. Its UID is `uid-` and its name.
+    """Forwards to the pods by their names; each is the host on which its process listens.
+
+    `keys` are the admin keys of pods, which `exec` reads; a refusal answers for a pod without one.
 
     `refusals` are statuses with which the next requests are answered, and `requests` the headers of all.
     """
@@ -59,6 +61,7 @@ class ApiServer:
     requests: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
     silent: bool = False
+    keys: dict[str, str] = field(default_factory=dict)
 
     def forwards(self, tell: Any = lambda _: None) -> PortForwards:
         return PortForwards(client.ApiClient(client.Configuration(host=self.url)), NAMESPACE, tell)
@@ -71,8 +74,8 @@ class ApiServer:
             self.requests.append(headers)
             url = urllib.parse.urlsplit(request.split(" ")[1])
             pod = url.path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/pods/").removesuffix("/portforward")
-            if pod in self.pods and url.path.endswith(f"/{pod}"):
-                await _answer(writer, 200, {"kind": "Pod", "metadata": {"name": pod, "uid": f"uid-{pod}"}})
+            if url.path.endswith("/exec"):
+                await self._exec(url, headers, writer)
                 return
             (port,) = urllib.parse.parse_qs(url.query)["ports"]
             if self.silent:
@@ -85,6 +88,17 @@ class ApiServer:
                 assert port_forward.speaks(headers)
                 await port_forward.serve(headers, self.pods[pod], int(port), reader, writer)
         writer.close()
+
+    async def _exec(self, url: urllib.parse.SplitResult, headers: Mapping[str, str], writer: asyncio.StreamWriter) -> None:
+        pod = url.path.split("/")[-2]
+        query = urllib.parse.parse_qs(url.query)
+        assert (query["container"], query["command"]) == (["triton"], ["cat", "/run/triton/admin-key"])
+        if self.refusals:
+            await _refuse(writer, self.refusals.pop(0), "not now")
+        elif pod in self.keys:
+            await port_forward.executed(headers, 0, self.keys[pod], writer)
+        else:
+            await port_forward.executed(headers, 1, "cat: /run/triton/admin-key: No such file or directory\n", writer)
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, message: str) -> None:

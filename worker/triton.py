@@ -12,6 +12,8 @@ from tritonclient.utils import InferenceServerException
 from worker.failures import AttemptFailed, Unavailable
 from worker.message import InferenceRequest
 
+LARGEST_ANSWER_BYTES = 64 * 1024**2
+"""As large as an input; see docs/security.md#sizes."""
 _CHANNEL_OPTIONS = [
     # A channel to one address stays with one pod; a headless Service's name stands for all of them:
     # docs/facts/triton-server.md#grpc-channels.
@@ -22,7 +24,7 @@ _CHANNEL_OPTIONS = [
     # The worker tries again itself, and counts it.
     ("grpc.enable_retries", 0),
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", LARGEST_ANSWER_BYTES),
 ]
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED", "ABORTED", "RESOURCE_EXHAUSTED"})
 _REFUSED = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "OUT_OF_RANGE", "FAILED_PRECONDITION"})
@@ -74,6 +76,8 @@ def _status(error: InferenceServerException) -> str:
 def _failure(error: InferenceServerException) -> Exception:
     status = _status(error)
     said = str(error.message()).partition(" NOTE: ")[0][:_LONGEST_DETAIL]
+    if status == "RESOURCE_EXHAUSTED" and "larger than max" in said:  # said by gRPC on this side
+        return AttemptFailed("rejected", f"the answer has more than {LARGEST_ANSWER_BYTES} bytes", final=True)
     if status in _AWAY:
         return Unavailable(f"Triton: {status}: {said}")
     if status == "DEADLINE_EXCEEDED":

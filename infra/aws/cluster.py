@@ -20,7 +20,7 @@ from infra.aws.network_access import NetworkAccess
 from infra.aws.role import role
 from infra.aws.stack import Stack
 from spec.iam_policy import allow, document, service_trust
-from spec.names import NETWORK_PLUGIN, ROLLOUTS, control_plane_log_group
+from spec.names import NETWORK_PLUGIN, ROLLOUTS, VIEWERS, control_plane_log_group
 from spec.settings.cluster import Cluster as ClusterSettings
 from spec.versions import KUBERNETES, support_type
 
@@ -298,30 +298,21 @@ def _entry_name(role_arn: str) -> str:
 def access_entries(stack: Stack, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
     """Return the entries of administrators, of viewers and of who rolls out models, by a name that the resource gets.
 
-    The policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html. None of them is as narrow
-    as a rollout: its roles get a Kubernetes group, which `infra.serving.rollouts` binds.
+    No access policy of EKS (https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html) is as narrow as
+    a look or a rollout: these roles get Kubernetes groups, which `infra.platform.viewers` and `infra.serving.rollouts` bind.
     """
     # The tags of `eks.Cluster` do not reach its access entries.
     tags = dict(stack.tags)
-    entries = {
-        _entry_name(arn): eks.AccessEntryArgs(
-            principal_arn=arn, tags=tags, access_policies={label: _whole_cluster(stack, policy)}
-        )
-        for label, policy, arns in (
-            ("admin", "AmazonEKSClusterAdminPolicy", cluster.admin_role_arns),
-            # Of those that only look, the one that shows custom resources, and the Secrets that Helm keeps its releases in.
-            ("view", "AmazonEKSAdminViewPolicy", cluster.view_role_arns),
-        )
-        for arn in arns
-    }
-    return entries | {
-        _entry_name(arn): eks.AccessEntryArgs(principal_arn=arn, tags=tags, kubernetes_groups=[ROLLOUTS])
-        for arn in cluster.rollout_role_arns
-    }
-
-
-def _whole_cluster(stack: Stack, policy: str) -> eks.AccessPolicyAssociationArgs:
-    return eks.AccessPolicyAssociationArgs(
-        policy_arn=f"arn:{stack.account.partition}:eks::aws:cluster-access-policy/{policy}",
+    whole_cluster = eks.AccessPolicyAssociationArgs(
+        policy_arn=f"arn:{stack.account.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
         access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
     )
+    entries = {
+        _entry_name(arn): eks.AccessEntryArgs(principal_arn=arn, tags=tags, access_policies={"admin": whole_cluster})
+        for arn in cluster.admin_role_arns
+    }
+    return entries | {
+        _entry_name(arn): eks.AccessEntryArgs(principal_arn=arn, tags=tags, kubernetes_groups=[group])
+        for group, arns in ((VIEWERS, cluster.view_role_arns), (ROLLOUTS, cluster.rollout_role_arns))
+        for arn in arns
+    }

@@ -147,11 +147,12 @@ def expire(
 
 
 def refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
-    """Return the statements that refuse everybody plain HTTP and every encryption but with the bucket's key."""
+    """Return the statements that refuse plain HTTP, TLS before 1.2, and every encryption but with the bucket's key."""
     objects = f"{bucket_arn}/*"
     return [
         # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
         deny("TlsOnly", "s3:*", [bucket_arn, objects], {"Bool": {"aws:SecureTransport": "false"}}),
+        deny("NoOldTls", "s3:*", [bucket_arn, objects], {"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
         # A put without any header takes the bucket's default, which is the right key; the Null conditions are what
         # lets it through, because a negated comparison with an absent header is true.
         deny(

@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
 from infra.aws.identity import WorkloadRole, WorkloadRoleArgs
+from infra.platform import ingress
 from spec.charts import ChartPin
 from spec.helm_values import base_values, merge
 
@@ -95,7 +96,15 @@ class InstalledChart(pulumi.ComponentResource):
         return self._cluster.in_cluster(self, *resources)
 
     def _namespace(self, called: str, level: PodSecurity, labels: Mapping[str, str] | None = None) -> k8s.core.v1.Namespace:
-        return namespace(f"{self._name}-namespace", called, level, self._after(), labels)
+        created = namespace(f"{self._name}-namespace", called, level, self._after(), labels)
+        for label, spec in ingress.policies(called, self._cluster.network.cidrs).items():
+            k8s.networking.v1.NetworkPolicy(
+                f"{self._name}-ingress-{label}",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=f"ingress-{label}", namespace=called),
+                spec=spec,
+                opts=self._after(created),
+            )
+        return created
 
     def _role(self, name: str, args: WorkloadRoleArgs) -> WorkloadRole:
         return WorkloadRole(name, self._cluster, args, pulumi.ResourceOptions(parent=self))

@@ -64,7 +64,8 @@ def serve_models(
             opts = pulumi.ResourceOptions(depends_on=[triton, *pod_autoscaler])
             TritonScaling(f"{fleet.release}-scaling", cluster, fleet, wake, opts)
     if settings.cluster.rollout_role_arns:
-        RolloutAccess("rollouts", cluster, pulumi.ResourceOptions(depends_on=[triton]))
+        in_place = any(fleet.stack.triton.rollout == "in-place" for fleet in fleets)
+        RolloutAccess("rollouts", cluster, in_place=in_place, opts=pulumi.ResourceOptions(depends_on=[triton]))
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
         image = settings.monitoring.parity_image
         ParityExporter("parity", cluster, image, pulumi.ResourceOptions(depends_on=[triton]))

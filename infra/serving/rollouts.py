@@ -12,10 +12,13 @@ from spec.names import ROLLOUTS, SERVED_VERSIONS, TRITON_NAMESPACE
 class RolloutAccess(pulumi.ComponentResource):
     """A Role in Triton's namespace that allows the requests of `modelctl`'s commands on pods, bound to a group.
 
-    docs/private-api.md#pods has the verbs of each command. `opts.depends_on` has to name the namespace.
+    docs/private-api.md#pods has the verbs of each command. `in_place`: the commands load models, and read each pod's admin
+    key by `exec`. `opts.depends_on` has to name the namespace.
     """
 
-    def __init__(self, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, cluster: ClusterAccess, *, in_place: bool, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("triton:serving:RolloutAccess", name, None, opts)
         child = cluster.in_cluster(self)
         metadata = k8s.meta.v1.ObjectMetaArgs(name=ROLLOUTS, namespace=TRITON_NAMESPACE)
@@ -27,6 +30,7 @@ class RolloutAccess(pulumi.ComponentResource):
                 _rule("pods", "get", "delete"),
                 # A WebSocket is opened by GET; since Kubernetes 1.35 this requires create too.
                 _rule("pods/portforward", "get", "create"),
+                *([_rule("pods/exec", "get", "create")] if in_place else []),
                 _rule("configmaps", "get", "update", names=[SERVED_VERSIONS]),
                 _rule("configmaps", "create"),  # RBAC does not know the name of an object that is created
             ],

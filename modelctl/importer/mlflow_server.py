@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ _API, _PROXY = "api/2.0/mlflow", "api/2.0/mlflow-artifacts/artifacts"
 _KEPT_BY_THE_SERVER = "mlflow-artifacts:/"
 _LARGEST_ANSWER = 16 * 1024**2
 _MOST_FILES, _DEEPEST = 1000, 8
+_LARGEST_MODEL = 64 * 1024**3
+_LARGEST_REFUSAL = 64 * 1024
 _SECONDS = 60.0
 
 
@@ -125,8 +128,9 @@ def fetch(uri: str, server: str, directory: Path) -> None:
                 raise NotImported(f"{uri}: MLflow's server lists {what}")
         if not files:
             raise NotImported(f"{uri}: MLflow keeps no file there; give one of {_FORMS} under which a model was logged")
+        left = _LARGEST_MODEL
         for file in files:
-            mlflow.download(f"{root}/{file}", directory / file)
+            left = mlflow.download(f"{root}/{file}", directory / file, left)
 
 
 def _match(uri: str) -> Mapping[str, str | None]:
@@ -202,12 +206,19 @@ class _Server:
             else:
                 yield folder / entry.path
 
-    def download(self, path: str, to: Path) -> None:
-        """Write one file, as it comes."""
+    def download(self, path: str, to: Path, left: int) -> int:
+        """Write one file, as it comes; return how many of the `left` bytes remain. Raises NotImported."""
         to.parent.mkdir(parents=True, exist_ok=True)
         with self._answer(f"{_PROXY}/{quote(path)}") as answer, to.open("wb") as file:
             for piece in answer.iter_bytes():
+                left -= len(piece)
+                if left < 0:
+                    raise NotImported(
+                        f"{self._url}/{path}: with it the model has more than {_LARGEST_MODEL} bytes; download it by "
+                        "`mlflow artifacts download`, and import the directory"
+                    )
                 file.write(piece)
+        return left
 
     def _ask(self, path: str, form: type[A], /, **parameters: str) -> A:
         content = b""
@@ -226,7 +237,6 @@ class _Server:
         try:
             with self._http.stream("GET", f"{self._url}/{path}", params=parameters) as answer:
                 if answer.status_code != httpx.codes.OK:
-                    answer.read()
                     raise NotImported(f"{self._url}/{path}: {_refusal(answer)}")
                 if (encoding := answer.headers.get("Content-Encoding", "identity").lower()) != "identity":
                     raise NotImported(
@@ -248,9 +258,15 @@ def _refusal(answer: httpx.Response) -> str:
             f"answers {status}; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, of "
             "somebody who may read the model"
         )
+    content = b""
+    for piece in answer.iter_bytes():
+        content += piece
+        if len(content) > _LARGEST_REFUSAL:
+            content = b""
+            break
     try:
-        said: Any = answer.json()
-    except ValueError:
+        said: Any = json.loads(content)
+    except (ValueError, RecursionError):
         said = None
     message = said.get("message") if isinstance(said, dict) else None
     return f"answers {status}{f': {printable(message[:300])}' if isinstance(message, str) else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, Self
 
@@ -57,7 +57,8 @@ class FleetAbsent(FleetError):
 
 @dataclass(frozen=True)
 class Pod:
-    """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` opens its load API.
+    """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` reads
+    the key of its load API.
 
     `fleet` and `models` are its fleet's, where a stack has several; without: it serves every model of the release.
     `follower`: base URL of what brings `live/` to the pod's disk (`modelctl follow`); None: the server reads S3 itself.
@@ -68,7 +69,7 @@ class Pod:
     uid: str
     http: str
     metrics: str
-    admin_key: str
+    admin_key: Callable[[], str] = field(compare=False, repr=False)
     fleet: str = ""
     models: frozenset[str] | None = None
     follower: str | None = None

@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 from kubernetes import client
@@ -16,6 +17,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 from console import kubernetes_status
 from console.port_forward import PortForwards
 from modelctl import cluster
+from modelctl.cluster.admin_key import KeyUnreadable, admin_key
 from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from spec import reading
 from spec.names import (
@@ -42,7 +44,11 @@ _POLL_SECONDS = 0.5
 def _is_of_the_moment(error: BaseException) -> bool:
     """Return whether the answer broke off, or somebody else changed the object after it was read."""
     cause = error.__cause__
-    return isinstance(cause, ProtocolError) or (isinstance(cause, ApiException) and cause.status == 409)
+    return (
+        isinstance(error, KeyUnreadable)
+        or isinstance(cause, ProtocolError)
+        or (isinstance(cause, ApiException) and cause.status == 409)
+    )
 
 
 _tried_again = retry(
@@ -54,9 +60,8 @@ _tried_again = retry(
 class KubernetesFleet:
     """The pods behind the headless Service of a fleet, also those that are not ready.
 
-    They are reached by the API server's port forward; with `direct` at their own addresses, as from a pod beside them. The
-    admin key of a pod is its UID, as the chart sets it up. `follows`: each has `live/` on its own disk. `tell` gets a line
-    for each request that was lost with its forward.
+    They are reached by the API server's port forward; with `direct` at their own addresses, as from a pod beside them.
+    `follows`: each has `live/` on its own disk. `tell` gets a line for each request that was lost with its forward.
     """
 
     def __init__(
@@ -73,7 +78,9 @@ class KubernetesFleet:
         self._follows = follows
         self._service = headless_service(release)
         api = cluster.connect()
+        self._configuration = api.configuration
         self._host: str = api.configuration.host
+        self._keys: dict[str, str] = {}
         self._core = client.CoreV1Api(api)
         self._discovery = client.DiscoveryV1Api(api)
         self._forwards = None if direct else PortForwards(api, namespace, tell)
@@ -189,10 +196,16 @@ class KubernetesFleet:
             uid,
             http=f"http://{host}:{port}",
             metrics=f"http://{host}:{TRITON_METRICS_PORT}",
-            admin_key=uid,
+            admin_key=partial(self._admin_key, name, uid),
             follower=f"http://{host}:{FOLLOWER_PORT}" if self._follows else None,
             forwards=self._forwards,
         )
+
+    @_tried_again
+    def _admin_key(self, name: str, uid: str) -> str:
+        if uid not in self._keys:
+            self._keys[uid] = admin_key(self._configuration, self._namespace, name)
+        return self._keys[uid]
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:

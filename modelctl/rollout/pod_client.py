@@ -20,7 +20,9 @@ from urllib.parse import quote
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from console.bounded import MIB, AnswerTooLarge, Bounded
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed
+from modelctl.cluster.admin_key import KeyUnreadable
 from modelctl.rollout import metrics
 from modelctl.rollout.configs import served_hash
 from modelctl.rollout.fleet import FleetError, Pod
@@ -35,6 +37,8 @@ ANSWER_SECONDS = 10.0
 request.
 """
 
+LARGEST_ANSWER = 64 * MIB
+"""Of a pod, whose models may be anybody's: its metrics, lists and answers to one golden request are far smaller."""
 REOPEN_SECONDS = 15.0
 """How long a lost forward is opened anew: an API server of EKS that is replaced is out of its name within seconds."""
 
@@ -92,6 +96,7 @@ class IndexEntry:
 
 
 _INDEX = [{"name": str, "version": str, "state": str, "reason": str}]
+_STATISTICS = {"model_stats": [{"name": str, "version": str}]}
 _ANSWER = {"outputs": [{"name": str, "datatype": str, "shape": [int], "data": []}]}
 _VERSION = re.compile(r"[0-9]{1,18}")
 
@@ -108,13 +113,9 @@ class PodClient:
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         # A proxy of the environment is for the world outside, never for pods.
-        self._http = httpx.Client(
-            timeout=ANSWER_SECONDS,
-            headers={_ADMIN_HEADER: pod.admin_key},
-            trust_env=False,
-            verify=_authorities(),
-            transport=pod.forwards.transport() if pod.forwards is not None else None,
-        )
+        forwards = pod.forwards
+        transport = forwards.transport() if forwards else httpx.HTTPTransport(verify=_authorities(), trust_env=False)
+        self._http = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, transport=Bounded(transport, LARGEST_ANSWER))
 
     def __enter__(self) -> Self:
         return self
@@ -142,9 +143,10 @@ class PodClient:
     def ready_versions(self) -> dict[str, list[int]]:
         """Return the versions that answer, by model."""
         found: dict[str, list[int]] = {}
-        for entry in self.index():
-            if entry.state == "READY":
-                found.setdefault(entry.model, []).append(entry.version)
+        # Statistics, and not the index, which asks for the admin key.
+        for entry in self._value(self._ask("GET", "/v2/models/stats"), _STATISTICS).get("model_stats") or ():
+            if entry.get("name") and _VERSION.fullmatch(entry.get("version") or ""):
+                found.setdefault(entry["name"], []).append(int(entry["version"]))
         return {model: sorted(versions) for model, versions in sorted(found.items())}
 
     def config_hash(self, model: str, version: int) -> str:
@@ -194,11 +196,19 @@ class PodClient:
         self, method: str, path: str, *, json: Any = None, seconds: float = ANSWER_SECONDS, reads: bool = False
     ) -> httpx.Response:
         timeout = httpx.Timeout(10.0, read=seconds)
-        answer = self._send(method, self.pod.http + path, reads=reads or method == "GET", json=json, timeout=timeout)
+        key = {_ADMIN_HEADER: self._admin_key()} if path.startswith("/v2/repository/") else {}
+        reads = reads or method == "GET"
+        answer = self._send(method, self.pod.http + path, reads=reads, json=json, timeout=timeout, headers=key)
         if answer.status_code != httpx.codes.OK:
             overloaded = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
             raise (PodOverloaded if overloaded else PodRefuses)(f"{self.pod.name}: {_words(answer)}")
         return answer
+
+    def _admin_key(self) -> str:
+        try:
+            return self.pod.admin_key()
+        except KeyUnreadable as error:
+            raise PodDown(str(error)) from None
 
     def _send(self, method: str, url: str, *, reads: bool, **arguments: Any) -> httpx.Response:
         """Send a request, and again while its forward is lost, unless the pod may have done what it asks for."""
@@ -237,6 +247,8 @@ class PodClient:
             raise ForwardBroke(str(error)) from None
         except ForwardDenied as error:
             raise FleetError(str(error)) from None
+        except AnswerTooLarge as error:
+            raise PodRefuses(str(error)) from None
         except PortClosed as error:
             raise PodDown(str(error)) from None
         except (httpx.ConnectError, httpx.ConnectTimeout):

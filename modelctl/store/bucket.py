@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from console.not_aws import refuse_others_answers
+from modelctl.documents import LARGEST_BYTES
 from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest
@@ -131,7 +132,7 @@ class Store:
                 if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
                     return None
                 raise
-            content: bytes = answer["Body"].read()
+            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # one more, and the parser refuses it
         return Manifest.parse(content.decode("utf-8", errors="replace"))
 
     def write_manifest(self, manifest: Manifest) -> bool:

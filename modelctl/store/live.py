@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from modelctl.documents import LARGEST_BYTES
 from modelctl.store.bucket import REFUSED, Store
 from modelctl.store.errors import StoreError, sentences
 from modelctl.store.journal import Journal, JournalChanged
@@ -52,7 +53,7 @@ class LiveRepository:
                 if error.response["Error"]["Code"] in _MISSING:
                     return Journal(), None
                 raise
-            content: bytes = answer["Body"].read()
+            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)
         return Journal.parse(content.decode("utf-8", errors="replace")), str(answer["ETag"])
 
     def write_journal(self, journal: Journal, tag: str | None) -> str:
@@ -121,8 +122,10 @@ class LiveRepository:
                 if error.response["Error"]["Code"] in _MISSING:
                     return None
                 raise
-            content: bytes = answer["Body"].read()
+            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)
         try:
+            if len(content) > LARGEST_BYTES:
+                raise Unreadable(f"longer than {LARGEST_BYTES} bytes, which is the most that is read")
             return reading.text(content)
         except Unreadable as error:
             where = f"{self._store.place}/{_config(model)}"

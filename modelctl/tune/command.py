@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 from tritonclient.grpc.model_config_pb2 import ModelConfig
-from urllib3.exceptions import HTTPError
 
 from console.port_forward import PortForwards
 from console.program import Interrupted
 from console.terminal import output, progress
 from modelctl import cluster
+from modelctl.cluster.admin_key import admin_key
 from modelctl.loadgen import Pace
 from modelctl.loadgen.requests import request_of
 from modelctl.repository import backends
@@ -308,23 +306,12 @@ def _reached(place: Server | InCluster) -> Iterator[Server]:
         forwards.listening(place.pod, TRITON_METRICS_PORT) as metrics,
     ):
         try:
-            yield Server(grpc, _uid(api, place), metrics)
+            yield Server(grpc, admin_key(api.configuration, place.namespace, place.pod), metrics)
         except TuneError:
             if not lost:
                 raise
     if lost:
         raise TuneError(f"{lost[0]}; the measurements are not usable, and no file was written; run the command again")
-
-
-def _uid(api: client.ApiClient, place: InCluster) -> str:
-    try:
-        pod = client.CoreV1Api(api).read_namespaced_pod(place.pod, place.namespace, _request_timeout=(5, 30))
-        return str(pod.metadata.uid)
-    except (ApiException, HTTPError, OSError, ValueError, AttributeError) as error:
-        why = f"{error.status} {error.reason}" if isinstance(error, ApiException) else str(error)
-        raise TuneError(
-            f"pod {place.pod} in the namespace {place.namespace} of {api.configuration.host} cannot be read: {why}"
-        ) from None
 
 
 def _is_local(place: Server | InCluster) -> bool:

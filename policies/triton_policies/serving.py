@@ -28,8 +28,8 @@ def _tritons(workload: Resource) -> Iterator[Property]:
         command = container["command"].value or []
         image = str(container["image"].value or "")
         by_image = not command and "/tritonserver" in image.partition("@")[0]
-        by_itself = bool(command) and str(command[0]).rpartition("/")[2] == "tritonserver"
-        if by_image or by_itself or any(str(word).endswith("/openai_frontend/main.py") for word in command):
+        names = {str(word).rpartition("/")[2] for word in command}
+        if by_image or "tritonserver" in names or any(str(word).endswith("/openai_frontend/main.py") for word in command):
             yield container
 
 

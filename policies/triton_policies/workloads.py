@@ -14,6 +14,7 @@ from triton_policies.reading import Property
 from triton_policies.resources import Resource, Stack
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
+CLUSTER_ROLE = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
 NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
@@ -181,6 +182,15 @@ def _network_policies(stack: Stack, settings: Settings) -> Iterator[Finding]:
     yield from each(stack.of(*KINDS), check)
 
 
+def _cluster_role(role: Resource, settings: Settings) -> Iterator[Finding]:
+    for rule in role["rules"].elements:
+        reads = {str(verb) for verb in rule["verbs"].value or ()} & {"get", "list", "watch", "*"}
+        groups = {str(group) for group in rule["apiGroups"].value or ()}
+        for resource in map(str, rule["resources"].value or ()):
+            if reads and groups & {"", "*"} and resource in ("secrets", "*"):
+                yield Violation(rule.path, f"reads {resource} of every namespace, and so every Secret")
+
+
 def _default_namespace(workload: Resource, settings: Settings) -> Iterator[Finding]:
     if namespace_of(workload) == "default":
         yield Violation("metadata.namespace", "is default: nothing bounds what is there")
@@ -270,6 +280,15 @@ POLICIES: tuple[Policy, ...] = (
         },
         types=(NAMESPACE,),
         judge=_namespace,
+    ),
+    ResourcePolicy(
+        id="rbac-no-cluster-secrets",
+        says="No ClusterRole reads the Secrets of all namespaces.",
+        severity="high",
+        controls=("CIS EKS 4.1.2", "CIS EKS 4.1.3"),
+        fix="use a Role in the namespace that has them",
+        types=(CLUSTER_ROLE,),
+        judge=_cluster_role,
     ),
     StackPolicy(
         id="pod-network-policy",

@@ -53,8 +53,8 @@ class Cluster(Section):
     )
     view_role_arns: tuple[RoleArn, ...] = Field(
         default=(),
-        description="the IAM roles that may look at everything in the cluster, Secrets and the kubelets' API included, like "
-        "the one that previews; without it: nobody but the administrators",
+        description="the IAM roles that may read the objects of the cluster but Secrets, like the one that previews; "
+        "without it: nobody but the administrators",
     )
     rollout_role_arns: tuple[RoleArn, ...] = Field(
         default=(),

@@ -21,6 +21,7 @@ from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
 from console import kubernetes_status
+from console.bounded import MIB, Bounded
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed, PortForwards
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
@@ -29,6 +30,7 @@ from spec.reading import Unreadable
 
 _TIMEOUT = (5.0, 30.0)
 _ANSWER_SECONDS = 60.0
+_LARGEST_ANSWER = 64 * MIB
 _ROLE = "eks.amazonaws.com/role-arn"
 _LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
@@ -198,7 +200,9 @@ class Cluster:
         asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
         with self._sentences():
             answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
-            content = answer.read() or b""
+            content = answer.response.read(_LARGEST_ANSWER + 1) or b""
+            if len(content) > _LARGEST_ANSWER:
+                raise ClusterUnusable(f"the cluster at {self._host} answers {path} with more than {_LARGEST_ANSWER} bytes")
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             if answer.status != HTTPStatus.OK:
@@ -209,7 +213,8 @@ class Cluster:
         """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""
         forwards = PortForwards(self._api, TRITON_NAMESPACE)
         try:
-            with httpx.Client(transport=forwards.transport(), timeout=_ANSWER_SECONDS, trust_env=False) as triton:
+            transport = Bounded(forwards.transport(), _LARGEST_ANSWER)
+            with httpx.Client(transport=transport, timeout=_ANSWER_SECONDS, trust_env=False) as triton:
                 answer = triton.post(f"http://{pod}:{TRITON_HTTP_PORT}{path}", json=dict(body))
         except (PortClosed, ForwardLost, ForwardDenied, httpx.TransportError) as error:
             said = str(error) or type(error).__name__

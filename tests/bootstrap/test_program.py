@@ -93,6 +93,8 @@ def test_the_state_bucket_is_versioned_encrypted_private_and_outlives_the_stack(
     assert {value for key, value in block.items() if key != "bucket"} == {True}
     denied = {one["Sid"]: one for one in statements(made.up.one("aws:s3/bucketPolicy:BucketPolicy").checked["policy"])}
     assert denied["TlsOnly"]["Action"] == "s3:*"
+    assert denied["NoOldTls"]["Condition"] == {"NumericLessThan": {"s3:TlsVersion": "1.2"}}
+    assert denied["NoOldTls"]["Action"] == "s3:*"
     assert denied["NoOtherKey"]["Effect"] == "Deny"
 
 

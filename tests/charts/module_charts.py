@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.policies.case import Case
+from tests.policies.judging import judge
+from triton_policies.workloads import CLUSTER_ROLE
 from twin.charts.registry import CHARTS
 from twin.releases import go_module
 
@@ -13,6 +16,13 @@ from twin.releases import go_module
 def module(chart: str) -> Path:
     """The root of the module with a chart of `charts.registry.CHARTS`. Raises ToolError where it cannot be had."""
     return go_module.folder(CHARTS[chart])
+
+
+def readers_of_secrets(objects: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The ClusterRoles that the policy `rbac-no-cluster-secrets` refuses, by name."""
+    roles = [item for item in objects if item["kind"] == "ClusterRole"]
+    case = Case("rbac-no-cluster-secrets", CLUSTER_ROLE, {}, (), None)
+    return [role["metadata"]["name"] for role in roles if judge(case, {"rules": role.get("rules") or []}).told]
 
 
 def unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:

@@ -76,7 +76,7 @@ def test_what_is_added_lands_beside_what_the_chart_has() -> None:
     assert [container["name"] for container in pod["initContainers"]] == ["prepare", "watch"]
     assert [container["name"] for container in pod["containers"]] == ["triton", "helper"]
     server = pod["containers"][0]
-    assert server["command"] == EVERYTHING["server"]["command"]
+    assert server["command"][4:] == EVERYTHING["server"]["command"]
     assert server["args"] == own["spec"]["containers"][0]["args"]
     assert server["volumeMounts"] == [*own["spec"]["containers"][0]["volumeMounts"], *EVERYTHING["extraVolumeMounts"]]
 
@@ -187,7 +187,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"extraVolumeMounts": [{"name": "data", "mountPath": "/mnt/data"}]},
-        "extraVolumeMounts[0].name: there is no volume data; the pod has models, shm, tmp",
+        "extraVolumeMounts[0].name: there is no volume data; the pod has admin, models, shm, tmp",
     ),
     (
         {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/opt/tritonserver/backends"}]},
@@ -226,7 +226,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"extraContainers": [{**HELPER, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
-        f"{CONTAINER}.volumeMounts[0].name: there is no volume data; the pod has models, shm, tmp",
+        f"{CONTAINER}.volumeMounts[0].name: there is no volume data; the pod has admin, models, shm, tmp",
     ),
     (
         {"extraObjects": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]},
@@ -260,4 +260,4 @@ def test_what_would_break_or_weaken_the_pod_is_refused(overrides: dict[str, Any]
 
 def test_a_volume_of_the_daemon_is_none_of_the_pods() -> None:
     overrides = {"shm": {"enabled": False}, "extraVolumeMounts": [{"name": "shm", "mountPath": "/mnt/shm"}]}
-    assert refusals(overrides) == ["extraVolumeMounts[0].name: there is no volume shm; the pod has models, tmp"]
+    assert refusals(overrides) == ["extraVolumeMounts[0].name: there is no volume shm; the pod has admin, models, tmp"]

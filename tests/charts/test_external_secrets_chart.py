@@ -14,7 +14,7 @@ from spec import helm_values
 from spec.charts import EXTERNAL_SECRETS_OPERATOR as PIN
 from spec.names import EXTERNAL_SECRETS
 from tests import pod_requests
-from tests.charts.module_charts import module, unknown
+from tests.charts.module_charts import module, readers_of_secrets, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.pod_identity import assert_pod
@@ -84,3 +84,7 @@ def test_it_reaches_secrets_of_its_own_namespace_alone(chart: Path) -> None:
 
 def test_its_ports_and_webhooks_are_in_the_table_of_connections(chart: Path) -> None:
     assert reach.unlisted(render(chart)) == []
+
+
+def test_its_cluster_roles_read_no_secret_of_every_namespace(chart: Path) -> None:
+    assert readers_of_secrets(render(chart)) == []

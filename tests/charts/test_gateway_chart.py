@@ -18,7 +18,7 @@ from spec.settings.gateway import Gateway
 from spec.settings.scheduling.requests import requested
 from tests import pod_requests
 from tests.charts import rendering
-from tests.charts.module_charts import module, unknown
+from tests.charts.module_charts import module, readers_of_secrets, unknown
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.system.component import reach
 from twin.releases import helm
@@ -121,3 +121,8 @@ def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
 
 def test_its_ports_and_webhooks_are_in_the_table_of_connections(gateway_chart: Path) -> None:
     assert reach.unlisted(render(gateway_chart, KUBERNETES_MINORS[-1])) == []
+
+
+def test_its_controller_reads_the_secrets_of_all_namespaces(gateway_chart: Path) -> None:
+    """Certificates and keys may be anywhere: docs/security.md#secrets names it."""
+    assert readers_of_secrets(render(gateway_chart, KUBERNETES_MINORS[-1])) == ["gateway-helm-envoy-gateway-role"]

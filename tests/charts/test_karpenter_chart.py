@@ -9,7 +9,7 @@ import yaml
 
 from infra.platform import karpenter
 from tests import pod_requests
-from tests.charts.module_charts import module, unknown
+from tests.charts.module_charts import module, readers_of_secrets, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.infra.test_karpenter_pools import karpenter_values
@@ -80,3 +80,7 @@ def test_the_validation_reads_custom_kinds_too() -> None:
 
 def test_its_ports_and_webhooks_are_in_the_table_of_connections() -> None:
     assert reach.unlisted(render(karpenter_values(monitoring=SECTION), KUBERNETES_MINORS[-1])) == []
+
+
+def test_its_cluster_roles_read_no_secret_of_every_namespace() -> None:
+    assert readers_of_secrets(render(karpenter_values(), KUBERNETES_MINORS[-1])) == []

@@ -16,7 +16,7 @@ from infra.platform import load_balancer_controller as controller
 from spec.charts import AWS_LOAD_BALANCER_CONTROLLER
 from spec.names import LOAD_BALANCER_CONTROLLER
 from tests import pod_requests
-from tests.charts.module_charts import module, unknown
+from tests.charts.module_charts import module, readers_of_secrets, unknown
 from tests.charts.rendering import only
 from tests.charts.schemas import KUBERNETES_MINORS, assert_valid
 from tests.pod_identity import assert_pod
@@ -178,3 +178,7 @@ def test_the_role_may_do_all_that_the_policy_of_the_version_allows_for_network_l
 
 def test_its_ports_and_webhooks_are_in_the_table_of_connections() -> None:
     assert reach.unlisted(render(values())) == []
+
+
+def test_its_cluster_roles_read_no_secret_of_every_namespace() -> None:
+    assert readers_of_secrets(render(values())) == []

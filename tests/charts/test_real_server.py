@@ -22,7 +22,6 @@ from tests.charts import rendering
 from tests.charts.rendering import Object
 from twin.triton.tritonserver import TritonServer
 
-ADMIN_KEY = "6a1f2c6e-9c58-4a57-8f3a-0d3c0a1b2c3d"
 START_DEADLINE_SECONDS = 90
 MODEL = """
 import triton_python_backend_utils as pb
@@ -82,6 +81,10 @@ class Pod:
         ports = {p["name"]: p["containerPort"] for p in container["ports"]}
         return f"http://{self.address}:{ports[port]}{path}"
 
+    @property
+    def admin_key(self) -> str:
+        return (self.log.parent / "admin-key").read_text()
+
     def probe(self, probe: Object) -> bool:
         """One round of a rendered probe, as the kubelet would judge it."""
         if "httpGet" in probe:
@@ -110,11 +113,12 @@ def pod(real_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> 
     (container,) = spec["containers"]
     # An address of its own, as a pod has, made of this process's id.
     address = f"127.{100 + os.getpid() // 65536 % 100}.{os.getpid() // 256 % 256}.{os.getpid() % 254 + 1}"
-    arguments = [argument.replace("$(ADMIN_KEY)", ADMIN_KEY) for argument in container["args"]]
-    arguments[0] = f"--model-repository={folder / 'repository'}"
-    argv, dropped = real_server.localize([*container["command"], *arguments], address)
+    arguments = [f"--model-repository={folder / 'repository'}", *container["args"][1:]]
+    *shell, server_command = container["command"]
+    argv, dropped = real_server.localize([server_command, *arguments], address)
+    argv = [*(word.replace("/run/triton", str(folder)) for word in shell), *argv]
     assert dropped == ["--http-max-input-size"]
-    environment = {"POD_IP": address, "ADMIN_KEY": ADMIN_KEY, "HOME": str(folder / "tmp")}
+    environment = {"POD_IP": address, "HOME": str(folder / "tmp")}
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -162,11 +166,11 @@ def test_metrics_have_a_port_of_their_own(pod: Pod) -> None:
 def test_the_control_apis_ask_for_the_key(pod: Pod, path: str) -> None:
     assert pod.status(path, "http") == 403
     assert pod.status(path, "http", {"x-admin-key": "guess"}) == 403
-    assert pod.status(path, "http", {"x-admin-key": ADMIN_KEY}) == 200
+    assert pod.status(path, "http", {"x-admin-key": pod.admin_key}) == 200
 
 
 def test_models_cannot_be_loaded_or_unloaded_even_with_the_key(pod: Pod) -> None:
-    key = {"x-admin-key": ADMIN_KEY}
+    key = {"x-admin-key": pod.admin_key}
     assert pod.status("/v2/repository/models/first/unload", "http", key, "POST") == 503
     assert pod.probe(readiness({"first": 1}))
 

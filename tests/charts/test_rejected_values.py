@@ -195,8 +195,8 @@ SCHEMA = [
     ({"serviceAccount": {"name": "a" * 254}}, "serviceAccount.name: maxLength: got 254, want 253"),
     ({"serviceAccount": {"name": "a..b"}}, f"serviceAccount.name: 'a..b' does not match pattern '^({SUBDOMAIN})?$'"),
     (
-        {"controlApi": {"existingSecret": "a", "secretKey": ".."}},
-        "controlApi.secretKey: '..' does not match pattern '^\\\\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$'",
+        variable(secretKeyRef={"name": "a", "key": ".."}),
+        "extraEnv[0].valueFrom.secretKeyRef.key: '..' does not match pattern '^\\\\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$'",
     ),
     (
         variable(fieldRef={"fieldPath": "status.podIp"}),

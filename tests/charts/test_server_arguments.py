@@ -1,5 +1,8 @@
 """The command line and the environment of the server."""
 
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +13,19 @@ from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
 from twin.triton.tritonserver import TritonServer
 
-RESTRICTED = "model-repository,shared-memory,trace,logging"
+START = """\
+set -eu
+file=/run/triton/admin-key
+if ! [ -s $file ]; then (umask 077; od -An -N32 -v -tx1 /dev/urandom | tr -d ' \\n' > $file); fi
+key=$(cat $file)
+[ ${#key} = 64 ] || { echo "$file has no key of 64 digits" >&2; exit 1; }
+exec "$@" --http-restricted-api=model-repository,shared-memory,trace,logging:x-admin-key=$key \
+--grpc-restricted-protocol=model-repository,shared-memory,trace,logging:admin-key=$key"""
 
 
 def test_the_arguments_of_prod() -> None:
     container = rendering.container(environment="prod")
-    assert container["command"] == ["tritonserver"]
+    assert container["command"] == ["sh", "-c", START, "start", "tritonserver"]
     assert container["args"] == [
         f"--model-repository=s3://triton-prod-models/releases/{RELEASE_ID}",
         "--model-control-mode=none",
@@ -24,8 +34,6 @@ def test_the_arguments_of_prod() -> None:
         "--disable-auto-complete-config",
         "--log-format=ISO8601",
         "--http-max-input-size=67108864",
-        f"--http-restricted-api={RESTRICTED}:x-admin-key=$(ADMIN_KEY)",
-        f"--grpc-restricted-protocol={RESTRICTED}:admin-key=$(ADMIN_KEY)",
         "--grpc-max-connection-age=300000",
         "--grpc-max-connection-age-grace=60000",
         "--metrics-interval-ms=5000",
@@ -138,7 +146,6 @@ def test_the_image_is_given_by_digest() -> None:
 def test_the_environment_of_the_server() -> None:
     assert rendering.env() == {
         "POD_IP": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-        "ADMIN_KEY": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
         "AWS_REGION": {"value": "us-west-2"},
         "AWS_DEFAULT_REGION": {"value": "us-west-2"},
         "AWS_EC2_METADATA_DISABLED": {"value": "true"},
@@ -150,16 +157,45 @@ def test_the_environment_of_the_server() -> None:
     }
 
 
-def test_the_admin_key_comes_from_a_secret_when_one_is_named() -> None:
-    key = rendering.env({"controlApi": {"existingSecret": "triton-admin", "secretKey": "key"}})["ADMIN_KEY"]
-    assert key == {"valueFrom": {"secretKeyRef": {"name": "triton-admin", "key": "key"}}}
+def _started(folder: Path) -> list[str]:
+    """Run the container's command with a server that prints its arguments, and /run/triton as a folder."""
+    words = rendering.container()["command"][:-1]
+    words[2] = words[2].replace("/run/triton", str(folder))
+    done = subprocess.run([*words, "printf", "%s\n", "--a=b c"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-def test_every_variable_in_the_arguments_is_defined() -> None:
-    names = set(rendering.env())
-    used = {part.partition(")")[0] for arg in rendering.container()["args"] for part in arg.split("$(")[1:]}
-    assert used == {"ADMIN_KEY"}
-    assert used <= names
+def test_each_pod_makes_a_random_key_of_256_bits_and_keeps_it_in_memory(tmp_path: Path) -> None:
+    restricted = "model-repository,shared-memory,trace,logging"
+    keys = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        first, http, grpc = _started(tmp_path / name)
+        key = (tmp_path / name / "admin-key").read_text()
+        assert re.fullmatch("[0-9a-f]{64}", key)
+        assert (first, http) == ("--a=b c", f"--http-restricted-api={restricted}:x-admin-key={key}")
+        assert grpc == f"--grpc-restricted-protocol={restricted}:admin-key={key}"
+        assert (tmp_path / name / "admin-key").stat().st_mode & 0o777 == 0o600
+        assert _started(tmp_path / name) == [first, http, grpc], "a container that restarts has the pod's key"
+        keys.append(key)
+    assert keys[0] != keys[1]
+    volumes = {volume["name"]: volume for volume in rendering.pod()["volumes"]}
+    assert volumes["admin"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+
+
+def test_a_server_without_a_key_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "admin-key").write_text("short")
+    words = rendering.container()["command"]
+    done = subprocess.run([*words[:2], words[2].replace("/run/triton", str(tmp_path)), "start", "echo"], capture_output=True)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == f"{tmp_path}/admin-key has no key of 64 digits\n".encode()
+
+
+def test_no_argument_or_variable_has_the_key_or_the_name_of_one() -> None:
+    container = rendering.container()
+    assert "$(" not in "".join(container["args"])
+    assert [name for name in rendering.env() if "KEY" in name] == []
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_under_mps_the_shared_memory_is_the_daemons() -> None:
 
 def test_every_writable_path_is_a_volume() -> None:
     mounts = {m["name"]: m["mountPath"] for m in rendering.container()["volumeMounts"]}
-    assert mounts == {"shm": "/dev/shm", "models": "/models", "tmp": "/tmp"}
+    assert mounts == {"shm": "/dev/shm", "models": "/models", "tmp": "/tmp", "admin": "/run/triton"}
     assert set(volumes()) == set(mounts)
 
 

@@ -82,6 +82,19 @@ def _parameters(command: Any) -> Iterator[str]:
 LINES = {words: (name, line) for words, name, line in lines()}
 
 
+def test_every_switch_is_off_until_somebody_gives_it() -> None:
+    """Such as `--yes`, with which `pulumi up` asks nobody."""
+    switches = {
+        (name, *words, parameter.opts[0]): parameter.default
+        for name in ("stackctl", "modelctl", "twin")
+        for words, command in _below(typer.main.get_command(import_module(f"{name}.cli").app), ())
+        for parameter in command.params
+        if getattr(parameter, "is_flag", False)
+    }
+    assert switches[("stackctl", "first-inference", "--yes")] is False
+    assert [switch for switch, default in switches.items() if default is not False] == []
+
+
 def not_a_checkout(patch: pytest.MonkeyPatch, folder: Path) -> None:
     (folder / "empty").mkdir()
     patch.chdir(folder / "empty")

@@ -24,15 +24,9 @@ def test_some_administer_others_look_and_others_roll_out() -> None:
             "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
             "cluster",
         ),
-        "123456789012-triton-eks-preview": (
-            PREVIEW,
-            "view",
-            "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAdminViewPolicy",
-            "cluster",
-        ),
     }
     assert {name: entry.kubernetes_groups for name, entry in entries.items()} == {
         "123456789012-platform-admin": None,
-        "123456789012-triton-eks-preview": None,
+        "123456789012-triton-eks-preview": ["triton-viewers"],
         "123456789012-triton-rollouts": ["triton-rollouts"],
     }

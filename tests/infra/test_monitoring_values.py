@@ -132,7 +132,16 @@ def test_there_is_no_password_in_the_values_and_no_database_that_keeps_an_old_on
 
 def test_grafana_finds_our_dashboards() -> None:
     sidecar = values()["grafana"]["sidecar"]["dashboards"]
-    assert (sidecar["label"], sidecar["labelValue"], sidecar["searchNamespace"]) == ("grafana_dashboard", "1", "ALL")
+    assert (sidecar["label"], sidecar["labelValue"], sidecar["searchNamespace"]) == ("grafana_dashboard", "1", "monitoring")
+
+
+def test_grafana_and_the_exporter_of_objects_read_no_secret_of_other_namespaces() -> None:
+    """Rendered: docs/facts/charts.md#kube-prometheus-stack."""
+    grafana, exporter = values()["grafana"], values()["kube-state-metrics"]
+    assert grafana["rbac"] == {"namespaced": True}
+    assert {grafana["sidecar"][kind]["resource"] for kind in ("dashboards", "datasources")} == {"configmap"}
+    assert "pods" in exporter["collectors"]
+    assert not {"secrets", "configmaps"} & set(exporter["collectors"])
 
 
 def test_nodes_are_labelled_with_what_the_dashboards_count_them_by() -> None:

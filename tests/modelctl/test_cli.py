@@ -318,6 +318,15 @@ def test_a_bucket_name_that_cannot_be() -> None:
             "the AWS credentials are not accepted (InvalidAccessKeyId): "
             "set AWS_PROFILE (after `aws login` or `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ),
+        *(
+            (
+                "list_objects_v2",
+                code,
+                f"the AWS credentials are not accepted ({code}): "
+                "set AWS_PROFILE (after `aws login` or `aws sso login`), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            )
+            for code in ("SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed")
+        ),
         ("list_objects_v2", "PermanentRedirect", f"bucket {BUCKET} lies in another region: set AWS_REGION to it"),
         ("list_objects_v2", "SlowDown", f"s3://{BUCKET} answered ListObjectsV2 with SlowDown: because"),
     ],

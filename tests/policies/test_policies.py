@@ -193,3 +193,27 @@ def test_a_message_is_one_line_whatever_the_value() -> None:
     assert isinstance(case.passes, dict)
     [told] = judge(case, changed(case.passes, {"version": "1.2.3\nand more"})).told
     assert told == "it: version: is 1.2.3 and more: the chart may be another one tomorrow. Fix: set one exact version"
+
+
+@pytest.mark.parametrize(
+    ("type", "path"),
+    [
+        ("kubernetes:apps/v1:Deployment", "spec.template.spec"),
+        ("kubernetes:apps/v1:StatefulSet", "spec.template.spec"),
+        ("kubernetes:apps/v1:DaemonSet", "spec.template.spec"),
+        ("kubernetes:apps/v1:ReplicaSet", "spec.template.spec"),
+        ("kubernetes:batch/v1:Job", "spec.template.spec"),
+        ("kubernetes:batch/v1:CronJob", "spec.jobTemplate.spec.template.spec"),
+        ("kubernetes:core/v1:Pod", "spec"),
+    ],
+)
+def test_a_pod_is_seen_in_every_kind_that_makes_one(type: str, path: str) -> None:
+    (given,) = [case for case in CASES if case.policy == "pod-privileges" and isinstance(case.passes, dict)][:1]
+    pod = given.passes["spec"]["template"]["spec"]  # type: ignore[call-overload]
+    for step in reversed(path.split(".")):
+        pod = {step: pod}
+    case = replace(given, type=type, passes=pod)
+    assert judge(case, pod) == Verdict((), None)
+    privileged = changed(pod, {f"{path}.containers[0].securityContext.privileged": True})
+    (told,) = judge(case, privileged).told
+    assert told.startswith(f"it: {path}.containers[0].securityContext.privileged: ")

@@ -13,7 +13,7 @@ import yaml
 from spec import helm_values
 from spec.capacity import nodes_for_workers
 from spec.catalog import INSTANCE_TYPES
-from spec.charts import CHARTS
+from spec.charts import CHARTS, PODS_OF_MPS
 from spec.pod_sets import REPLICAS_OF_MONITORING, Request
 from spec.problem import SettingsError
 from spec.settings import Settings, load, load_stack_file
@@ -112,6 +112,19 @@ def test_a_gpu_node_has_the_plugin_and_where_it_is_watched_the_exporters_too() -
     assert names[1] == [*names[0], "node-exporter", "dcgm-exporter"]
 
 
+def test_a_shared_gpus_pods_are_called_as_the_chart_calls_them() -> None:
+    """https://github.com/kubernetes-sigs/node-feature-discovery/tree/v0.19.0/deployment/helm/node-feature-discovery/templates,
+    and the templates of NVIDIA/k8s-device-plugin v0.20.0.
+    """
+    assert [one.name for one in PODS_OF_MPS] == [
+        "gpu-feature-discovery",
+        "mps-control-daemon",
+        "node-feature-discovery-worker",
+        "node-feature-discovery-master",
+        "node-feature-discovery-gc",
+    ]
+
+
 @pytest.mark.parametrize(
     ("chart", "path", "level"),
     [
@@ -172,6 +185,21 @@ STAGING_AS_IT_WAS = {
             "karpenter (1 of 2, 250m CPU and 1024 MiB each), otel-collector (1 of 1, 200m CPU and 1024 MiB) and 11 others: "
             "the 31 pods ask for 6040m CPU and 12256 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
             "kubelet and DaemonSets; give 6 nodes or nodes.cpu for the workers beside one of these",
+        ),
+        (
+            "staging",
+            {
+                "nodes.system": {"instanceTypes": ["m7i.large"], "min": 2, "desired": 5, "max": 5, "diskGiB": 50},
+                "nodes.cpu": None,
+                "worker.cpu": "500m",
+                "worker.maxReplicas": 3,
+            },
+            "nodes.system.desired: 5 x m7i.large, of which 3 are left when a zone is lost, have no room for "
+            "coredns (1 of 2, 100m CPU and 70 MiB each), aws-load-balancer-controller (2 of 2, 100m CPU and 128 MiB each), "
+            "ebs-csi-controller (1 of 2, 60m CPU and 240 MiB each), kube-prometheus-stack-operator (1 of 1, 50m CPU and "
+            "128 MiB) and 1 other: the 30 pods ask for 5540m CPU and 11488 MiB, and 3 nodes have room for 5040m CPU and "
+            "17667 MiB beside the kubelet and DaemonSets; give 6 nodes, m7i.xlarge for nodes.system.instanceTypes or "
+            "nodes.cpu for the workers",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The kubelet's endpoint, as far as the twin has one: logs and ports of the pods that run as processes."""
+"""The kubelet's endpoint, as far as the twin has one: logs, ports and commands of the pods that run as processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import logging
 import ssl
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ _POLL_SECONDS = 0.2
 
 
 class KubeletEndpoint:
-    """Serves `/containerLogs/<namespace>/<pod>/<container>` and `/portForward/<namespace>/<pod>` to the API server.
+    """Serves `/containerLogs/<namespace>/<pod>/<container>`, `/portForward/<namespace>/<pod>` and `/exec/…`.
 
-    Over TLS on loopback. `log_file` and `host` (where the pod's process listens) are None for a pod that kwok simulates.
+    To the API server, over TLS on loopback. `log_file` and `host` (where the pod's process listens) are None for a pod that
+    kwok simulates. `execute` runs a command in a container, and returns exit code and output.
     `spec` of one that runs here says which of its ports are not at the loopback address, to which a port forward leads.
     """
 
@@ -31,6 +32,7 @@ class KubeletEndpoint:
         log_file: Callable[[str, str, str], Path | None],
         host: Callable[[str, str], str | None],
         spec: Callable[[str, str], Mapping[str, Any]],
+        execute: Callable[[str, str, str, list[str]], Awaitable[tuple[int, str] | None]],
     ) -> None:
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
         self._context.load_cert_chain(pki.serving.certificate, pki.serving.key)
@@ -38,6 +40,7 @@ class KubeletEndpoint:
         self._log_file = log_file
         self._host = host
         self._spec = spec
+        self._execute = execute
 
     async def start(self, port: int) -> None:
         """Listen on 127.0.0.1:`port`."""
@@ -47,9 +50,12 @@ class KubeletEndpoint:
         try:
             request, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             target = request.split(" ")[1]
+            fields = (line.partition(":") for line in lines)
+            headers = {name.lower(): value.strip() for name, _, value in fields}
             if target.startswith("/portForward/"):
-                fields = (line.partition(":") for line in lines)
-                await self._forward(target, {name.lower(): value.strip() for name, _, value in fields}, reader, writer)
+                await self._forward(target, headers, reader, writer)
+            elif target.startswith("/exec/"):
+                await self._run(target, headers, writer)
             else:
                 await self._answer(target, writer)
         except (OSError, asyncio.IncompleteReadError, IndexError, ValueError):
@@ -74,11 +80,25 @@ class KubeletEndpoint:
             hidden = listens_elsewhere(self._spec(namespace, pod), ports[0])
             await port_forward.serve(headers, None if hidden else host, ports[0], reader, writer)
 
+    async def _run(self, target: str, headers: Mapping[str, str], writer: asyncio.StreamWriter) -> None:
+        url = urllib.parse.urlsplit(target)
+        namespace, pod, container = url.path.strip("/").split("/")[1:4]
+        query = urllib.parse.parse_qs(url.query)
+        if not port_forward.speaks(headers) or "input" in query or "tty" in query:
+            message = f"the twin's nodes run commands without input, by WebSocket ({port_forward.PROTOCOL})"
+            await _refuse(writer, 501, message)
+            return
+        ended = await self._execute(namespace, pod, container, query.get("command", []))
+        if ended is None:
+            await _refuse(writer, 404, f"pod {pod} is simulated by kwok: it has no container in which a command could run")
+        else:
+            await port_forward.executed(headers, *ended, writer)
+
     async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
         url = urllib.parse.urlsplit(target)
         words = url.path.strip("/").split("/")
         if len(words) != 4 or words[0] != "containerLogs":
-            await _refuse(writer, 501, "the twin's nodes answer for logs and ports of pods only")
+            await _refuse(writer, 501, "the twin's nodes answer for logs, ports and commands of pods only")
             return
         file = self._log_file(*words[1:])
         if file is None or not file.exists():

@@ -1,8 +1,8 @@
-"""A pod's port for who asks the API server for it: the kubelet's end of `pods/portforward`, over WebSocket.
+"""The kubelet's end of `pods/portforward` and of `pods/exec`, over WebSocket.
 
 The protocol `v4.channel.k8s.io` of kubernetes/kubelet, pkg/cri/streaming/portforward/websocket.go: two channels a port, for
 data and for errors; the first message of each is the port, the first byte of each message the channel. SPDY, which
-`kubectl port-forward` speaks, is refused.
+`kubectl port-forward` speaks, is refused. Of a command: pkg/cri/streaming/remotecommand/websocket.go, without input.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import json
 import struct
 from collections.abc import Mapping
 
@@ -19,6 +20,7 @@ _ACCEPT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of RFC 6455, section 1.3."""
 _CONTINUATION, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x2, 0x8, 0x9, 0xA
 _DATA, _ERROR = b"\x00", b"\x01"
+_STDOUT, _STDERR, _STATUS = b"\x01", b"\x02", b"\x03"
 _BLOCK = 65536
 _LARGEST = 32 * 1024 * 1024
 
@@ -37,14 +39,7 @@ async def serve(
     `host` None: nothing listens there. As containerd says it, the error is that of the loopback address inside of the pod:
     https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/sandbox_portforward_linux.go.
     """
-    accept = base64.b64encode(
-        hashlib.sha1((headers["sec-websocket-key"] + _ACCEPT).encode(), usedforsecurity=False).digest()
-    )
-    head = (
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {accept.decode()}\r\nSec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n"
-    )
-    writer.write(head.encode())
+    writer.write(_head(headers))
     for channel in (_DATA, _ERROR):
         writer.write(_frame(_BINARY, channel + struct.pack("<H", port)))
     try:
@@ -67,6 +62,28 @@ async def serve(
         with contextlib.suppress(OSError):
             writer.write(_frame(_CLOSE, b""))
             await writer.drain()
+
+
+async def executed(headers: Mapping[str, str], code: int, output: str, writer: asyncio.StreamWriter) -> None:
+    """Take the connection over, and send the output and the status of a command that has ended."""
+    status: dict[str, object] = {"metadata": {}, "status": "Success"}
+    if code != 0:
+        causes = [{"reason": "ExitCode", "message": str(code)}]
+        status |= {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
+    channel = _STDOUT if code == 0 else _STDERR
+    frames = (channel + output.encode(), _STATUS + json.dumps(status).encode())
+    writer.write(_head(headers) + b"".join(_frame(_BINARY, frame) for frame in frames) + _frame(_CLOSE, b""))
+    await writer.drain()
+
+
+def _head(headers: Mapping[str, str]) -> bytes:
+    accept = base64.b64encode(
+        hashlib.sha1((headers["sec-websocket-key"] + _ACCEPT).encode(), usedforsecurity=False).digest()
+    )
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {accept.decode()}\r\nSec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n"
+    ).encode()
 
 
 async def _from_pod(from_pod: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -258,7 +258,7 @@ class ContainerProcess:
             if "sleep" in hook:
                 await asyncio.sleep(hook["sleep"]["seconds"])
             elif "exec" in hook:
-                code, output = await self._execute(list(hook["exec"]["command"]), grace)
+                code, output = await self.execute(list(hook["exec"]["command"]), grace)
                 if code != 0:
                     raise SpecError("FailedPreStopHook", f"preStop hook ended with {code}: {output.strip()[-300:]}")
             elif "httpGet" in hook:
@@ -271,7 +271,7 @@ class ContainerProcess:
             # The kubelet expands a probe's command with the variables' literal values only; others become "".
             literal = {entry["name"]: entry.get("value") or "" for entry in self._container.get("env") or []}
             command = [pod_spec.expand(word, literal) for word in probe.handler["exec"]["command"]]
-            code, output = await self._execute(command, probe.timeout)
+            code, output = await self.execute(command, probe.timeout)
             return code == 0, output.strip()[-300:] or f"exit code {code}"
         try:
             return await probes.ask(probe, self._address(), self._port)
@@ -281,7 +281,7 @@ class ContainerProcess:
     def _port(self, port: int | str) -> int:
         return pod_spec.port_number(port, self._containers)
 
-    async def _execute(self, command: list[str], timeout: float) -> tuple[int, str]:
+    async def execute(self, command: list[str], timeout: float) -> tuple[int, str]:
         """Run a command with the container's environment; return exit code (124 when it took too long) and output."""
         if self._service is None:
             return 1, "the container's environment could not be made"

@@ -40,6 +40,7 @@ _SYNC_SECONDS = 5.0
 """How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
 _RETRY_SECONDS = 0.5
 """Until an API server that did not answer is asked again."""
+_COMMAND_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 """Until it is looked again whether a sidecar has started."""
 
@@ -95,6 +96,13 @@ class PodWorker:
     def pod(self) -> Object:
         """Return the pod as last seen."""
         return self._pod
+
+    async def execute(self, container: str, command: list[str]) -> tuple[int, str] | None:
+        """Run a command in a container; return exit code and output. None without a process of that name."""
+        for process in (*self._inits, *self._processes):
+            if process.name == process_name(self._pod, {"name": container}):
+                return await process.execute(command, _COMMAND_SECONDS)
+        return None
 
     def update(self, pod: Object) -> None:
         """Take the pod's new version: it may be deleted now, or its deletion may be more urgent."""

@@ -52,11 +52,20 @@ class PodRunner:
         pod = self._pod(namespace, name)
         return None if pod is None else pod["spec"]
 
+    async def execute(self, namespace: str, name: str, container: str, command: list[str]) -> tuple[int, str] | None:
+        """Run a command in a container of a pod that runs here; return exit code and output. None without one."""
+        worker = self._worker(namespace, name)
+        return None if worker is None else await worker.execute(container, command)
+
     def _pod(self, namespace: str, name: str) -> Object | None:
+        worker = self._worker(namespace, name)
+        return None if worker is None else worker.pod
+
+    def _worker(self, namespace: str, name: str) -> PodWorker | None:
         for worker in self._workers.values():
             metadata = worker.pod["metadata"]
             if (metadata["namespace"], metadata["name"]) == (namespace, name):
-                return worker.pod
+                return worker
         return None
 
     def _synchronize(self, pods: list[Object]) -> None:

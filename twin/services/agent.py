@@ -136,7 +136,7 @@ async def work(home: TwinHome, region: str, listen: Ports) -> None:
     def spec(namespace: str, pod: str) -> Mapping[str, Any]:
         return runner.spec(namespace, pod) or {}
 
-    await KubeletEndpoint(pki, log_file, host, spec).start(listen.kubelet)
+    await KubeletEndpoint(pki, log_file, host, spec, runner.execute).start(listen.kubelet)
     services = ClusterServices(api)
     await ClusterDns(services).start(listen.dns)
     await ClusterProxy(services).start(listen.proxy)

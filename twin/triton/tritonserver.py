@@ -195,8 +195,10 @@ def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Ma
     `TritonServer.localize` for the errors.
     """
     server = locate(cache)
-    argv, dropped = server.localize(args, address)
-    return Command(argv=argv, env=server.environment(env), dropped_flags=dropped)
+    # The chart's command is a shell that reads the admin key and starts the words after its own four.
+    shell = list(args[:4]) if args[:2] == ["sh", "-c"] else []
+    argv, dropped = server.localize(args[len(shell) :], address)
+    return Command(argv=[*shell, *argv], env=server.environment(env), dropped_flags=dropped)
 
 
 def _find_libpython() -> Path | None:

@@ -283,8 +283,21 @@ capabilities:
 {{- if include "triton.openai" . -}}
 {{- list "python3" "/opt/tritonserver/python/openai/openai_frontend/main.py" | toJson -}}
 {{- else -}}
-{{- toJson .Values.server.command -}}
+{{- concat (list "sh" "-c" (include "triton.start" .) "start") .Values.server.command | toJson -}}
 {{- end -}}
+{{- end }}
+
+{{/*
+Start the server with a random key before its control APIs. It stays the pod's when the container restarts.
+*/}}
+{{- define "triton.start" -}}
+{{- $restricted := "model-repository,shared-memory,trace,logging" -}}
+set -eu
+file=/run/triton/admin-key
+if ! [ -s $file ]; then (umask 077; od -An -N32 -v -tx1 /dev/urandom | tr -d ' \n' > $file); fi
+key=$(cat $file)
+[ ${#key} = 64 ] || { echo "$file has no key of 64 digits" >&2; exit 1; }
+exec "$@" --http-restricted-api={{ $restricted }}:x-admin-key=$key --grpc-restricted-protocol={{ $restricted }}:admin-key=$key
 {{- end }}
 
 {{- define "triton.openaiArgs" -}}
@@ -299,14 +312,13 @@ capabilities:
 {{- end }}
 
 {{/*
-Arguments. The restricted APIs stay behind a key although the mode `none` has no model control at all, because trace,
-logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
+Arguments. The restricted APIs (`triton.start`) stay behind a key although the mode `none` has no model control at all, because
+trace, logging and shared memory settings would be open otherwise. In place, every model of the repository is loaded at the
 start: explicit mode without a model to load would be ready and answer 404. Of a part of a release, in place too, the models
 that are named are loaded, and with an ensemble its steps.
 */}}
 {{- define "triton.args" -}}
 {{- $server := .Values.server -}}
-{{- $restricted := "model-repository,shared-memory,trace,logging" -}}
 - {{ printf "--model-repository=%s" (include "triton.modelRepository" .) | quote }}
 {{- if .Values.release.part }}
 - --model-control-mode=explicit
@@ -329,8 +341,6 @@ that are named are loaded, and with an ensemble its steps.
 {{- end }}
 - --log-format=ISO8601
 - --http-max-input-size={{ int64 $server.httpMaxInputBytes }}
-- --http-restricted-api={{ $restricted }}:x-admin-key=$(ADMIN_KEY)
-- --grpc-restricted-protocol={{ $restricted }}:admin-key=$(ADMIN_KEY)
 - --grpc-max-connection-age={{ mul (int64 $server.grpcMaxConnectionAgeSeconds) 1000 }}
 - --grpc-max-connection-age-grace={{ mul (int64 .Values.drain.longestRequestSeconds) 1000 }}
 - --metrics-interval-ms={{ int64 $server.metricsIntervalMs }}

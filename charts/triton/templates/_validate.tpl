@@ -244,7 +244,7 @@ one sentence a line, each beginning with the path of the value.
 {{- if hasPrefix "NVIDIA_" .name -}}
 {{- $problems = append $problems (printf "extraEnv: %s is decided by the device plugin; overriding it breaks the isolation of GPUs" .name) -}}
 {{- end -}}
-{{- if has .name (list "POD_IP" "ADMIN_KEY" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
+{{- if has .name (list "POD_IP" "HOME" "AWS_REGION" "AWS_DEFAULT_REGION" "AWS_EC2_METADATA_DISABLED" "TRITON_AWS_MOUNT_DIRECTORY") -}}
 {{- $problems = append $problems (printf "extraEnv: %s is set by the chart" .name) -}}
 {{- end -}}
 {{- if hasPrefix "AWS_ENDPOINT_URL" .name -}}

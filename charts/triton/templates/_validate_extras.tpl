@@ -19,9 +19,10 @@ What people add to the pod: it may not take the place of what the chart puts the
 {{- end -}}
 
 {{- $volumes := list "models" "tmp" -}}
+{{- if not (include "triton.openai" $) -}}{{- $volumes = append $volumes "admin" -}}{{- end -}}
 {{- if $v.shm.enabled -}}{{- $volumes = append $volumes "shm" -}}{{- end -}}
 {{- range $index, $volume := $v.extraVolumes -}}
-{{- if has $volume.name (list "shm" "models" "tmp" "cache") -}}
+{{- if has $volume.name (list "shm" "models" "tmp" "cache" "admin") -}}
 {{- $problems = append $problems (printf "extraVolumes[%d].name: %s is a volume of the chart; use another name" $index $volume.name) -}}
 {{- else if has $volume.name $volumes -}}
 {{- $problems = append $problems (printf "extraVolumes[%d].name: %s is there twice; give each its own" $index $volume.name) -}}
@@ -31,7 +32,7 @@ What people add to the pod: it may not take the place of what the chart puts the
 
 {{- $mounts := list (dict "path" "extraVolumeMounts" "mounts" $v.extraVolumeMounts) -}}
 {{- range $index, $mount := $v.extraVolumeMounts -}}
-{{- if or (has $mount.mountPath (list "/dev" "/dev/shm" "/proc" "/sys" "/etc" "/tmp" "/models" "/opt" "/opt/tritonserver" "/opt/tritonserver/bin" "/opt/tritonserver/lib" "/opt/tritonserver/backends")) (hasPrefix "/models/" $mount.mountPath) (hasPrefix "/var/run/secrets/" $mount.mountPath) -}}
+{{- if or (has $mount.mountPath (list "/dev" "/dev/shm" "/proc" "/sys" "/etc" "/run" "/run/triton" "/tmp" "/models" "/opt" "/opt/tritonserver" "/opt/tritonserver/bin" "/opt/tritonserver/lib" "/opt/tritonserver/backends")) (hasPrefix "/models/" $mount.mountPath) (hasPrefix "/var/run/secrets/" $mount.mountPath) -}}
 {{- $problems = append $problems (printf "extraVolumeMounts[%d].mountPath: %s would hide what the server needs; use a path of its own, like /opt/tritonserver/backends/mine or /mnt/data" $index $mount.mountPath) -}}
 {{- end -}}
 {{- end -}}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import grpc
 import httpx
 
+from console.bounded import MIB, Bounded
 from modelctl.rollout.copies import answer
 from modelctl.rollout.copies.answer import Answer, NoAnswer
 
@@ -27,11 +28,12 @@ _WITHOUT_TIME_GRPC = frozenset(
         grpc.StatusCode.UNAVAILABLE,
     }
 )
+LARGEST_ANSWER = 64 * MIB
 _CHANNEL_OPTIONS = (
     # A channel to one address stays with one pod; a headless Service's name stands for all of them.
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", LARGEST_ANSWER),
     ("grpc.enable_http_proxy", 0),
 )
 
@@ -71,7 +73,8 @@ class AskedRelease:
         self._seconds = seconds
         # A proxy of the environment is for the world outside, never for pods.
         timeout = httpx.Timeout(seconds, connect=min(seconds, 5.0))
-        self._http = httpx.Client(timeout=timeout, trust_env=False, proxy=http_proxy)
+        transport = Bounded(httpx.HTTPTransport(trust_env=False, proxy=http_proxy), LARGEST_ANSWER)
+        self._http = httpx.Client(timeout=timeout, trust_env=False, transport=transport)
         self._channel = grpc.insecure_channel(grpc_target, options=_CHANNEL_OPTIONS)
         self._infer = self._channel.unary_unary(INFER)
 
@@ -88,9 +91,8 @@ class AskedRelease:
             return Refused(str(error))
 
     def _over_http(self, copy: Copy, path: str) -> Answer | Refused | Unanswered:
-        headers = {**copy.headers, "Accept-Encoding": "identity"}
         try:
-            found = self._http.post(self._url + path, content=copy.body, headers=headers)
+            found = self._http.post(self._url + path, content=copy.body, headers=copy.headers)
         except httpx.HTTPError as error:
             return Unanswered(type(error).__name__)
         if found.status_code != httpx.codes.OK:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 import yaml
 
+from modelctl.importer import mlflow_server
 from modelctl.importer.command import import_from_server
 from modelctl.importer.mlflow_model import NotImported
 from modelctl.repository.load import validate
@@ -272,3 +273,31 @@ def test_what_is_no_mlflow_server_is_a_sentence(server: tuple[MlflowServer, str]
     assert refusal("models:/scores/1", None, tmp_path / "models") == (
         "models:/scores/1: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI"
     )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_model_may_have_so_many_bytes_and_not_one_more(
+    more: int, server: tuple[MlflowServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow, url = server
+    size = sum(map(len, mlflow.kept.values()))
+    monkeypatch.setattr(mlflow_server, "_LARGEST_MODEL", size - more)
+    if more:
+        assert refusal("models:/scores/1", url, tmp_path / "models") == (
+            f"{url}{ROOT}/model.onnx: with it the model has more than "
+            f"{size - 1} bytes; download it by `mlflow artifacts download`, and import the directory"
+        )
+    else:
+        import_from_server("models:/scores/1", url, tmp_path / "models", None, None)
+        assert (tmp_path / "models/scores/1/model.onnx").stat().st_size == len(mlflow.kept["model.onnx"])
+
+
+@pytest.mark.parametrize(("size", "shown"), [(64 * 1024, True), (64 * 1024 + 1, False)])
+def test_of_a_refusal_so_many_bytes_are_read_and_not_one_more(
+    size: int, shown: bool, server: tuple[MlflowServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow, url = server
+    content = json.dumps({"message": "gone"}).encode()
+    monkeypatch.setattr(mlflow, "answer", lambda *_: (500, content + b" " * (size - len(content))))
+    said = refusal("models:/scores/1", url, tmp_path / "models")
+    assert said.endswith(": answers 500: gone" if shown else ": answers 500")

@@ -14,6 +14,8 @@ from modelctl.release import candidate
 from modelctl.release.pin import PinError, pin
 from modelctl.release.progress import Silent
 from modelctl.release.publish import Plan, prepare, release
+from modelctl.release.stack_configs import decided
+from modelctl.release.stacks import read_stacks
 from modelctl.repository.configure import configure
 from modelctl.repository.plans import built_with
 from modelctl.repository.problems import ValidationFailed
@@ -47,6 +49,15 @@ def _text(plan: Plan, key: str) -> str:
     source = plan.objects[key].source
     assert isinstance(source, bytes)
     return source.decode()
+
+
+def test_a_stack_of_other_models_decides_nothing_about_these(models: Path, stacks: Path) -> None:
+    for stack, names in {"dev": ["classify", "normalize"], "staging": ["classify"], "local": ["elsewhere"]}.items():
+        write_stack(stacks, {name: wants() for name in names}, stack=stack)
+    read, problems = read_stacks(stacks)
+    assert (len(read), problems) == (3, [])
+    assert decided(models, read) == {"classify"}
+    assert decided(models, [one for one in read if "elsewhere" in one.serving]) == frozenset()
 
 
 def test_each_stack_gets_the_configs_that_it_wants(models: Path, stacks: Path) -> None:

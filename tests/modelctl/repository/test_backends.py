@@ -7,6 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from modelctl.repository.backends import model_file_of
 from modelctl.repository.load import load, validate
 from modelctl.repository.problems import ValidationFailed
 from tests import onnx_models
@@ -100,3 +101,24 @@ def test_of_several_model_files_the_server_takes_the_same_one(models: Path) -> N
         load(models)
     # What the file says of its tensors is held against the config: it was read as one of onnxruntime.
     assert "the model has no output NORMALIZED; it has OUT" in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("backend", "file"),
+    [
+        ("dali", "model.dali"),
+        ("onnxruntime", "model.onnx"),
+        ("openvino", "model.xml"),
+        ("python", "model.py"),
+        ("pytorch", "model.pt"),
+        ("tensorrt", "model.plan"),
+        ("vllm", "model.json"),
+        ("fil", None),
+        ("tensorrtllm", None),
+    ],
+)
+def test_each_backend_looks_for_the_file_that_its_documentation_names(backend: str, file: str | None) -> None:
+    """Documentation: the READMEs of the backends, and
+    https://github.com/triton-inference-server/server/blob/v2.71.0/docs/user_guide/model_repository.md#model-files.
+    """
+    assert model_file_of(ModelConfig(backend=backend)) == file

@@ -32,4 +32,4 @@ def answering_pod(answer: Callable[[str], tuple[int, dict[str, Any]]], name: str
             self.answer(status, json.dumps(body).encode())
 
     with http_server.listening(Answers) as server:
-        yield Pod(name, f"uid-{name}", http=server.url, metrics=server.url, admin_key="k")
+        yield Pod(name, f"uid-{name}", http=server.url, metrics=server.url, admin_key=lambda: "k")

@@ -44,7 +44,7 @@ def comparer(counted: Counted) -> Iterator[Pod]:
             self.answer(200, "\n".join(["# TYPE triton_copies counter", *lines, ""]).encode())
 
     with http_server.listening(Answers) as server:
-        yield Pod("compare", "uid-compare", http=server.url, metrics=server.url, admin_key="")
+        yield Pod("compare", "uid-compare", http=server.url, metrics=server.url, admin_key=lambda: "")
 
 
 @pytest.fixture
@@ -136,7 +136,9 @@ def test_too_few_compared_answers_take_it_back_and_are_told(compares: Stage, cou
 
 
 def test_a_comparer_that_nothing_answers_for_is_told_as_too_few(compares: Stage) -> None:
-    compares.comparers = [Pod("compare", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="")]
+    compares.comparers = [
+        Pod("compare", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key=lambda: "")
+    ]
     compares.limits = replace(LIMITS, canary=0.5, poll=0.01)
     result = compares.rollout(mirror=100)
     assert result.outcome is Outcome.NO_TRAFFIC

@@ -62,7 +62,7 @@ class Site:
     def pod(self) -> Pod:
         forwards: PortForwards = self.api.forwards(self.told.append)
         url = f"http://triton-a:{self.port}"
-        return Pod("triton-a", "uid-a", http=url, metrics=url, admin_key="uid-a", forwards=forwards)
+        return Pod("triton-a", "uid-a", http=url, metrics=url, admin_key=lambda: "uid-a", forwards=forwards)
 
 
 @pytest.fixture

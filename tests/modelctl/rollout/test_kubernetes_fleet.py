@@ -85,7 +85,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
     ],
 )
 def test_the_release_of_a_pod_is_its_label(fleet: KubernetesFleet, name: str, uid: str, release: str | None) -> None:
-    assert fleet.release(Pod(name, uid, http="", metrics="", admin_key="")) == release
+    assert fleet.release(Pod(name, uid, http="", metrics="", admin_key=lambda: "")) == release
 
 
 def test_fleets_are_found_by_their_services_and_have_their_own_pods(fleet: KubernetesFleet) -> None:
@@ -118,7 +118,7 @@ def test_what_is_no_answer_of_kubernetes_is_told(
     with pytest.raises(FleetError, match=said):
         fleet.all_fleets()
     with pytest.raises(FleetError, match=said):
-        fleet.release(Pod("rolling", "uid-rolling", http="", metrics="", admin_key=""))
+        fleet.release(Pod("rolling", "uid-rolling", http="", metrics="", admin_key=lambda: ""))
 
 
 def test_nobody_waits_as_long_as_an_answer_says(fleet: KubernetesFleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def _exported(fleet: IdleFleet) -> str:
 
 
 def test_unreachable_pods_are_counted() -> None:
-    dead = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="k")
+    dead = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key=lambda: "k")
     text = _exported(IdleFleet([dead]))
     assert 'triton_model_config_unreachable_pods{namespace="triton"} 1.0' in text
     assert 'triton_model_config_fleet_up{namespace="triton"} 1.0' in text

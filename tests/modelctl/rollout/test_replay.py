@@ -95,7 +95,7 @@ def test_a_request_that_no_pod_answers_in_time_is_left_out(monkeypatch: pytest.M
         raise PodHangs("pod-0: no answer in time")
 
     monkeypatch.setattr(PodClient, "infer", hangs)
-    fleet = IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key="k")])
+    fleet = IdleFleet([Pod("pod-0", "uid", http="http://127.0.0.1:9", metrics="", admin_key=lambda: "k")])
     asked = _ask_both(
         (fleet, fleet),
         Request.model_validate_json(LINE),

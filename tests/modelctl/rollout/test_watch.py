@@ -30,7 +30,7 @@ from tests.modelctl.rollout.releases import model, publish
 from tests.modelctl.stacks import write_stack
 
 WRONG = "adder version 1 answers wrongly: OUT[0] is 7.0, expected 1.0 (tolerance 1e-05)"
-DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key="k")
+DEAD = Pod("a", "uid", http="http://127.0.0.1:9", metrics="http://127.0.0.1:9", admin_key=lambda: "k")
 
 
 def watched(release: StackRelease, fleet: Fleet, tell: Callable[[str], None] = lambda _: None) -> Seen:

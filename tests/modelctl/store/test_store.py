@@ -1,11 +1,13 @@
 """How the store recognises an object that is there already, from what a HEAD request says."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from modelctl.store.bucket import Store
@@ -13,6 +15,7 @@ from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError
 from modelctl.store.journal import Journal
 from modelctl.store.live import LiveRepository
+from modelctl.store.manifest import ManifestError
 from tests.modelctl.conftest import BUCKET
 
 DIGEST = Digest(sha256="ab" * 32, bytes=12, s3_checksum="q83v", part_bytes=5)
@@ -118,3 +121,15 @@ def test_a_file_is_written_whole_after_a_conflict(store: Store, tmp_path: Path) 
     (first,) = refused
     assert b"plan" in first
     assert store.client.get_object(Bucket=BUCKET, Key=PLAN)["Body"].read() == b"plan"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_manifest_may_have_64_mib_and_not_one_byte_more(more: int) -> None:
+    client = boto3.client("s3", region_name="us-west-2")
+    content = b" " * (64 * 1024**2 + more)
+    answer = {"Body": StreamingBody(io.BytesIO(content), len(content))}
+    with Stubber(client) as stubber:
+        stubber.add_response("get_object", answer, {"Bucket": "b", "Key": f"releases/{'1' * 12}/manifest.json"})
+        with pytest.raises(ManifestError) as refused:
+            Store(client, Place("b", None)).manifest("1" * 12)
+    assert ("67108865 bytes; at most 67108864 are read" in str(refused.value)) == bool(more)

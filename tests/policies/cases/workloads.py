@@ -2,7 +2,7 @@
 
 from tests.policies.case import ABSENT, Case, fail, made
 from triton_policies.pods import DEPLOYMENT
-from triton_policies.workloads import NAMESPACE, NETWORK_POLICY
+from triton_policies.workloads import CLUSTER_ROLE, NAMESPACE, NETWORK_POLICY
 
 _IMAGE = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/worker@sha256:{'a' * 64}"
 _POD = {
@@ -392,6 +392,37 @@ CASES = (
         unknown=None,
     ),
     Case(
+        policy="rbac-no-cluster-secrets",
+        type=CLUSTER_ROLE,
+        passes={
+            "rules": [
+                {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+                {"apiGroups": ["keda.sh"], "resources": ["*"], "verbs": ["get"]},
+            ]
+        },
+        fails=tuple(
+            fail(
+                {"rules[1]": {"apiGroups": [group], "resources": [resource], "verbs": [verb]}},
+                f"it: rules[1]: reads {resource} of every namespace, and so every Secret. "
+                "Fix: use a Role in the namespace that has them",
+            )
+            for group, resource, verb in (
+                ("", "secrets", "list"),
+                ("*", "*", "get"),
+                ("", "*", "watch"),
+                ("", "secrets", "*"),
+            )
+        ),
+        unknown="rules[0].resources",
+    ),
+    Case(
+        policy="rbac-no-cluster-secrets",
+        type=CLUSTER_ROLE,
+        passes={"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]}]},
+        fails=(),
+        unknown=None,
+    ),
+    Case(
         policy="pod-network-policy",
         type="",
         passes=(
@@ -413,6 +444,14 @@ CASES = (
             ),
             fail(
                 {"rules": {"spec.podSelector.matchLabels.app": "another"}},
+                (
+                    "worker: has no NetworkPolicy in triton-worker: every pod of the cluster reaches it, and it "
+                    "reaches all. "
+                    "Fix: make a NetworkPolicy that selects its pods"
+                ),
+            ),
+            fail(
+                {"worker": {"spec.template.metadata": ABSENT}},
                 (
                     "worker: has no NetworkPolicy in triton-worker: every pod of the cluster reaches it, and it "
                     "reaches all. "

@@ -91,7 +91,7 @@ def pod(
         monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
         forwards = PortForwards(kubernetes.connect(), "triton", told.append)
         url = f"http://triton-a:{triton.server_port}"
-        yield Pod("triton-a", "uid-a", http=url, metrics=url, admin_key="uid-a", forwards=forwards)
+        yield Pod("triton-a", "uid-a", http=url, metrics=url, admin_key=lambda: "uid-a", forwards=forwards)
 
 
 def test_a_forward_goes_through_the_proxy_of_the_environment(

@@ -165,6 +165,11 @@ DEFECTS: Mapping[str, Seeded] = {
     "pod-no-api-token": Seeded(_WORKER, {f"{_POD}.automountServiceAccountToken": True}, "Deployment"),
     "pod-namespace": Seeded("warm-pods-deployment", {"metadata.namespace": "default"}),
     "namespace-pod-security": Seeded("triton-namespace", {"metadata.labels": ABSENT}),
+    "rbac-no-cluster-secrets": Seeded(
+        "reader-of-secrets",
+        {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]},
+        adds="kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+    ),
     "pod-network-policy": Seeded(_WORKER, {"spec.podSelector": _OTHERS}, "NetworkPolicy"),
     "triton-probes": Seeded(_TRITON, {f"{_CONTAINER}.livenessProbe": ABSENT}, "Deployment"),
     "triton-drain": Seeded(_TRITON, {f"{_POD}.terminationGracePeriodSeconds": 31}, "Deployment"),
@@ -226,4 +231,7 @@ def _with(item: Registration, defect: Seeded, items: list[Registration]) -> Regi
 
 def _made(type: str, name: str, inputs: dict[str, Any], recording: Recording) -> Registration:
     stack_and_project = "::".join(recording.registrations[0].urn.split("::")[:2])
-    return Registration(urn=f"{stack_and_project}::{type}::{name}", type=type, name=name, inputs=inputs, custom=True)
+    own = next(item for item in recording.registrations if item.type == "pulumi:providers:kubernetes")
+    provider = {"provider": f"{own.urn}::id"} if type.startswith("kubernetes:") else {}
+    urn = f"{stack_and_project}::{type}::{name}"
+    return Registration(urn=urn, type=type, name=name, inputs=inputs, custom=True, **provider)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import re
@@ -211,9 +212,25 @@ def needless(world: World) -> list[str]:
             edges = [(source, destination, port, protocol)]
             edges += [(CLIENT_PODS, destination, port, protocol)] if here.namespace in clients else []
             edges += [(source, INTERNET, port, protocol)] if destination == API_SERVER else []
+            # A policy cannot tell the API server's interfaces from other addresses of the VPC.
+            edges += [(API_SERVER, destination, port, protocol)] if _is_in_vpc(here, world) else []
             if not any(edge in world.required for edge in edges) and world.policies.allow(here, there, port, protocol):
                 found[_words(edges[0])] = None
     return list(found)
+
+
+def unguarded(world: World) -> list[str]:
+    """Return the workloads in namespaces of the program that no policy isolates; clients of a load balancer reach Envoy."""
+    return [
+        name
+        for name, peers in world.peers.items()
+        if name != "Envoy" and any(one.namespace in world.namespaces for one in peers)
+        if not all(world.policies.isolated(one, "Ingress") for one in peers)
+    ]
+
+
+def _is_in_vpc(peer: Peer, world: World) -> bool:
+    return ipaddress.ip_address(peer.address) in ipaddress.ip_network(str(world.settings.network.cidr))
 
 
 def beyond_limits(world: World) -> list[str]:

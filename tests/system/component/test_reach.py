@@ -87,6 +87,7 @@ def worlds(stack_runs: Callable[[str], StackRun]) -> Worlds:
 CHECKS: dict[str, Callable[[World], list[str]]] = {
     "a required connection is blocked": reach.blocked,
     "an unneeded connection is open": reach.needless,
+    "a workload has no policy": reach.unguarded,
     "AWS does not enforce a policy as written": reach.beyond_limits,
     "a port is in no row": lambda world: reach.unlisted(world.objects),
     "a monitor is in no row": reach.unscraped,
@@ -178,6 +179,11 @@ def _without_agent(policy: Any) -> None:
     egress.remove(next(rule for rule in egress if rule["ports"][0]["port"] == 80))
 
 
+def _lets_triton_in(policy: Any) -> None:
+    near = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "triton"}}}
+    policy["spec"]["ingress"][0]["from"].append(near)
+
+
 def _many_ports(policy: Any) -> None:
     policy["spec"]["egress"][0]["ports"] += [{"port": port} for port in range(30000, 30023)]
 
@@ -192,6 +198,24 @@ DEFECTS: dict[str, tuple[str, Callable[[World], World], str, list[str]]] = {
         _objects("NetworkPolicy", "triton", lambda one: one["spec"]["ingress"][0]["ports"].pop(1)),
         "a required connection is blocked",
         [f"{source} → Triton: 8001/TCP" for source in ("Envoy", "pods of client namespaces", "worker")],
+    ),
+    "metrics without a policy": (
+        "prod",
+        _resource("device-plugin-ingress-none", lambda _: None),
+        "a workload has no policy",
+        ["device plugin"],
+    ),
+    "a webhook that the API server does not reach": (
+        "prod",
+        _objects("NetworkPolicy", "ingress-keda-admission-webhooks", lambda one: one["spec"]["ingress"].pop(0)),
+        "a required connection is blocked",
+        ["API server → KEDA webhooks: 9443/TCP"],
+    ),
+    "a door to Prometheus": (
+        "prod",
+        _objects("NetworkPolicy", "ingress-prometheus", _lets_triton_in),
+        "an unneeded connection is open",
+        ["any other pod → Prometheus: 9090/TCP"],
     ),
     "Pod Identity without a way to its agent": (
         "prod",

@@ -74,7 +74,6 @@ class Pod:
         self._repository = directory
         self._wrapper = wrapper
         self.uid = str(uuid.uuid4())
-        """Also the key of the restricted APIs (header `x-admin-key`)."""
         self._object: Object = {"metadata": {"name": name, "namespace": "triton", "uid": self.uid}, "spec": spec}
         self.directory = kubelet.home.pods / self.uid
         (container,) = spec["containers"]
@@ -99,6 +98,11 @@ class Pod:
     @property
     def grpc(self) -> str:
         return f"{self.address}:{GRPC}"
+
+    @property
+    def admin_key(self) -> str:
+        """The key of the restricted APIs (header `x-admin-key`)."""
+        return (self.volumes / "admin" / "admin-key").read_text()
 
     @property
     def ready(self) -> bool:

@@ -77,7 +77,7 @@ def test_after_a_failed_load_the_server_is_not_ready_for_good_but_the_pod_is(in_
 
     See docs/facts/triton-server.md#failed-load.
     """
-    key = {"x-admin-key": in_place.uid}
+    key = {"x-admin-key": in_place.admin_key}
 
     def status(path: str, method: str = "GET") -> int:
         return httpx.request(method, f"{in_place.http}{path}", headers=key, timeout=60, trust_env=False).status_code

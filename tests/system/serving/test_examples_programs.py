@@ -90,13 +90,13 @@ def test_stream(pod: Pod) -> None:
 
 
 def test_shared_memory(pod: Pod) -> None:
-    said = printed("shared_memory", pod.grpc, "--admin-key", pod.uid, "--height", "2", "--width", "3")
+    said = printed("shared_memory", pod.grpc, "--admin-key", pod.admin_key, "--height", "2", "--width", "3")
     assert said.startswith("3 x 2: mean grey ")
     assert said.endswith(", 24 bytes not sent\n")
 
 
 def test_measuring_shared_memory_prints_a_row_for_each_size(pod: Pod) -> None:
-    said = printed("measure_shared_memory", pod.grpc, "--admin-key", pod.uid, "--rounds", "3")
+    said = printed("measure_shared_memory", pod.grpc, "--admin-key", pod.admin_key, "--rounds", "3")
     assert [line.split("|")[1].strip() for line in said.splitlines()[2:]] == ["128 x 128", "640 x 480", "1920 x 1080"]
 
 

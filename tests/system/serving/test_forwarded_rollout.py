@@ -25,7 +25,7 @@ import pytest
 import yaml
 from kubernetes import client, config
 
-from benchmarks.rollout_servers import METRICS
+from benchmarks.rollout_servers import METRICS, admin_key
 from console.port_forward import ForwardDenied, ForwardLost, PortClosed, PortForwards
 from modelctl.loadgen import Result as Load
 from modelctl.rollout.controller import Outcome
@@ -59,7 +59,9 @@ class Nodes:
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def start(self) -> None:
-        endpoint = KubeletEndpoint(self._pki, lambda *_: None, lambda _, pod: self.hosts.get(pod), lambda *_: {})
+        endpoint = KubeletEndpoint(
+            self._pki, lambda *_: None, lambda _, pod: self.hosts.get(pod), lambda *_: {}, self._executed
+        )
         port = _free_port()
         asyncio.run_coroutine_threadsafe(endpoint.start(port), self._loop).result(20)
         self.core.create_node({"metadata": {"name": NODE}})
@@ -73,6 +75,10 @@ class Nodes:
             },
         )
 
+    async def _executed(self, namespace: str, pod: str, container: str, command: list[str]) -> tuple[int, str]:
+        assert (namespace, container, command) == (NAMESPACE, "triton", ["cat", "/run/triton/admin-key"])
+        return 0, admin_key(pod)
+
     def register(self, site: Site) -> None:
         """Make a pod of each server, and the EndpointSlice of their Service."""
         endpoints = []
@@ -80,7 +86,6 @@ class Nodes:
             self.hosts[record.name] = record.address
             spec = {"nodeName": NODE, "containers": [{"name": "triton", "image": "triton"}]}
             self.core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": record.name}, "spec": spec})
-            # The admin key of these servers is their name; in a cluster it is the UID.
             target = {"kind": "Pod", "name": record.name, "uid": record.name}
             endpoints.append({"addresses": [NOWHERE.format(number)], "targetRef": target})
         body = {
@@ -246,8 +251,7 @@ OPERATOR = [
     {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
 ]
 VIEW = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-"""AmazonEKSAdminViewPolicy, which the preview role has:
-https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html."""
+"""AmazonEKSAdminViewPolicy: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html."""
 
 
 @pytest.mark.parametrize(("name", "rules", "forwards"), [("operator", OPERATOR, True), ("viewer", VIEW, False)])

@@ -59,7 +59,7 @@ def test_pods_of_all_slices_are_found_ready_or_not_but_not_those_that_end(namesp
 
     pods = KubernetesFleet(namespace).pods()
 
-    assert [(pod.name, pod.http, pod.metrics, pod.admin_key) for pod in pods] == [
+    assert [(pod.name, pod.http, pod.metrics, pod.uid) for pod in pods] == [
         ("triton-a", "http://triton-a:8000", "http://triton-a:8002", "uid-a"),
         ("triton-b", "http://triton-b:8000", "http://triton-b:8002", "uid-b"),
         ("triton-c", "http://triton-c:8000", "http://triton-c:8002", "uid-c"),

@@ -48,7 +48,7 @@ def client(pod: Pod) -> Iterator[grpc.InferenceServerClient]:
 
 @pytest.fixture
 def memory(pod: Pod, client: grpc.InferenceServerClient) -> SharedMemory:
-    return SharedMemory(client, pod.uid)
+    return SharedMemory(client, pod.admin_key)
 
 
 def files() -> set[str]:
@@ -110,7 +110,7 @@ DYING_CLIENT = textwrap.dedent("""
 @pytest.fixture
 def other_client(pod: Pod) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Another process with a region of its own, and the region's name."""
-    command = [sys.executable, "-c", DYING_CLIENT, pod.grpc, pod.uid, str(BYTES)]
+    command = [sys.executable, "-c", DYING_CLIENT, pod.grpc, pod.admin_key, str(BYTES)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -153,7 +153,7 @@ def test_a_file_without_a_registration_is_swept_too(memory: SharedMemory) -> Non
 def test_the_regions_of_others_are_never_touched(pod: Pod, client: grpc.InferenceServerClient, memory: SharedMemory) -> None:
     foreign = f"somebody-elses-{os.getpid()}"
     (DIRECTORY / foreign).write_bytes(b"\0" * 64)
-    headers = {"triton-grpc-protocol-admin-key": pod.uid}
+    headers = {"triton-grpc-protocol-admin-key": pod.admin_key}
     try:
         client.register_system_shared_memory(foreign, foreign, 64, headers=headers)
         assert memory.sweep() == []
@@ -169,7 +169,7 @@ def test_a_region_that_the_server_lost_is_an_error_of_the_call(
 ) -> None:
     """As after a restart of the server's container."""
     with memory.region(BYTES) as region:
-        client.unregister_system_shared_memory(region.name, headers={"triton-grpc-protocol-admin-key": pod.uid})
+        client.unregister_system_shared_memory(region.name, headers={"triton-grpc-protocol-admin-key": pod.admin_key})
         with pytest.raises(CallFailed, match=region.name):
             to_gray(client, region, PICTURE)
 

@@ -27,7 +27,8 @@ from tests.system.serving.models import Timing, write
 from twin.host import processes
 from twin.triton.tritonserver import tritonserver_command
 
-KEY = "a-pods-uid"
+KEY = "a-key"
+POD_KEY = "5f" * 32
 HEADERS = {"triton-grpc-protocol-admin-key": KEY}
 TIMING = Timing(seconds=0.02, batch=8, queue=256)
 
@@ -138,6 +139,7 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
 def as_pod(server: str, directory: Path) -> Iterator[tuple[forwarding.Network, dict[str, str]]]:
     """The server as pod `triton-0` behind an API server; the network in front of that, and the environment with both."""
     with forwarding.api_server({"triton-0": server.rpartition(":")[0]}) as api:
+        api.keys["triton-0"] = POD_KEY
         host, port = api.url.removeprefix("http://").split(":")
         with forwarding.network(host, int(port)) as network:
             kubeconfig = {
@@ -158,12 +160,12 @@ def tune_pod(models: Path, results: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pods_server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """In explicit mode, restricted by the UID of the pod `triton-0`."""
-    restricted = "--grpc-restricted-protocol=model-repository,model-config:admin-key=uid-triton-0"
+    """In explicit mode, restricted by the key of the pod `triton-0`."""
+    restricted = f"--grpc-restricted-protocol=model-repository,model-config:admin-key={POD_KEY}"
     yield from running(models, tmp_path_factory.mktemp("pod"), "--model-control-mode=explicit", restricted)
 
 
-def test_a_pod_is_tuned_through_the_api_server_with_its_uid_as_the_key(
+def test_a_pod_is_tuned_through_the_api_server_with_the_key_that_it_holds(
     pods_server: str, models: Path, tmp_path: Path
 ) -> None:
     with as_pod(pods_server, tmp_path) as (_, environment):
