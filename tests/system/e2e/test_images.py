@@ -37,6 +37,7 @@ from tests.infra.test_parity_exporter import IMAGE
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.fetch.releases import files, put
 from tests.modelctl.fetch.test_follow import Site as LiveSite
+from tests.modelctl.fetch.test_follow import put as put_versions
 from tests.paths import ROOT
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 from tests.system.component.engine.account import fresh_account
@@ -181,7 +182,7 @@ def deployed() -> dict[str, Object]:
     def program() -> None:
         cluster = access(provider=k8s.Provider("kubernetes", kubeconfig="{}"))
         ParityExporter("parity", cluster, IMAGE)
-        Comparer("comparer", cluster, Compared(IMAGE, "triton", "triton-green", {"echo": 0.5}, 60))
+        Comparer("comparer", cluster, Compared(IMAGE, "triton", "triton-green", {"echo": 1e-5}, 60))
 
     with fresh_account(), contextlib.chdir(ROOT):
         made = run(program, project=PROJECT, stack="staging", config={}, root=ROOT, clients=Clients(REGION))
@@ -215,12 +216,16 @@ def test_python_is_the_only_program(node: Node, name: str) -> None:
     assert [path for path in found if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)] == []
 
 
-def fetching(site: Site, values: Object, name: str) -> tuple[Object, Object]:
-    """A pod of Triton that fetches from the site, and one of its init containers."""
-    s3 = {"bucket": BUCKET, "region": REGION, "endpoint": site.url}
-    pod = rendering.pod(with_fetch(merge({"modelRepository": {"s3": s3}, "extraEnv": KEYS}, values)))
+def fetching(site: Site, release: str | None, name: str) -> tuple[Object, Object]:
+    """A pod of Triton that fetches a release from the site, else what is live there, and one of its init containers."""
+    values = {"modelRepository": {"s3": {"bucket": BUCKET, "region": REGION, "endpoint": site.url}}}
+    if release is None:
+        values = merge(values, IN_PLACE)
+    else:
+        values = merge(values, {"release": {"id": release}, "modelRepository": {"s3": {"prefix": f"releases/{release}"}}})
+    pod = rendering.pod(with_fetch(values))
     (container,) = [each for each in pod["initContainers"] if each["name"] == name]
-    return pod, container
+    return pod, {**container, "env": [*container["env"], *KEYS]}
 
 
 def disk(tmp_path: Path) -> Path:
@@ -236,7 +241,7 @@ def test_a_fetched_release_is_served(
 ) -> None:
     models.write(tmp_path / "repository", timing=Timing(batch=8, queue=64))
     release = put(store, files(tmp_path / "repository"))
-    pod, container = fetching(site, {"release": {"id": release}}, "fetch")
+    pod, container = fetching(site, release, "fetch")
     folder = disk(tmp_path)
     node.start(MODELCTL, pod, container, address, {"models": folder}).ended()
     fetched = folder / "releases" / release
@@ -249,7 +254,7 @@ def test_a_fetched_release_is_served(
 def test_a_changed_object_is_not_fetched(node: Node, site: Site, store: Store, tmp_path: Path, address: str) -> None:
     release = put(store, {"classify/1/weights.bin": b"right"})
     site.s3.put_object(Bucket=BUCKET, Key=f"releases/{release}/classify/1/weights.bin", Body=b"wrong")
-    pod, container = fetching(site, {"release": {"id": release}}, "fetch")
+    pod, container = fetching(site, release, "fetch")
     started = node.start(MODELCTL, pod, container, address, {"models": disk(tmp_path)})
     assert started.process.wait(120) == 1
     assert "error: classify/1/weights.bin in s3://" in started.log.read_text()
@@ -259,17 +264,17 @@ def test_a_changed_object_is_not_fetched(node: Node, site: Site, store: Store, t
 def test_a_rollout_in_place_is_followed(node: Node, site: Site, store: Store, tmp_path: Path, address: str) -> None:
     folder = disk(tmp_path)
     live = LiveSite(store, tmp_path / "unused")
-    first, second = (put(store, {f"a/{number}/model.bin": b"%d" % number}) for number in (1, 2))
+    first, second = put_versions(store, {"a": 1}), put_versions(store, {"a": 2})
     live.write(first, a=[1])
-    pod, once = fetching(site, dict(IN_PLACE), "fetch")
+    pod, once = fetching(site, None, "fetch")
     node.start(MODELCTL, pod, once, address, {"models": folder}).ended()
-    assert (folder / "current/a/1/model.bin").read_bytes() == b"1"
+    assert (folder / "current/a/1/model.bin").read_bytes().startswith(b"a 1 ")
 
-    _, following = fetching(site, dict(IN_PLACE), "follow")
+    _, following = fetching(site, None, "follow")
     follower = node.start(MODELCTL, pod, following, address, {"models": folder})
     live.write(second, a=[2])
     follower.until((folder / "current/a/2/model.bin").exists, "the next version on the disk")
-    assert (folder / "current/a/2/model.bin").read_bytes() == b"2"
+    assert (folder / "current/a/2/model.bin").read_bytes().startswith(b"a 2 ")
     follower.process.send_signal(signal.SIGTERM)
     follower.process.wait(30)
 
@@ -301,7 +306,7 @@ def test_pods_that_differ_are_exported(
 
     class Api(http_server.Handler):
         def do_GET(self) -> None:
-            allowed = self.headers["Authorization"] == "Bearer token-of-the-pod"
+            allowed = self.headers["Authorization"].lower() == "bearer token-of-the-pod"
             listed = self.path.startswith("/apis/discovery.k8s.io/v1/namespaces/triton/endpointslices?")
             self.answer(
                 200 if allowed and listed else 403, json.dumps({"items": [slices]}).encode(), content_type="application/json"
