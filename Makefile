@@ -195,10 +195,10 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	compile requirements/models.in --no-deps -o requirements/models.txt
 	compile requirements/pictures.in --no-deps -o requirements/pictures.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
-	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
-	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
+	compile pyproject.toml --extra program -c requirements/dev.txt --override requirements/overrides.txt -o requirements.txt
+	compile pyproject.toml -c requirements/dev.txt --override requirements/overrides.txt -o requirements/modelctl.txt
 	compile policies/requirements.in -o policies/requirements.txt
-	compile worker/requirements.in -c requirements/dev.txt -o worker/requirements.txt
+	compile worker/requirements.in -c requirements/dev.txt --override requirements/overrides.txt -o worker/requirements.txt
 
 reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and the tables of other pages anew from the code
 	@$(PY) -m docs.stack_file
