@@ -165,11 +165,22 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
+	today=$$(date -u +%F)
+	accepted=()
+	while read -r advisory until reason; do
+	  case $$advisory in "" | "#"*) continue ;; esac
+	  if [[ "$$until" < "$$today" ]]; then
+	    echo "audit: requirements/accepted-advisories.txt: $$advisory was accepted until $$until ($$reason); raise the package, or give a new day with the reason" >&2
+	  else
+	    accepted+=(--ignore-vuln "$$advisory")
+	    echo "audit: $$advisory is accepted until $$until: $$reason"
+	  fi
+	done <requirements/accepted-advisories.txt
 	vulnerable=()
 	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models,pictures}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
-	      --output "$$report" --requirement "$$lock"; then
+	      $${accepted[@]+"$${accepted[@]}"} --output "$$report" --requirement "$$lock"; then
 	    echo "audit: no package of $$lock has a known vulnerability"
 	  elif [ -s "$$report" ]; then
 	    cat "$$report"
@@ -180,7 +191,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	  fi
 	done
 	if [ $${#vulnerable[@]} != 0 ]; then
-	  echo "audit: $${vulnerable[*]}: raise the packages above in the .in file of each, then \`make lock\`" >&2
+	  echo "audit: $${vulnerable[*]}: raise the packages above in the .in file of each, then \`make lock\`, or accept an advisory in requirements/accepted-advisories.txt" >&2
 	  exit 1
 	fi
 
