@@ -162,6 +162,7 @@ POLICIES: tuple[Policy, ...] = (
         severity="medium",
         controls=("CIS EKS 5.1.4",),
         fix="read what the chart installs",
+        level="advisory",
         settings={"reviewed": strings("names of releases whose images and roles somebody has read", [])},
         types=(RELEASE,),
         judge=_unseen,
