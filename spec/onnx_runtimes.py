@@ -13,13 +13,9 @@ class OnnxRuntime:
     ir_version: int
 
 
-_1_24 = OnnxRuntime("1.24.4", {"ai.onnx": 25, "ai.onnx.ml": 5}, 13)
 _1_27 = OnnxRuntime("1.27.0", {"ai.onnx": 26, "ai.onnx.ml": 5}, 13)
 _1_28 = OnnxRuntime("1.28.0", {"ai.onnx": 26, "ai.onnx.ml": 5}, 13)
 ONNX_RUNTIMES: Mapping[str, OnnxRuntime] = {
-    "26.04": _1_24,
-    "26.05": _1_24,
-    "26.06": _1_24,
     "26.07": _1_27,
     "26.08": _1_28,
     # Checked as 26.08: their build.py could not be read.

@@ -213,9 +213,6 @@ class TritonRelease:
 # docs/facts/triton-configuration.md#releases, docs/facts/gpu-nodes.md#gpu-generations for the capability,
 # docs/facts/triton-configuration.md#tensorrt-plans for TensorRT.
 TRITON_RELEASES: Mapping[str, TritonRelease] = {
-    "26.04": TritonRelease("2.68.0", "13", 7.5, "10"),
-    "26.05": TritonRelease("2.69.0", "13", 7.5, "10"),
-    "26.06": TritonRelease("2.70.0", "13", 7.5, "11"),
     "26.07": TritonRelease("2.71.0", "13.3", 7.5, "11"),
     "26.08": TritonRelease("2.72.0", "13.4", 7.5, "11"),
     "26.09": TritonRelease("2.73.0", "13.4", 7.5, "11"),
@@ -224,13 +221,8 @@ TRITON_RELEASES: Mapping[str, TritonRelease] = {
 }
 # renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=loose extractVersion=^(?<version>\d+\.\d+)-py3$
 DEFAULT_TRITON_VERSION = "26.11"
-# Older images carry remotely exploitable CVEs (up to 25.06), memory-safety bugs in the HTTP front end (before 25.10), and
-# report ready with dead Python stubs (before 26.04): docs/facts/triton-server.md#security-of-old-releases and
-# docs/facts/triton-server.md#health.
-OLDEST_TRITON_VERSION = "26.04"
-# Ignores SIGPIPE, so that an S3 connection which was closed while it was idle does not end the server
-# (docs/facts/triton-s3.md#requests).
-OLDEST_TRITON_WITHOUT_SIGPIPE = "26.06"
+# The oldest release without a hole that an NVIDIA bulletin names: docs/facts/triton-server.md#security-of-old-releases.
+OLDEST_TRITON_VERSION = "26.07"
 # Before, the dynamic batcher of a model with a queue timeout, a queue delay and two instances can stop dispatching
 # (docs/facts/triton-configuration.md#releases).
 OLDEST_TRITON_WITHOUT_STARVATION = "26.08"

@@ -270,9 +270,8 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
         "concurrency": max(1, math.ceil(cpu_millis(gateway.cpu) / 1000)),
         "shutdown": {"drainTimeout": f"{drain}s", "minDrainDuration": f"{TARGET_LEAVES_SECONDS}s"},
     }
-    if gateway.image_registry is not None:
-        container = spec["provider"]["kubernetes"]["envoyDeployment"]["container"]
-        container["image"] = f"{gateway.image_registry}/{ENVOY_IMAGE}"
+    container = spec["provider"]["kubernetes"]["envoyDeployment"]["container"]
+    container["image"] = f"{gateway.image_registry or 'docker.io'}/{ENVOY_IMAGE}"
     spec["bootstrap"] = {"type": "Merge", "value": _bootstrap(args.slos_ms)}
     spec["telemetry"] = {"accessLog": _access_log(), **({"tracing": _tracing()} if args.traced else {})}
     return spec

@@ -1,4 +1,4 @@
-"""A pod of the image of modelctl (modelctl/Dockerfile) in Triton's namespace, and what its NetworkPolicy is made of."""
+"""A pod of the image of modelctl (images/Dockerfile) in Triton's namespace, and what its NetworkPolicy is made of."""
 
 from __future__ import annotations
 

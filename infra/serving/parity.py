@@ -20,7 +20,7 @@ class ParityExporter(pulumi.ComponentResource):
     """One pod that asks each Triton at each scrape. Of the API server it may list the endpoints, and nothing else.
 
     It is in Triton's namespace, which `opts.depends_on` has to name: Triton's NetworkPolicy lets in who is there. `image`:
-    by digest, made by modelctl/Dockerfile.
+    by digest, built by `make images`.
     """
 
     def __init__(self, name: str, cluster: ClusterAccess, image: str, opts: pulumi.ResourceOptions | None = None) -> None:

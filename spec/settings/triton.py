@@ -155,8 +155,7 @@ class Triton(Section):
         if self.version < OLDEST_TRITON_VERSION:
             yield at.problem(
                 "version",
-                f"{self.version} is exposed to known remote attacks (CVEs up to 25.06) or reports ready with dead Python "
-                f"backends (before {OLDEST_TRITON_VERSION}); use {newer}",
+                f"NVIDIA's security bulletins name holes of releases before {OLDEST_TRITON_VERSION}; use {newer}",
             )
         elif self.version < max(TRITON_RELEASES):
             yield at.problem("version", f"spec/versions.py does not know {self.version}; use {newer}")

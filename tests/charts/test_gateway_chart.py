@@ -100,7 +100,8 @@ def test_with_a_registry_of_ones_own_no_image_comes_from_docker_hub(gateway_char
         "envoyproxy/ratelimit",
     ]
     types = (module(ENVOY_GATEWAY.name) / "api" / "v1alpha1" / "shared_types.go").read_text()
-    assert f'DefaultEnvoyProxyImage = "docker.io/{ENVOY_IMAGE}"' in types
+    minor = ENVOY_IMAGE.rpartition(".")[0]
+    assert f'DefaultEnvoyProxyImage = "docker.io/{minor}.' in types
 
 
 def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:

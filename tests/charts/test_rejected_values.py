@@ -292,13 +292,8 @@ CONTRADICTIONS = [
         "replicaCount: is missing; nobody else sets the number of pods while autoscaling.owner is none",
     ),
     (
-        {"server": {"version": "24.10"}},
-        "server.version: 24.10 is refused; older servers than 26.04 have known remote crashes and CVEs",
-    ),
-    (
-        {**IN_PLACE, "server": {"version": "26.05"}},
-        "rollout.mode: is in-place, and server 26.05 is ended by SIGPIPE if S3 has closed an idle connection; use 26.06 or "
-        "newer, or the mode rolling",
+        {"server": {"version": "26.06"}},
+        "server.version: 26.06 is refused; NVIDIA's security bulletins name holes of servers before 26.07",
     ),
     (
         {"resources": {"nvidia.com/gpu": 1}},

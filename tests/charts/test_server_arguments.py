@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec.triton_options import FLAGS, check_arguments, newer_than
-from spec.versions import OLDEST_TRITON_WITHOUT_SIGPIPE, TRITON_RELEASES
+from spec.versions import TRITON_RELEASES
 from tests.charts import rendering
 from tests.charts.rendering import ENVIRONMENTS, IN_PLACE, RELEASE_ID
 from twin.triton.tritonserver import TritonServer
@@ -48,8 +48,6 @@ def test_the_arguments_of_prod() -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("more", [{}, {"release": {"configName": "prod"}}, IN_PLACE], ids=["plain", "config", "in-place"])
 def test_every_accepted_release_understands_the_arguments(version: str, environment: str, more: dict[str, Any]) -> None:
-    if more is IN_PLACE and version < OLDEST_TRITON_WITHOUT_SIGPIPE:
-        return  # refused: tests/charts/test_rejected_values.py
     server = {
         "version": version,
         "metricsConfig": {"summary_latencies": True},

@@ -100,20 +100,34 @@ def without_a_package(modules: set[str], packages: set[str]) -> set[str]:
 
 
 def test_the_image_has_what_modelctl_imports() -> None:
-    dockerfile = (ROOT / "modelctl" / "Dockerfile").read_text(encoding="utf-8")
-    copied = set(re.findall(r"^COPY (\w+) /app/\1$", dockerfile, re.MULTILINE))
+    build = (ROOT / "images" / "build").read_text(encoding="utf-8")
+    copied = set(re.findall(r"^application modelctl-app (.+)$", build, re.MULTILINE)[0].split())
     assert copied == {"console", "modelctl", "spec"}
-    assert f"COPY {LOCK.relative_to(ROOT)} " in dockerfile
+    assert f"packages modelctl {LOCK.relative_to(ROOT)}\n" in build
     assert without_a_package(imported(tuning=False) - copied, locked(LOCK)) == set()
 
 
-def test_the_builder_of_the_image_gets_what_is_copied_and_nothing_else() -> None:
-    dockerfile = (ROOT / "modelctl" / "Dockerfile").read_text(encoding="utf-8")
-    ignored = (ROOT / "modelctl" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
-    assert "*" in ignored
-    assert {line[1:] for line in ignored if line.startswith("!")} == set(
-        re.findall(r"^COPY (?!--from)(\S+) ", dockerfile, re.MULTILINE)
-    )
+def test_both_images_have_the_aws_services_that_their_code_calls() -> None:
+    """Of botocore's definitions the images have no others."""
+    build = (ROOT / "images" / "build").read_text(encoding="utf-8")
+    kept = set(re.findall(r"botocore/data/!\((.+)\)", build)[0].split("|")) - {"*.json", "*.gz"}
+    called = set()
+    for folder in ("console", "modelctl", "worker"):
+        for file in (ROOT / folder).rglob("*.py"):
+            called |= set(re.findall(r"boto3\.client\(\s*\"([\w-]+)\"", file.read_text(encoding="utf-8")))
+    called |= set(re.findall(r"Service\(\"(\w+)\"", (ROOT / "worker" / "aws.py").read_text(encoding="utf-8")))
+    assert called == {"s3", "sqs"}
+    # Roles of service accounts, and keys of signatures.
+    assert kept == called | {"kms", "sts"}
+
+
+def test_what_both_images_need_has_one_version() -> None:
+    """The worker's packages are a layer of both."""
+    worker = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "worker" / "requirements.txt").read_text(), re.MULTILINE))
+    modelctl = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK.read_text(), re.MULTILINE))
+    common = worker.keys() & modelctl.keys()
+    assert len(common) > 10
+    assert {name: worker[name] for name in common} == {name: modelctl[name] for name in common}
 
 
 def test_the_lock_has_what_the_project_needs_without_extras() -> None:

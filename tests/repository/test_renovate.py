@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spec import versions
-from spec.charts import CHARTS
+from spec.charts import CHARTS, ENVOY_IMAGE
 from tests.paths import ROOT
 
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
@@ -102,6 +102,9 @@ def test_images_are_asked_for_by_their_repository() -> None:
     assert triton.value == versions.DEFAULT_TRITON_VERSION
     extracted = re.match(triton.extract.replace("(?<", "(?P<"), versions.triton_upstream_tag(triton.value).partition(":")[2])
     assert extracted and extracted["version"] == triton.value
+    [envoy] = [pin for pin in PINS if pin.package == "docker.io/envoyproxy/envoy"]
+    extracted = re.match(envoy.extract.replace("(?<", "(?P<"), ENVOY_IMAGE.partition(":")[2])
+    assert extracted and extracted["version"] == envoy.value
 
 
 @pytest.mark.parametrize(

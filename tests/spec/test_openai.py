@@ -66,10 +66,6 @@ def test_a_tokenizer_is_a_name_on_a_hub_or_a_directory(tokenizer: str) -> None:
             + OTHERWISE,
         ),
         (
-            {"triton.version": "26.05"},
-            f'triton.version: the front end of 26.05 takes requests of any size; use "26.06" or newer, {OTHERWISE}',
-        ),
-        (
             {"triton.rollout": "in-place"},
             f"triton.rollout: in-place does not go with triton.openai; use rolling, {OTHERWISE}",
         ),

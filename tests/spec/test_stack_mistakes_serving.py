@@ -318,13 +318,6 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {"triton.rollout": "in-place", "triton.version": "26.05"},
-        [
-            "triton.rollout: in-place reads from S3 again hours after the start, and Triton 26.05 is ended by SIGPIPE if "
-            'S3 has closed the connection meanwhile; use triton.version "26.06" or newer, or rollout: rolling'
-        ],
-    ),
-    (
         {"models.release.bytes": 23 * 1024**3, "triton.rollout": "in-place"},
         [
             "models.release.bytes: 24696061952 bytes make a pod ask for 258 GiB of disk (its cache holds 8 copies) and a "
@@ -533,7 +526,6 @@ TENSORRT_11 = (
 def test_half_precision_is_wanted_where_tensorrt_has_it() -> None:
     changes = {"models.release": None, "models.serving": {"resnet50": {**GPU, "tensorrtFp16": True}}}
     assert complaints(changes) == [TENSORRT_11]
-    assert settings({**changes, "triton.version": "26.05"}).triton.version == "26.05"
     assert settings({**changes, "triton.tensorrt": "10.16.1"}).triton.tensorrt == "10.16.1"
 
 
@@ -556,7 +548,7 @@ def test_plans_of_another_tensorrt_than_the_servers_are_refused(built: str, imag
     ("built", "image"),
     [
         ("11.1.0.26", {}),
-        ("10.16.0.72", {"triton.version": "26.05"}),
+        ("10.16.0.72", {"triton.tensorrt": "10.16.0"}),
         ("11.1.0.26", {"triton.tensorrt": "11.1.0"}),
     ],
 )

@@ -72,12 +72,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [('triton.version: 26.07 without quotes is a number (26.10 would become 26.1); quote it: "26.07"')],
     ),
     (
-        {"triton.version": "24.11"},
+        {"triton.version": "26.06"},
         [
             (
-                "triton.version: 24.11 is exposed to known remote attacks (CVEs up to 25.06) or "
-                'reports ready with dead Python backends (before 26.04); use "26.04", "26.05", '
-                '"26.06", "26.07", "26.08", "26.09", "26.10" or "26.11"'
+                "triton.version: NVIDIA's security bulletins name holes of releases before 26.07; use "
+                '"26.07", "26.08", "26.09", "26.10" or "26.11"'
             )
         ],
     ),
@@ -86,7 +85,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [
             (
                 "triton.version: spec/versions.py does not know 27.01; give server, cuda, tensorrt of its image too, or use "
-                '"26.04", "26.05", "26.06", "26.07", "26.08", "26.09", "26.10" or "26.11"'
+                '"26.07", "26.08", "26.09", "26.10" or "26.11"'
             )
         ],
     ),

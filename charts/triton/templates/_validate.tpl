@@ -57,10 +57,8 @@ one sentence a line, each beginning with the path of the value.
 {{- $problems = append $problems (printf "replicaCount: is %d, but autoscaling.owner is %s; leave it out, each apply would reset the autoscaler" (int64 $v.replicaCount) $v.autoscaling.owner) -}}
 {{- end -}}
 
-{{- if lt ($v.server.version | replace "." "" | int) 2604 -}}
-{{- $problems = append $problems (printf "server.version: %s is refused; older servers than 26.04 have known remote crashes and CVEs" $v.server.version) -}}
-{{- else if and (eq $v.rollout.mode "in-place") (lt ($v.server.version | replace "." "" | int) 2606) -}}
-{{- $problems = append $problems (printf "rollout.mode: is in-place, and server %s is ended by SIGPIPE if S3 has closed an idle connection; use 26.06 or newer, or the mode rolling" $v.server.version) -}}
+{{- if lt ($v.server.version | replace "." "" | int) 2607 -}}
+{{- $problems = append $problems (printf "server.version: %s is refused; NVIDIA's security bulletins name holes of servers before 26.07" $v.server.version) -}}
 {{- end -}}
 
 {{- range $resource := keys $v.resources | sortAlpha -}}

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from spec.problem import Problem
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
-from spec.versions import OLDEST_TRITON_VERSION, OLDEST_TRITON_WITHOUT_SIGPIPE
 from spec.wording import one_of
 
 _GIB = 1024**3
@@ -41,23 +40,6 @@ def _a_cache_of_nodes_is_filled(subject: Subject) -> Iterator[Problem]:
                 f"{pool.model_cache_gib} GiB do not hold the release of {models.release.bytes} bytes; give "
                 f"{-(-models.release.bytes // _GIB)} or more",
             )
-
-
-@rule
-def _rollouts_in_place_survive_idle_connections(subject: Subject) -> Iterator[Problem]:
-    """Require a server for rollouts in place that a connection to S3 which S3 has closed does not end: it reads from S3
-    again long after its start (docs/facts/triton-s3.md#requests).
-    """
-    triton = subject.document.triton
-    if triton.rollout != "in-place" or subject.document.models.access != "s3":
-        return
-    if OLDEST_TRITON_VERSION <= triton.version < OLDEST_TRITON_WITHOUT_SIGPIPE:
-        yield Problem(
-            "triton.rollout",
-            f"in-place reads from S3 again hours after the start, and Triton {triton.version} is ended by SIGPIPE if S3 "
-            f'has closed the connection meanwhile; use triton.version "{OLDEST_TRITON_WITHOUT_SIGPIPE}" or newer, or '
-            "rollout: rolling",
-        )
 
 
 @rule

@@ -12,8 +12,6 @@ from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule
 from spec.wording import one_of
 
-_BOUNDS_REQUESTS = "26.06"
-"""The first release whose front end refuses a request that is too large (`--http-max-input-size`)."""
 _OTHERWISE = "or remove triton.openai"
 
 
@@ -43,11 +41,6 @@ def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
     triton = document.triton
     if triton.openai is None:
         return
-    if triton.version < _BOUNDS_REQUESTS:
-        yield Problem(
-            "triton.version",
-            f'the front end of {triton.version} takes requests of any size; use "{_BOUNDS_REQUESTS}" or newer, {_OTHERWISE}',
-        )
     if triton.rollout != "rolling":
         yield Problem("triton.rollout", f"{triton.rollout} does not go with triton.openai; use rolling, {_OTHERWISE}")
     if document.fleets is not None:

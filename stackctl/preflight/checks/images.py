@@ -15,8 +15,9 @@ _ECR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazo
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Triton's image, the worker's where the stack has workers, and that of modelctl where it fetches releases."""
+    """Triton's image, and those of the worker and modelctl for each part of the stack that runs them."""
     triton, worker, models = subject.settings.triton, subject.settings.worker, subject.settings.models
+    monitoring = subject.settings.monitoring
     example = triton.image.endswith(example_digest(triton.version))
     yield _image(
         subject,
@@ -26,17 +27,19 @@ def check(subject: Subject) -> Iterator[Finding]:
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
     built = [
-        ("worker.image", worker, "worker"),
-        ("models.fetcher.image", models.fetcher, "modelctl"),
-        ("models.planBuilder.image", models.plan_builder, "modelctl"),
+        ("worker.image", worker and worker.image),
+        ("models.fetcher.image", models.fetcher and models.fetcher.image),
+        ("models.planBuilder.image", models.plan_builder and models.plan_builder.image),
+        ("monitoring.parityImage", monitoring and monitoring.parity_image),
+        ("triton.comparerImage", triton.comparer_image),
     ]
-    for key, section, folder in built:
-        if section is not None:
+    for key, image in built:
+        if image is not None:
             yield _image(
                 subject,
                 key,
-                section.image,
-                f"docker build --file {folder}/Dockerfile, push it, and pin the digest that the push prints",
+                image,
+                "`make images`, push it and pin its digest (docs/images.md)",
                 "aws ecr create-repository --region {region} --repository-name {repository}; ",
             )
 

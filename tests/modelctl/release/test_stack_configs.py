@@ -378,7 +378,7 @@ def test_the_manifest_says_which_tensorrt_built_a_plan_and_another_server_refuse
     config = models / "normalize" / "config.pbtxt"
     config.write_text(config.read_text().replace('backend: "python"', 'backend: "tensorrt"'))
     (models / "normalize" / "1" / "model.plan").write_bytes(_plan_file(10, 16, 1, 11))
-    write_stack(stacks, {"classify": wants()}, stack="dev", triton={"version": "26.05"})
+    write_stack(stacks, {"classify": wants()}, stack="dev", triton={"version": "26.07", "tensorrt": "10.16.1"})
 
     made = _plan(models, stacks).manifest
 

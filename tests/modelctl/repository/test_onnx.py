@@ -20,7 +20,7 @@ from modelctl.repository.load import validate
 from modelctl.repository.onnx_file import NotOnnx, OnnxModel, Tensor
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import PART_BYTES
-from spec.onnx_runtimes import ONNX_RUNTIMES
+from spec.onnx_runtimes import ONNX_RUNTIMES, OnnxRuntime
 from spec.versions import TRITON_RELEASES
 from tests import onnx_models
 from tests.modelctl.stacks import wants, write_stack
@@ -356,12 +356,17 @@ def test_a_model_for_a_newer_runtime_than_any_is_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("version", "wrong"), [("26.07", False), ("26.06", True)])
-def test_the_operator_set_has_to_be_one_of_the_stacks_server(tmp_path: Path, version: str, wrong: bool) -> None:
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_operator_set_has_to_be_one_of_the_stacks_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool
+) -> None:
+    """Until a newer release has a newer one, all that the table knows have the same."""
+    if wrong:
+        monkeypatch.setitem(ONNX_RUNTIMES, "26.07", OnnxRuntime("1.24.4", {"ai.onnx": 25, "ai.onnx.ml": 5}, 13))
     made = onnx_models.sums()
     made.opset_import[0].version = 26
     folder = repository(tmp_path / "models", CONFIG, made)
-    file = write_stack(tmp_path / "stacks", {"m": wants(device="gpu", gpuMemoryMiB=700)}, triton={"version": version})
+    file = write_stack(tmp_path / "stacks", {"m": wants(device="gpu", gpuMemoryMiB=700)}, triton={"version": "26.07"})
 
     if not wrong:
         assert "m/configs/dev.pbtxt" in prepare(folder, PART_BYTES, Silent(), file.parent).objects
@@ -370,5 +375,5 @@ def test_the_operator_set_has_to_be_one_of_the_stacks_server(tmp_path: Path, ver
         prepare(folder, PART_BYTES, Silent(), file.parent)
     assert [str(problem) for problem in refused.value.problems] == [
         f"{file}: models: {folder}/m/1/model.onnx: it needs operator set 26 of ai.onnx, and the ONNX Runtime 1.24.4 of "
-        "Triton 26.06 has up to 25; export it with opset_version=25, or take a newer server"
+        "Triton 26.07 has up to 25; export it with opset_version=25, or take a newer server"
     ]

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def locks() -> set[str]:
 
 
 LOCKS = sorted(locks())
+ACCEPTED = "requirements/accepted-advisories.txt"
 _WRITES_ITS_OUTPUT = """#!/bin/bash
 for word in "$@"; do case "$word" in --output-file=*) echo made > "${word#*=}" ;; esac; done
 while [ $# -gt 0 ]; do if [ "$1" = --output-file ]; then echo made > "$2"; fi; shift; done
@@ -40,6 +42,7 @@ def checkout(tmp_path: Path) -> Path:
     for lock in LOCKS:
         (tmp_path / lock).parent.mkdir(exist_ok=True)
         (tmp_path / lock).touch()
+    (tmp_path / ACCEPTED).write_text("# id, last day, why\n")
     for program in ("pip-licenses", "cyclonedx-py"):
         stand_in(tmp_path, program, _WRITES_ITS_OUTPUT)
     (tmp_path / ".venv" / ".installed").touch()
@@ -75,10 +78,30 @@ def test_a_known_vulnerability_is_shown_and_fails(checkout: Path) -> None:
     done = audit(checkout)
     assert done.returncode != 0
     assert "| jinja2 | 2.0 | CVE-2024-0001 |" in done.stdout
-    said = re.search(
-        r"^audit: (.+): raise the packages above in the \.in file of each, then `make lock`$", done.stderr, re.M
-    )
+    remedy = "raise the packages above in the .in file of each, then `make lock`, or accept an advisory in " + ACCEPTED
+    said = re.search(rf"^audit: (.+): {re.escape(remedy)}$", done.stderr, re.M)
     assert said is not None and sorted(said[1].split()) == LOCKS
+
+
+def test_an_accepted_advisory_is_passed_over_until_its_last_day(checkout: Path) -> None:
+    (checkout / ACCEPTED).write_text("CVE-2024-0001 2999-12-31 reached by tests alone\nCVE-2024-0002 2024-12-31 long ago\n")
+    stand_in(checkout, "pip-audit", '#!/bin/bash\necho "$*" >>calls\n')
+    done = audit(checkout)
+    assert done.returncode == 0, done.stderr
+    for call in (checkout / "calls").read_text().splitlines():
+        assert re.findall(r"--ignore-vuln (\S+)", call) == ["CVE-2024-0001"]
+    assert "audit: CVE-2024-0001 is accepted until 2999-12-31: reached by tests alone" in done.stdout
+    assert f"audit: {ACCEPTED}: CVE-2024-0002 was accepted until 2024-12-31 (long ago); raise the package" in done.stderr
+
+
+def test_each_accepted_advisory_has_a_reason_and_has_not_expired() -> None:
+    lines = [line for line in (ROOT / ACCEPTED).read_text().splitlines() if not line.startswith("#")]
+    form = re.compile(r"(?:CVE|GHSA|PYSEC)-\S+ (\d{4}-\d\d-\d\d) \S+( \S+){3,}")
+    today = datetime.now(UTC).date()
+    for line in lines:
+        match = form.fullmatch(line)
+        assert match, line
+        assert today <= date.fromisoformat(match[1]) <= today + timedelta(days=366), line
 
 
 def test_a_database_that_does_not_answer_fails_and_says_that_nothing_is_known(checkout: Path) -> None:

@@ -34,6 +34,7 @@ WRITES = {
     ("drift", "look"): {"id-token"},
     ("drift", "tell"): {"issues"},
     ("destroy", "destroy"): {"id-token"},
+    ("images", "publish"): {"attestations", "id-token", "packages"},
 }
 """The permissions to write that each job has. A job that is not here may write nothing."""
 _ENVIRONMENTS = {

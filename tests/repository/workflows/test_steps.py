@@ -424,6 +424,7 @@ _E2E = "The twin, end to end and part by part, and the long tests on real server
 @pytest.mark.parametrize(
     ("job", "name", "group", "command"),
     [
+        ("slow", "One group of the slow tests", "images", "make e2e-slow GROUP=images"),
         ("slow", "One group of the slow tests", "keda", "make e2e-slow GROUP=keda"),
         ("slow", "One group of the slow tests", "properties", "make test-properties"),
         ("e2e", _E2E, "e2e", "make e2e"),
@@ -434,7 +435,7 @@ def test_every_night_slow_tests_are_run_end_as_they_end_and_leave_a_record(
 ) -> None:
     (checkout / ".ci").mkdir()
     shutil.copy(files.ROOT / ".ci" / "slow", checkout / ".ci")
-    stand_ins.put("make")
+    stand_ins.put("buildah", "make", "mmdebstrap")
     for code in (0, 2):
         stand_ins.answer({command: ("", code)})
         assert run(files.step("nightly", job, name), checkout, GROUP=group).returncode == bool(code)
@@ -459,6 +460,47 @@ def test_program_and_policies_have_an_environment_each_installed_by_hash(checkou
         "python3 -m venv policies/venv",
         f"policies/venv/bin/python {install} policies/requirements.txt",
     ]
+
+
+@runs(*(f"images/publish/{name}" for name in ("Tools", "Python packages", "Build", "Push", "Sign, with the SBOM")))
+def test_images_are_pushed_and_signed_by_the_digests_that_the_build_has_printed(checkout: Path, stand_ins: StandIns) -> None:
+    digests = {"modelctl": f"sha256:{'1' * 64}", "triton-worker": f"sha256:{'2' * 64}"}
+    stand_ins.put("cosign", "go", "make", "skopeo", "sudo", "syft")
+    stand_ins.answer(
+        {
+            "go env GOPATH": ("/go\n", 0),
+            "sudo images/build": ("".join(f"{name}@{digest}\n" for name, digest in digests.items()), 0),
+        }
+    )
+    place = "ghcr.io/acme/triton-eks"
+    variables = {
+        "GITHUB_OUTPUT": str(checkout / "output"),
+        "GITHUB_PATH": str(checkout / "path"),
+        "GITHUB_STEP_SUMMARY": str(checkout / "summary"),
+        **{
+            "REGISTRY": "ghcr.io",
+            "REPOSITORY": "Acme/triton-eks",
+            "PLACE": place,
+            "ACTOR": "me",
+            "TOKEN": "t",
+            "REVISION": "abc",
+        },
+    }
+    for name in ("Tools", "Python packages", "Build", "Push", "Sign, with the SBOM"):
+        done = run(files.step("images", "publish", name), checkout, **variables)
+        assert done.returncode == 0, done.stderr
+    outputs = dict(line.split("=", 1) for line in (checkout / "output").read_text().splitlines())
+    assert outputs == {"place": place, **digests}
+    attested = [
+        one["with"] for one in files.load("images")["jobs"]["publish"]["steps"] if "attest-build" in one.get("uses", "")
+    ]
+    assert [one["subject-digest"] for one in attested] == [f"${{{{ steps.build.outputs.{name} }}}}" for name in digests]
+    for name, digest in digests.items():
+        assert f"skopeo copy --preserve-digests oci:.images/{name} docker://{place}/{name}:abc" in stand_ins.calls
+        assert f"cosign sign --yes {place}/{name}@{digest}" in stand_ins.calls
+        attest = f"cosign attest --yes --type cyclonedx --predicate {name}.cdx.json {place}/{name}@{digest}"
+        assert attest in stand_ins.calls
+    assert (checkout / "summary").read_text() == "".join(f"`{place}/{name}@{digest}`\n" for name, digest in digests.items())
 
 
 def declared() -> Iterator[str]:

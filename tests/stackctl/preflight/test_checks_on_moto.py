@@ -24,6 +24,8 @@ from stackctl.preflight.checks import (
 )
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
 from tests.spec.stack_config import ECR, REMOVED
+from tests.spec.test_blue_green import BLUE_GREEN
+from tests.spec.test_stack_mistakes_monitoring import SECTION as MONITORING
 from tests.stackctl.conftest import ApiServer
 
 REGION = "us-west-2"
@@ -112,15 +114,28 @@ def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) ->
     }
     (_, finding) = images.check(subject({"worker": worker}))
     assert finding.message == "worker.image: account 123456789012 has no repository triton-worker in us-west-2"
-    assert finding.remedy.startswith(
-        "aws ecr create-repository --region us-west-2 --repository-name triton-worker; docker build "
+    assert finding.remedy == (
+        "aws ecr create-repository --region us-west-2 --repository-name triton-worker; "
+        "`make images`, push it and pin its digest (docs/images.md)"
     )
 
 
-def test_the_image_that_fetches_releases_is_looked_for_too(subject: Callable[..., Subject]) -> None:
-    fetcher = {"image": f"{ECR}/modelctl@sha256:{'0123456789abcdef' * 4}"}
-    (_, finding) = images.check(subject({"models.access": "local", "models.fetcher": fetcher}))
-    assert finding.message == "models.fetcher.image: account 123456789012 has no repository modelctl in us-west-2"
+_MODELCTL = f"{ECR}/modelctl@sha256:{'0123456789abcdef' * 4}"
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        ("models.fetcher.image", {"models.access": "local", "models.fetcher": {"image": _MODELCTL}}),
+        ("monitoring.parityImage", {"monitoring": {**MONITORING, "parityImage": _MODELCTL}}),
+        ("triton.comparerImage", {**BLUE_GREEN, "triton.comparerImage": _MODELCTL}),
+    ],
+)
+def test_the_image_of_modelctl_is_looked_for_wherever_it_runs(
+    subject: Callable[..., Subject], key: str, changes: dict[str, Any]
+) -> None:
+    (_, finding) = images.check(subject(changes))
+    assert finding.message == f"{key}: account 123456789012 has no repository modelctl in us-west-2"
 
 
 def test_another_registry_cannot_be_asked(subject: Callable[..., Subject]) -> None:

@@ -268,7 +268,7 @@ class Kubelet:
             values = merge(values, {"modelRepository": {"s3": s3}, "release": release})
         spec = rendering.pod(values, environment="local")
         directory = repository if isinstance(repository, Path) else None
-        pod = Pod(self, spec, name or f"triton-{len(self._pods)}", _free_address(), directory, wrapper)
+        pod = Pod(self, spec, name or f"triton-{len(self._pods)}", free_address(), directory, wrapper)
         self._pods.append(pod)
         return pod
 
@@ -301,7 +301,7 @@ def _in_directory(argument: str, repository: Path) -> str:
     return f"--model-repository={repository}" if argument.startswith("--model-repository=") else argument
 
 
-def _free_address() -> str:
+def free_address() -> str:
     """An address of 127/8 that this process has not used yet and nobody listens on: what a pod's IP is."""
     process = os.getpid()
     for number in itertools.islice(_ADDRESSES, 1000):
