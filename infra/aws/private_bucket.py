@@ -189,7 +189,7 @@ def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, ob
 
 
 def written_once(sid: str, bucket_arn: str, prefix: str) -> Statement:
-    """Return the statement by which whoever writes below `prefix` has to send `If-None-Match: *`: S3 then replaces nothing.
+    """Return the statement that refuses writes below `prefix` without `If-None-Match: *`, so that S3 replaces no object.
 
     The parts of a multipart upload carry no such header; its completion does.
     """

@@ -110,7 +110,7 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
     watch.begin("uploading", plan.manifest.bytes)
     for key, planned in plan.objects.items():
         if key in present and store.holds(release_id, key, planned.digest):
-            untag(store, release_id, key)  # what a removed release left behind would be removed too
+            untag(store, release_id, key)  # a removed release left it, and S3 would remove it too
             watch.advance(planned.digest.bytes)
             watch.finished(key, planned.digest.bytes, "found")
             continue

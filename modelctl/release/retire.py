@@ -100,7 +100,7 @@ def _tag(store: Store, release_id: str, key: str) -> bool:
 
 
 def untag(store: Store, release_id: str, key: str) -> bool:
-    """Take the tag away; return whether it was there. Raises StoreError."""
+    """Delete the tag; return whether the object had it. Raises StoreError."""
     name, value = RETIRED_TAG
     tags = store.tags(release_id, key)
     if tags is None or tags.get(name) != value:

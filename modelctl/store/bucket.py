@@ -128,7 +128,7 @@ class Store:
     def manifest(self, release_id: str) -> Manifest | None:
         """Return the manifest, None when there is none: the release is unfinished or unknown.
 
-        Raises ManifestError, also for that of another release.
+        Raises ManifestError, also for the manifest of another release.
         """
         with sentences(self.place):
             try:
@@ -141,8 +141,8 @@ class Store:
         manifest = Manifest.parse(content.decode("utf-8", errors="replace"))
         if manifest.id != release_id:
             raise ManifestError(
-                f"id: {RELEASES_PREFIX}{release_id}/manifest.json is that of release {manifest.id}; restore its earlier "
-                "object version"
+                f"id: {RELEASES_PREFIX}{release_id}/manifest.json belongs to release {manifest.id}; restore its "
+                "earlier object version"
             )
         return manifest
 
@@ -193,7 +193,7 @@ class Store:
     def upload(
         self, release_id: str, key: str, source: Path | bytes, digest: Digest, on_bytes: Callable[[int], None]
     ) -> None:
-        """Upload one object, in parts when it is big, unless it is there. `on_bytes` is called from several threads.
+        """Upload one object, in parts when it is big, unless it exists. `on_bytes` is called from several threads.
 
         Raises StoreError also for an object with other content: it is never replaced.
         """

@@ -1,4 +1,4 @@
-"""Two releases whose ids begin with the same 48 bits: nothing takes one for the other.
+"""Two releases whose ids begin with the same 48 bits: every command tells them apart.
 
 The pair was searched for: of 24 million and as many contents again, two have the same first 12 digits.
 """
@@ -55,7 +55,7 @@ def attacked(request: pytest.FixtureRequest, store: Store) -> tuple[str, str]:
     LiveRepository(store).write_journal(Journal(serving=good.id), None)
     if request.param == "as it is":
         write(BUCKET, good.id, evil.to_json(), EVIL)
-        where = f"id: releases/{good.id}/manifest.json is that of release {evil.id}; restore its earlier object version"
+        where = f"id: releases/{good.id}/manifest.json belongs to release {evil.id}; restore its earlier object version"
         return good.id, where
     write(BUCKET, good.id, evil.to_json().replace(evil.id, good.id), EVIL)
     return good.id, f"id: {good.id} is not the id of its objects, {evil.id}"
