@@ -25,7 +25,7 @@ app = typer.Typer(
 
 Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="URL of an S3-compatible store instead of AWS.")]
-ReleaseId = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 12 hex digits.")]
+ReleaseId = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 64 hex digits.")]
 StackFile = Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")]
 Stacks = Annotated[Path, typer.Option(help="Directory of the stack files.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of Triton.")]
@@ -245,7 +245,7 @@ def retire(
 def rollout(
     bucket: Bucket,
     stack: Annotated[str, typer.Option(help="Stack whose configs of the release are served.")],
-    release: Annotated[str | None, typer.Argument(metavar="RELEASE", help="Id of a release, 12 hex digits.")] = None,
+    release: Annotated[str | None, typer.Argument(metavar="RELEASE", help="Id of a release, 64 hex digits.")] = None,
     back: Annotated[
         bool, typer.Option("--back", help="Undo the unfinished rollout, or return to the release before the last one.")
     ] = False,

@@ -30,8 +30,10 @@ TRITON_RELEASE = TRITON_CHART
 TRITON_DEPLOYMENT = TRITON_SERVICE = TRITON_CONTAINER = TRITON_RELEASE
 ADMIN_KEY_FILE = "/run/triton/admin-key"
 """In a pod of the chart: the key of the control APIs (`triton.start`)."""
-POD_RELEASE_LABEL = "triton-eks/release"
-"""The label of a pod that serves one release as long as it lives: its id. In place (`triton.rollout`) pods have none."""
+POD_RELEASE = "triton-eks/release"
+"""The annotation of a pod that serves one release as long as it lives: its id. A label of the same name has the short form.
+In place (`triton.rollout`) pods have neither.
+"""
 TRITON_HEADLESS_COMPONENT = "inference-headless"
 """The component label of each fleet's headless Service, and so of its EndpointSlices."""
 TRITON_HTTP_PORT, TRITON_GRPC_PORT, TRITON_METRICS_PORT = 8000, 8001, 8002
@@ -257,6 +259,13 @@ def workload_role(cluster: str, region: str, purpose: str) -> str:
 
 RELEASES_PREFIX = "releases/"
 """Every release is an immutable `releases/<id>/`."""
+
+
+def release_label(release_id: str) -> str:
+    """Return the first 12 digits of a release's id, for people and for labels of Kubernetes. It identifies no release."""
+    return release_id[:12]
+
+
 PLANS_PREFIX = "plans/"
 """TensorRT plans that were built of a release: `plans/<id>/<version of Triton>/<model>/<version>/model_cc86.plan`."""
 RELEASE_MANIFEST = "manifest.json"

@@ -187,3 +187,16 @@ def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, ob
         "Resource": resources,
         "Condition": condition,
     }
+
+
+def written_once(sid: str, bucket_arn: str, prefix: str) -> Statement:
+    """Return the statement that refuses writes below `prefix` without `If-None-Match: *`, so that S3 replaces no object.
+
+    The parts of a multipart upload carry no such header; its completion does.
+    """
+    return deny(
+        sid,
+        "s3:PutObject",
+        [f"{bucket_arn}/{prefix}*"],
+        {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+    )

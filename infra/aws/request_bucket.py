@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, deny, expire, private_bucket
+from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket, written_once
 from infra.aws.stack import Stack
-from spec.iam_policy import Statement
 from spec.names import FAILURES_PREFIX, INPUTS_PREFIX, RESULTS_PREFIX
 
 _UNFINISHED_UPLOAD_DAYS = 1
@@ -45,22 +44,9 @@ class RequestBucket(pulumi.ComponentResource):
                 tags=stack.tags,
                 versioned=False,
                 disposable=stack.disposable,
-                more=lambda bucket_arn: [results_are_written_once(bucket_arn)],
+                more=lambda bucket_arn: [written_once("ResultsAreWrittenOnce", bucket_arn, RESULTS_PREFIX)],
             ),
             parent=self,
         )
         self.arn = bucket.arn
         self.register_outputs({"arn": self.arn})
-
-
-def results_are_written_once(bucket_arn: str) -> Statement:
-    """Return the statement by which whoever writes a result has to ask S3 to refuse where there is one (If-None-Match: *).
-
-    The parts of a multipart upload carry no such header; its completion does.
-    """
-    return deny(
-        "ResultsAreWrittenOnce",
-        "s3:PutObject",
-        [f"{bucket_arn}/{RESULTS_PREFIX}*"],
-        {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
-    )

@@ -8,7 +8,7 @@ import pulumi
 
 from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
-from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket
+from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket, written_once
 from infra.aws.stack import Stack
 from spec.iam_policy import Statement, allow, document
 from spec.names import RELEASES_PREFIX, RETIRED_TAG
@@ -20,7 +20,8 @@ _UNFINISHED_UPLOAD_DAYS = 7
 class ModelBucket(pulumi.ComponentResource):
     """A private, versioned, encrypted bucket. Production's outlives its stack: a destroy forgets it and leaves it.
 
-    Age alone never removes a live model: only old versions, unfinished uploads and objects that are tagged as retired go.
+    No object of a release can be replaced. Age alone never removes a live model: only old versions, unfinished uploads and
+    objects that are tagged as retired go.
     S3 counts the days of an expiration from the upload, so an old release goes soon after it was tagged; in a versioned
     bucket it goes by becoming noncurrent, and can be brought back for `old_release_days` more.
     """
@@ -59,7 +60,10 @@ class ModelBucket(pulumi.ComponentResource):
                 protected=stack.protected,
                 retained=retained,
                 disposable=stack.disposable,
-                more=lambda bucket_arn: _others_may_read(stack.account, models.reader_accounts or (), bucket_arn),
+                more=lambda bucket_arn: [
+                    written_once("ReleasesAreWrittenOnce", bucket_arn, RELEASES_PREFIX),
+                    *_others_may_read(stack.account, models.reader_accounts or (), bucket_arn),
+                ],
             ),
             parent=self,
         )

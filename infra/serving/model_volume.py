@@ -29,7 +29,7 @@ _LUSTRE_SIZE = "1200Gi"
 
 def volume_name(release: Release) -> str:
     """Return the name of Mountpoint's volume of a release, and of its claim."""
-    return f"triton-models-{release.id}"
+    return f"triton-models-{release.label}"
 
 
 def mount_options(release: Release, region: str) -> list[str]:
@@ -57,7 +57,7 @@ def mounted_release(
     """
     named = volume_name(release)
     return _claimed(
-        f"{name}-{release.id}",
+        f"{name}-{release.label}",
         _Volume(
             named=named,
             namespace=reader.namespace,

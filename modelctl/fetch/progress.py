@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from rich.filesize import decimal
 
 from modelctl.store.manifest import Manifest
-from spec.names import FETCH_METRIC
+from spec.names import FETCH_METRIC, release_label
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -25,7 +25,7 @@ class Progress(Collector):
     """
 
     def __init__(self, manifest: Manifest, say: Callable[[str], None]) -> None:
-        self._release = manifest.id
+        self._release = release_label(manifest.id)
         self._files = len(manifest.objects)
         self._size = manifest.bytes
         self.say = say

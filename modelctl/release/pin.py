@@ -41,7 +41,7 @@ _OF_MODELS = (
     "engines",
 )
 """Keys of the release that say something of some of its models."""
-_RELEASE_ID = re.compile(r"[0-9a-f]{12}")
+_RELEASE_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class PinError(Failure):
@@ -179,7 +179,7 @@ def pinned(file: Path) -> Pinned | None:
         value = values.get(key)
         # Without quotes, digits alone were read as a number.
         if not isinstance(value, str) and (value is not None or key == "id"):
-            raise PinError(f"{file}: config.{KEY}.release.{key} is not text; write the 12 hex digits in quotes")
+            raise PinError(f"{file}: config.{KEY}.release.{key} is not text; `modelctl pin` writes it")
     candidate = models.get("candidate") if models else None
     tried = candidate.get("release") if isinstance(candidate, dict) else None
     tried_id = tried.get("id") if isinstance(tried, dict) else None

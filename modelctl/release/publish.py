@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from modelctl.release.progress import Observer, Silent
-from modelctl.release.retire import is_retired, refuse_retired
+from modelctl.release.retire import refuse_retired, untag
 from modelctl.release.stack_configs import StackConfigs, decided, stack_configs
 from modelctl.release.stacks import read_stacks
 from modelctl.repository.load import left_out_beside, load
@@ -109,8 +109,8 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
     uploaded = 0
     watch.begin("uploading", plan.manifest.bytes)
     for key, planned in plan.objects.items():
-        # What a removed release left behind is still tagged and would be removed too; a new version has no tags.
-        if key in present and store.holds(release_id, key, planned.digest) and not is_retired(store, release_id, key):
+        if key in present and store.holds(release_id, key, planned.digest):
+            untag(store, release_id, key)  # a removed release left it, and S3 would remove it too
             watch.advance(planned.digest.bytes)
             watch.finished(key, planned.digest.bytes, "found")
             continue

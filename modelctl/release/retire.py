@@ -60,14 +60,14 @@ def restore(manifest: Manifest, store: Store) -> Tagged:
     Raises RetirementError when objects have been removed meanwhile: what is left is untagged and thus safe, but the
     release stays retired, because no server could load it.
     """
-    changed = [_untag(store, manifest.id, key) for key in sorted(store.objects(manifest.id))]
+    changed = [untag(store, manifest.id, key) for key in sorted(store.objects(manifest.id))]
     # Listed again: what was there before and is untagged now cannot expire any more.
     if missing := sorted(set(manifest.objects) - set(store.objects(manifest.id))):
         raise RetirementError(
             f"release {manifest.id} in {store.place} stays retired, because {len(missing)} of its {len(manifest.objects)} "
             f"objects are removed already (first: {missing[0]}): restore their earlier versions, then run this again"
         )
-    return _tally([*changed, _untag(store, manifest.id, RELEASE_MANIFEST)])
+    return _tally([*changed, untag(store, manifest.id, RELEASE_MANIFEST)])
 
 
 def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
@@ -99,7 +99,8 @@ def _tag(store: Store, release_id: str, key: str) -> bool:
     return True
 
 
-def _untag(store: Store, release_id: str, key: str) -> bool:
+def untag(store: Store, release_id: str, key: str) -> bool:
+    """Delete the tag; return whether the object had it. Raises StoreError."""
     name, value = RETIRED_TAG
     tags = store.tags(release_id, key)
     if tags is None or tags.get(name) != value:

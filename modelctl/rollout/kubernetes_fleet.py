@@ -22,7 +22,7 @@ from modelctl.rollout.fleet import FleetAbsent, FleetError, Pod, ServedVersion
 from spec import reading
 from spec.names import (
     FOLLOWER_PORT,
-    POD_RELEASE_LABEL,
+    POD_RELEASE,
     SERVED_VERSIONS,
     TRITON_CHART,
     TRITON_HEADLESS_COMPONENT,
@@ -109,8 +109,8 @@ class KubernetesFleet:
         found = self._found(self._core.read_namespaced_pod, pod.name)
         if found is None or found.metadata.uid != pod.uid:
             return None
-        label: str | None = (found.metadata.labels or {}).get(POD_RELEASE_LABEL)
-        return label
+        release: str | None = (found.metadata.annotations or {}).get(POD_RELEASE)
+        return release
 
     def restart(self, pod: Pod) -> None:
         """Delete the pod and wait until it is no longer an endpoint; its end is its own affair. Raises FleetError."""

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import boto3
+from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -20,7 +21,7 @@ from console.not_aws import refuse_others_answers
 from modelctl.documents import LARGEST_BYTES
 from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
-from modelctl.store.manifest import Manifest
+from modelctl.store.manifest import Manifest, ManifestError
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
 from spec.settings.addresses import is_host
 
@@ -78,6 +79,8 @@ def open_store(
         )
         client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
     refuse_others_answers(client)
+    for operation in ("PutObject", "CompleteMultipartUpload"):
+        client.meta.events.register(f"before-parameter-build.s3.{operation}", _write_once)
     return Store(client, place, part_bytes=part_bytes)
 
 
@@ -124,7 +127,10 @@ class Store:
         return sorted(ids)
 
     def manifest(self, release_id: str) -> Manifest | None:
-        """Return the manifest, None when there is none: the release is unfinished or unknown. Raises ManifestError."""
+        """Return the manifest, None when there is none: the release is unfinished or unknown.
+
+        Raises ManifestError, also for the manifest of another release.
+        """
         with sentences(self.place):
             try:
                 answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, RELEASE_MANIFEST))
@@ -133,7 +139,13 @@ class Store:
                     return None
                 raise
             content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # one more, and the parser refuses it
-        return Manifest.parse(content.decode("utf-8", errors="replace"))
+        manifest = Manifest.parse(content.decode("utf-8", errors="replace"))
+        if manifest.id != release_id:
+            raise ManifestError(
+                f"id: {RELEASES_PREFIX}{release_id}/manifest.json belongs to release {manifest.id}; restore its "
+                "earlier object version"
+            )
+        return manifest
 
     def write_manifest(self, manifest: Manifest) -> bool:
         """Finish a release; return False when it has a manifest already, which then stays as it is."""
@@ -143,7 +155,6 @@ class Store:
                     _key(manifest.id, RELEASE_MANIFEST),
                     manifest.to_json().encode(),
                     ContentType="application/json",
-                    IfNoneMatch="*",
                 )
             except ClientError as error:
                 if error.response["Error"]["Code"] in REFUSED:
@@ -183,23 +194,31 @@ class Store:
     def upload(
         self, release_id: str, key: str, source: Path | bytes, digest: Digest, on_bytes: Callable[[int], None]
     ) -> None:
-        """Upload one object, in parts when it is big. `on_bytes` is called from several threads.
+        """Upload one object, in parts when it is big, unless it exists. `on_bytes` is called from several threads.
 
-        Raises StoreError also when what arrived is not what was hashed: the file was changed meanwhile.
+        Raises StoreError also for an object with other content: it is never replaced.
         """
         target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
         extra = {"Metadata": {_SHA256_METADATA: digest.sha256}, "ChecksumAlgorithm": "SHA256"}
         with sentences(self.place):
-            if isinstance(source, bytes):
-                self._client.put_object(Body=source, **target, **extra)
-                on_bytes(len(source))
-            else:
-                transfer = TransferConfig(multipart_threshold=digest.part_bytes, multipart_chunksize=digest.part_bytes)
-                self._client.upload_file(Filename=str(source), **target, ExtraArgs=extra, Config=transfer, Callback=on_bytes)
+            try:
+                if isinstance(source, bytes):
+                    self._client.put_object(Body=source, **target, **extra)
+                    on_bytes(len(source))
+                else:
+                    transfer = TransferConfig(multipart_threshold=digest.part_bytes, multipart_chunksize=digest.part_bytes)
+                    self._client.upload_file(
+                        Filename=str(source), **target, ExtraArgs=extra, Config=transfer, Callback=on_bytes
+                    )
+            except (ClientError, S3UploadFailedError) as error:
+                cause = error.__context__ if isinstance(error, S3UploadFailedError) else error
+                if not isinstance(cause, ClientError) or cause.response["Error"]["Code"] not in REFUSED:
+                    raise
         if not self.holds(release_id, key, digest):
             raise StoreError(
-                f"{key} arrived in {self.place} with other content than was read before: "
-                f"was {source if isinstance(source, Path) else key} changed meanwhile? Run the same command again"
+                f"{self.place}/{_key(release_id, key)} has other content than "
+                f"{source if isinstance(source, Path) else key}, and an object of a release is never replaced; delete it, "
+                "then run the same command again"
             )
 
     def write_once(self, key: str, file: Path) -> bool:
@@ -276,6 +295,12 @@ class Store:
         with sentences(self.place):
             body = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, key))["Body"]
             yield from body.iter_chunks(_READ_BYTES)
+
+
+def _write_once(params: dict[str, Any], **_: object) -> None:
+    """Let S3 refuse to replace an object of a release, as the bucket's policy requires. `upload_file` takes no condition."""
+    if params["Key"].startswith(RELEASES_PREFIX):
+        params["IfNoneMatch"] = "*"
 
 
 def _is_conflict(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ One object holds the lock and the journal, so that a step can only be recorded b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Self
@@ -17,6 +18,7 @@ from modelctl.store.manifest import Name, ReleaseId, StackName, Version
 from spec.failure import Failure
 
 _REMEDY = "restore its earlier object version, modelctl writes it"
+_SHORT_ID = re.compile(r'"(serving|previous|release)":\s*"([0-9a-f]{12})"')
 _ALL = 100
 
 
@@ -108,6 +110,11 @@ class Journal(_Document):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a journal from JSON. Raises JournalError."""
+        if short := _SHORT_ID.search(text):
+            raise JournalError(
+                f"live/rollout.json: {short[1]}: {short[2]} is the short id of an earlier version, which others can "
+                "imitate; run `modelctl release` on its models again, and write the id that it prints there"
+            )
         try:
             journal = documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:

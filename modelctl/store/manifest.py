@@ -17,12 +17,13 @@ from spec.failure import Failure
 from spec.names import MAX_OBJECT_BYTES
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+ReleaseId = Sha256
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 """Of a model or a backend."""
 StackName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ServingDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 
+_SHORT_ID = re.compile(r'"id":\s*"([0-9a-f]{12})"')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -124,6 +125,12 @@ class Manifest(BaseModel):
     @classmethod
     def parse(cls, text: str) -> Manifest:
         """Read a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
+        if short := _SHORT_ID.search(text):
+            raise ManifestError(
+                f"manifest.json: id: {short[1]} is the short id of an earlier version, which others can imitate; run "
+                "`modelctl release` on its models again, with --pin for each stack file, then delete releases/"
+                f"{short[1]}/"
+            )
         try:
             manifest = documents.read(cls, text.encode(errors="surrogatepass"))
         except DocumentError as error:
@@ -228,10 +235,10 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
 
 
 def content_id(objects: Mapping[str, ObjectEntry]) -> str:
-    """Return the first 12 hex digits of the sha-256 over the canonical JSON of `objects`."""
+    """Return the sha-256 over the canonical JSON of `objects`."""
     plain = {key: {"sha256": entry.sha256, "bytes": entry.bytes} for key, entry in objects.items()}
     canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def total_bytes(entries: Iterable[ObjectEntry]) -> int:

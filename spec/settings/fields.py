@@ -130,6 +130,7 @@ def _name(value: Any) -> str:
 
 _ARN = r"arn:aws(-cn|-us-gov)?"
 _DIGEST = "12 lower-case hex digits"
+_RELEASE_ID = "`python -m modelctl release … --pin FILE` writes one, of 64 lower-case hex digits"
 
 Region = Annotated[str, Kind(_region, "an AWS region of spec/catalog.py", {"type": "string", "enum": sorted(REGIONS)})]
 Zones = Annotated[
@@ -311,10 +312,10 @@ SecurityGroupId = Annotated[str, _id("sg", "a security group")]
 ReleaseId = Annotated[
     str,
     matching(
-        r"[0-9a-f]{12}",
+        r"[0-9a-f]{64}",
         "is not a release id",
-        f"give the {_DIGEST} that `modelctl release` printed",
-        number=f"{{value}} without quotes is a number; give the {_DIGEST} that `modelctl release` printed, in quotes",
+        _RELEASE_ID,
+        number=f"{{value}} without quotes is a number; {_RELEASE_ID}, in quotes",
     ),
 ]
 ServingDigest = Annotated[

@@ -77,7 +77,7 @@ class Candidate(Section):
         for model in self.mirror_tolerances:
             if model not in self.release.models:
                 yield at.problem(
-                    f"mirrorTolerances.{model}", f"release {self.release.id} has no such model; remove the line"
+                    f"mirrorTolerances.{model}", f"release {self.release.label} has no such model; remove the line"
                 )
 
 
@@ -294,7 +294,7 @@ class Models(Section):
         if self.release is None:
             yield at.problem("candidate", "there is no models.release that it could replace; pin it as models.release")
         elif self.candidate.release.id == self.release.id:
-            yield at.problem("candidate.release.id", f"{self.release.id} is models.release itself; remove the candidate")
+            yield at.problem("candidate.release.id", f"{self.release.label} is models.release itself; remove the candidate")
 
     @warning
     def _release_is_missing(self, at: Place) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from spec.names import release_label
 from spec.problem import Problem
 from spec.settings.fields import ModelName, ReleaseId, ServingDigest, TensorrtVersion
 from spec.settings.kind import between
@@ -88,6 +89,11 @@ class Release(Section):
         description="the release that this one replaced, to which `modelctl rollback` returns; without it: there is none",
     )
 
+    @property
+    def label(self) -> str:
+        """Return the short form of `id`."""
+        return release_label(self.id)
+
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:
         """Refuse two models whose names differ in case only."""
@@ -100,7 +106,7 @@ class Release(Section):
             if model not in self.models:
                 near = did_you_mean(model, self.models)
                 yield at.problem(
-                    f"others.{model}", f"release {self.id} has no such model; {near}it has {one_of(self.models)}"
+                    f"others.{model}", f"release {self.label} has no such model; {near}it has {one_of(self.models)}"
                 )
             elif len(set(others)) < len(others):
                 yield at.problem(f"others.{model}", "a version is listed twice; list each once")
@@ -130,7 +136,7 @@ class Release(Section):
         for path, name in named:
             if name not in self.models:
                 near = did_you_mean(name, self.models)
-                yield at.problem(path, f"release {self.id} has no model '{name}'; {near}it has {one_of(self.models)}")
+                yield at.problem(path, f"release {self.label} has no model '{name}'; {near}it has {one_of(self.models)}")
         for path, names in lists.items():
             for index, name in enumerate(names):
                 if name in names[:index]:
@@ -160,7 +166,7 @@ class Release(Section):
         if self.previous == self.id:
             yield at.problem(
                 "previous",
-                f"{self.id} is the release itself, to which nothing would be rolled back; remove it, or name another",
+                f"{self.label} is the release itself, to which nothing would be rolled back; remove it, or name another",
             )
 
 

@@ -54,6 +54,9 @@ UNTRIED: Mapping[str, str] = {
     "commands reach pods by the API server's port forward, wherever they run, and a lost forward is never held against a "
     "model": _DISRUPTIVE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
+    "two releases whose ids begin alike are told apart by every command, and no object of a release is replaced": (
+        "it needs somebody who may write to the bucket and means harm"
+    ),
     "what is deployed is what the approvers have read": _GITHUB,
     "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
         "it costs by the observation, and no stack of this repository has it"

@@ -147,7 +147,7 @@ def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
     if not there:
         first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
         raise NotUp(
-            f"{stack_file(settings.stack)} pins release {release.id}, and s3://{bucket}/{key} is not there: `{first}`, "
+            f"{stack_file(settings.stack)} pins release {release.label}, and s3://{bucket}/{key} is not there: `{first}`, "
             f"`pulumi up --stack {settings.stack}`, then {_AGAIN}"
         )
 
@@ -170,7 +170,7 @@ def _serve(
     if release is None or release.id == served:
         say(f"{stack} serves release {served}")
     else:
-        say(f"`pulumi up` brings release {release.id} up ...")
+        say(f"`pulumi up` brings release {release.label} up ...")
         arguments = ["up", "--stack", stack, *(["--yes", "--skip-preview", "--non-interactive"] if yes else [])]
         if pulumi_program.run(arguments) != 0:
             raise pulumi_program.PulumiFailed(
@@ -178,7 +178,7 @@ def _serve(
             )
         outputs = _outputs(stack)
         if outputs.get("releaseId") != release.id:
-            raise NotUp(f"`pulumi up` was not agreed to, so that release {release.id} is not served; {_AGAIN}")
+            raise NotUp(f"`pulumi up` was not agreed to, so that release {release.label} is not served; {_AGAIN}")
     return outputs
 
 

@@ -11,7 +11,7 @@ from twin.releases import helm
 CHART = ROOT / "charts" / "triton"
 VALUE_FILES = ROOT / "helm-values" / "triton"
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
-RELEASE_ID = "3f2a9c1b7d04"
+RELEASE_ID = "3f2a9c1b7d04" + 52 * "0"
 GIB = 1024**3
 
 Object = dict[str, Any]

@@ -84,9 +84,9 @@ def test_readiness_asks_for_every_model_in_its_version(served: dict[str, int]) -
 
 @given(
     release_id=st.one_of(
-        st.text("0123456789abcdef", min_size=12, max_size=12),
-        st.text("0123456789", min_size=12, max_size=12),
-        st.integers(10**9, 10**10 - 1).map(lambda digits: f"{digits}e1"),
+        st.text("0123456789abcdef", min_size=64, max_size=64),
+        st.text("0123456789", min_size=64, max_size=64),
+        st.integers(10**9, 10**10 - 1).map(lambda digits: f"{digits}e1" + 52 * "0"),
     )
 )
 def test_a_release_id_stays_text_even_when_it_looks_like_a_number(release_id: str) -> None:
@@ -96,5 +96,6 @@ def test_a_release_id_stays_text_even_when_it_looks_like_a_number(release_id: st
     }
     deployment = rendering.deployment(overrides)
     template = deployment["spec"]["template"]
-    assert template["metadata"]["labels"]["triton-eks/release"] == release_id
+    assert template["metadata"]["labels"]["triton-eks/release"] == release_id[:12]
+    assert template["metadata"]["annotations"]["triton-eks/release"] == release_id
     assert rendering.flag(template["spec"]["containers"][0], "--model-repository").endswith(f"/{release_id}")

@@ -87,7 +87,7 @@ SCHEMA = [
     ({"shm": {"size": "1.5Gi"}}, "shm.size: '1.5Gi' does not match pattern '^[1-9][0-9]{0,9}(Mi|Gi)$'"),
     (
         {"release": {"id": "v1.2"}},
-        "release.id: 'v1.2' does not match pattern '^([0-9a-f]{12})?$'",
+        "release.id: 'v1.2' does not match pattern '^([0-9a-f]{64})?$'",
     ),
     ({"release": {"bytes": -1}}, "release.bytes: minimum: got -1, want 0"),
     ({"release": {"models": {"resnet50": 0}}}, "release.models.resnet50: minimum: got 0, want 1"),
@@ -116,7 +116,7 @@ SCHEMA = [
     ({"nodeSelector": {"pool": 5}}, "nodeSelector.pool: got number, want string"),
     (
         {"modelRepository": {"s3": {"prefix": f"releases/../{RELEASE_ID}"}}},
-        "modelRepository.s3.prefix: 'releases/../3f2a9c1b7d04' does not match pattern "
+        f"modelRepository.s3.prefix: 'releases/../{RELEASE_ID}' does not match pattern "
         "'^([0-9A-Za-z_-][0-9A-Za-z._-]*(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*)?$'",
     ),
     (

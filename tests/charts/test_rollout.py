@@ -70,11 +70,12 @@ def test_without_a_deadline_annotation_the_deployment_has_none() -> None:
 
 
 def test_a_new_release_changes_the_pod_template() -> None:
-    other = "0123456789ab"
+    other = "0123456789ab" + 52 * "0"
     overrides = {"release": {"id": other}, "modelRepository": {"s3": {"prefix": f"releases/{other}"}}}
     before, after = (rendering.deployment(o)["spec"]["template"] for o in ({}, overrides))
-    assert before["metadata"]["labels"]["triton-eks/release"] == RELEASE_ID
-    assert after["metadata"]["labels"]["triton-eks/release"] == other
+    assert before["metadata"]["annotations"]["triton-eks/release"] == RELEASE_ID
+    assert after["metadata"]["annotations"]["triton-eks/release"] == other
+    assert after["metadata"]["labels"]["triton-eks/release"] == "0123456789ab"
     assert before["spec"] != after["spec"]
 
 
@@ -95,8 +96,8 @@ def test_in_place_a_pod_claims_no_release_and_no_versions() -> None:
 
 def test_in_place_another_release_of_about_the_same_size_changes_nothing_of_the_pods() -> None:
     releases = [
-        {"id": "0123456789ab", "bytes": 5 * GIB, "models": {"resnet50": 1, "pipeline": 3}},
-        {"id": "ba9876543210", "bytes": 6 * GIB, "models": {"resnet50": 2, "pipeline": 4}},
+        {"id": "0123456789ab" + 52 * "0", "bytes": 5 * GIB, "models": {"resnet50": 1, "pipeline": 3}},
+        {"id": "ba9876543210" + 52 * "0", "bytes": 6 * GIB, "models": {"resnet50": 2, "pipeline": 4}},
         {"id": "", "bytes": 8 * GIB, "models": {"resnet50": 2, "pipeline": 4}},
     ]
     first, *others = [rendering.deployment({**IN_PLACE, "release": release}) for release in releases]

@@ -38,7 +38,7 @@ GIVEN = {
     "models_dir": "models",
     "preview": "preview.json",
     "region": "us-west-2",
-    "release_id": "0123456789ab",
+    "release_id": "0123456789ab" + 52 * "0",
     "reports": "reports",
     "server": NOWHERE,
     "slo_p95_ms": "50",

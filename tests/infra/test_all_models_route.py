@@ -25,7 +25,7 @@ def stack(serving: dict[str, Any] | None = None, **changes: Any) -> Settings:
     """A stack that serves `busy` and `small` through a gateway, with other settings of models and other keys."""
     models = {"busy": BUSY, "small": SMALL} if serving is None else serving
     keys = {"gateway": GATEWAY, **changes, "models.release": None, "models.serving": models}
-    release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": dict.fromkeys(models, 1)}
+    release = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": dict.fromkeys(models, 1)}
     return settings({**keys, "models.release": {**release, "serving": serving_digest(settings(keys))}})
 
 

@@ -78,7 +78,7 @@ def test_the_pods_of_a_slot_serve_their_release_with_all_its_models(slot: str) -
     deployment = rendering.only(objects, "Deployment")
     assert deployment["metadata"]["name"] == f"triton-{slot}"
     pod = deployment["spec"]["template"]
-    assert pod["metadata"]["labels"]["triton-eks/release"] == NEXT["id"]
+    assert pod["metadata"]["annotations"]["triton-eks/release"] == NEXT["id"]
     assert not any("--load-model" in arg for arg in pod["spec"]["containers"][0]["args"])
 
 

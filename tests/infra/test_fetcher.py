@@ -24,7 +24,7 @@ def test_the_chart_is_told_the_image_beside_the_release(monkeypatch: pytest.Monk
     assert given["modelRepository"] == {
         "s3": {
             "bucket": "triton-models-staging-123456789012-us-west-2",
-            "prefix": "releases/3f2a9c1b7d04",
+            "prefix": "releases/3f2a9c1b7d04" + 52 * "0",
             "region": "us-west-2",
             "endpoint": "https://minio.example.com:9000",
         },

@@ -36,7 +36,7 @@ def chart_values(of: Settings) -> dict[str, Any]:
 def test_triton_copies_releases_unless_the_stack_says_otherwise() -> None:
     assert settings().models.access == "s3"
     assert chart_values(settings())["modelRepository"] == {
-        "s3": {"bucket": BUCKET, "prefix": "releases/3f2a9c1b7d04", "region": "us-west-2"}
+        "s3": {"bucket": BUCKET, "prefix": "releases/3f2a9c1b7d04" + 52 * "0", "region": "us-west-2"}
     }
 
 
@@ -48,7 +48,9 @@ def test_a_mounted_release_is_named_by_its_claim_and_by_nothing_else() -> None:
 
 def test_a_file_system_has_every_release_as_a_folder_and_its_pods_need_no_role() -> None:
     made = chart_values(settings(lustre()))
-    assert made["modelRepository"] == {"volume": {"claimName": "triton-models", "subPath": "releases/3f2a9c1b7d04"}}
+    assert made["modelRepository"] == {
+        "volume": {"claimName": "triton-models", "subPath": "releases/3f2a9c1b7d04" + 52 * "0"}
+    }
     assert made["serviceAccount"]["annotations"] == {}
 
 
@@ -59,18 +61,18 @@ def test_the_chart_mounts_the_folder_of_the_release(monkeypatch: pytest.MonkeyPa
     (mount,) = [item for item in container["volumeMounts"] if item["name"] == "models"]
     assert mount == {
         "name": "models",
-        "mountPath": "/models/3f2a9c1b7d04",
-        "subPath": "releases/3f2a9c1b7d04",
+        "mountPath": "/models/3f2a9c1b7d04" + 52 * "0",
+        "subPath": "releases/3f2a9c1b7d04" + 52 * "0",
         "readOnly": True,
     }
-    assert "--model-repository=/models/3f2a9c1b7d04" in container["args"]
+    assert "--model-repository=/models/3f2a9c1b7d04" + 52 * "0" in container["args"]
 
 
 def test_the_chart_takes_what_the_program_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     rendered = rendering.render_values(chart_values(settings(MOUNTED)), environment="staging")
     (container,) = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert "--model-repository=/models/3f2a9c1b7d04" in container["args"]
+    assert "--model-repository=/models/3f2a9c1b7d04" + 52 * "0" in container["args"]
 
 
 def test_only_the_prefix_of_the_release_is_mounted_and_nothing_can_be_written() -> None:
@@ -78,7 +80,7 @@ def test_only_the_prefix_of_the_release_is_mounted_and_nothing_can_be_written() 
     assert release is not None
     options = model_volume.mount_options(release, "us-west-2")
     assert "read-only" in options
-    assert "prefix releases/3f2a9c1b7d04/" in options
+    assert f"prefix releases/3f2a9c1b7d04{52 * '0'}/" in options
     assert "region us-west-2" in options
 
 

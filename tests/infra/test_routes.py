@@ -76,7 +76,7 @@ def rewritten(rule: Manifest | None) -> str | None:
 
 def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
     release = {
-        "id": "0123456789ab",
+        "id": "0123456789ab" + 52 * "0",
         "bytes": 1,
         "models": {"outer": 1, "inner": 1, "tell": 1, "say": 1, "classify": 1, "plain": 1},
         "ensembles": {"outer": ["classify", "inner"], "inner": ["tell"], "plain": ["classify"]},

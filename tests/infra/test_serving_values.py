@@ -38,8 +38,8 @@ def served() -> Models:
 def test_without_wants_the_chart_gets_what_it_always_got() -> None:
     given = made()
     assert given["server"] == {"version": "26.07"}
-    assert given["release"] == {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 1}}
-    assert given["modelRepository"]["s3"]["prefix"] == "releases/3f2a9c1b7d04"
+    assert given["release"] == {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"resnet50": 1}}
+    assert given["modelRepository"]["s3"]["prefix"] == "releases/3f2a9c1b7d04" + 52 * "0"
     assert "rollout" not in given
 
 

@@ -118,7 +118,7 @@ def test_problems_are_all_printed_and_nothing_is_released(models: Path, store: S
 
 def test_list_shows_finished_and_unfinished_releases(models: Path, store: Store, s3: Any) -> None:
     manifest = release(models, store)
-    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/a/config.pbtxt", Body=b"12345")
+    s3.put_object(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/a/config.pbtxt", Body=b"12345")
 
     table = _run("list", "--bucket", BUCKET)
     listed = json.loads(_run("list", "--bucket", BUCKET, "--json").stdout)
@@ -128,11 +128,11 @@ def test_list_shows_finished_and_unfinished_releases(models: Path, store: Store,
     by_id = {row[0]: row[3:] for row in rows[1:]}
     assert by_id == {
         manifest.id: ["6.1", "kB", "9", "released", "classify", "1,", "normalize", "1,", "pipeline", "1"],
-        "0123456789ab": ["5", "bytes", "1", "unfinished"],
+        "0123456789ab" + 52 * "0": ["5", "bytes", "1", "unfinished"],
     }
     assert {entry["id"]: (entry["state"], entry["bytes"], entry["models"]) for entry in listed} == {
         manifest.id: ("released", manifest.bytes, {"classify": 1, "normalize": 1, "pipeline": 1}),
-        "0123456789ab": ("unfinished", 5, {}),
+        "0123456789ab" + 52 * "0": ("unfinished", 5, {}),
     }
 
 
@@ -183,16 +183,16 @@ def test_verify_exits_with_0_or_1(models: Path, store: Store, s3: Any) -> None:
 
 @pytest.mark.parametrize("command", ["show", "verify", "pin"])
 def test_unknown_and_unfinished_releases_are_named(command: str, store: Store, s3: Any, tmp_path: Path) -> None:
-    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/a/config.pbtxt", Body=b"12345")
+    s3.put_object(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/a/config.pbtxt", Body=b"12345")
     stack = tmp_path / "Pulumi.dev.yaml"
     stack.write_text("config: {}\n")
     more = ["--bucket", BUCKET, *(["--file", str(stack)] if command == "pin" else [])]
 
-    assert _sentence(_run(command, "ffffffffffff", *more), 1) == (
-        f"there is no release ffffffffffff in s3://{BUCKET}; releases: 0123456789ab"
+    assert _sentence(_run(command, "ffffffffffff" + 52 * "0", *more), 1) == (
+        f"there is no release ffffffffffff{52 * '0'} in s3://{BUCKET}; releases: 0123456789ab{52 * '0'}"
     )
-    assert _sentence(_run(command, "0123456789ab", *more), 1) == (
-        f"release 0123456789ab in s3://{BUCKET} is unfinished (it has no manifest): "
+    assert _sentence(_run(command, "0123456789ab" + 52 * "0", *more), 1) == (
+        f"release 0123456789ab{52 * '0'} in s3://{BUCKET} is unfinished (it has no manifest): "
         "run `modelctl release` on the same models again, it continues"
     )
     assert stack.read_text() == "config: {}\n"

@@ -69,7 +69,7 @@ def test_the_wheel_alone_releases_models_and_has_nothing_of_pulumi(bucket: str, 
         assert f"Usage: {command} [OPTIONS] COMMAND" in run(environment / "bin" / command, "--help", cwd=tmp_path)
     arguments = ("release", ROOT / "models", "--bucket", BUCKET, "--endpoint-url", bucket, "--stacks", ROOT / "stacks")
     released = run(environment / "bin" / "modelctl", *arguments, cwd=tmp_path)
-    assert re.match(r"[0-9a-f]{12} released: .* objects uploaded, 0 found\n", released)
+    assert re.match(r"[0-9a-f]{64} released: .* objects uploaded, 0 found\n", released)
 
 
 @cache

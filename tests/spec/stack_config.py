@@ -74,7 +74,7 @@ _STAGING: dict[str, Any] = {
     },
     "models": {
         "oldReleaseDays": 30,
-        "release": {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 1}},
+        "release": {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"resnet50": 1}},
     },
     "triton": {
         "version": "26.07",

@@ -11,8 +11,8 @@ from tests.infra.test_fleets import GATEWAY
 from tests.spec.stack_config import DIGEST, ECR, REMOVED, complaints, settings
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 
-RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
-NEXT = {"id": "aaaaaaaaaaaa", "bytes": 223456, "models": {"classify": 1, "embed": 1}}
+RELEASE = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
+NEXT = {"id": "aaaaaaaaaaaa" + 52 * "0", "bytes": 223456, "models": {"classify": 1, "embed": 1}}
 BLUE_GREEN: dict[str, Any] = {
     "triton.rollout": "blue-green",
     "gateway": GATEWAY,
@@ -110,7 +110,7 @@ NO_ROOM = (
             "models.candidate.release.id: 3f2a9c1b7d04 is models.release itself; remove the candidate",
         ),
         (
-            {"models.candidate.release.previous": "bbbbbbbbbbbb"},
+            {"models.candidate.release.previous": "bbbbbbbbbbbb" + 52 * "0"},
             "models.candidate.release.previous: a candidate comes after models.release, whichever that is; remove it",
         ),
         (

@@ -48,7 +48,11 @@ def fleets(changes: dict[str, Any] | None = None) -> dict[str | None, Fleet[Sett
 def released(changes: dict[str, Any] | None = None) -> Settings:
     """The stack of three fleets with a release that has one model more, an ensemble."""
     models = settings({**THREE, **(changes or {})}).models
-    release = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1}}
+    release = {
+        "id": "3f2a9c1b7d04" + 52 * "0",
+        "bytes": 123456,
+        "models": {"embed": 1, "pipeline": 2, "rank": 1, "tokenize": 1},
+    }
     # The compute capabilities of A10G and A100, on which two of the fleets run.
     digest = digest_of(models, (8.0, 8.6))
     return settings({**THREE, "models.release": {**release, "serving": digest}, **(changes or {})})
@@ -129,7 +133,7 @@ def fleet(index: int, **keys: Any) -> dict[str, Any]:
     return {f"fleets[{index}].{key}": value for key, value in keys.items()}
 
 
-RELEASE = {"id": "3f2a9c1b7d04", "bytes": 1, "models": {"tokenize": 1, "embed": 1, "rank": 1, "pipeline": 1}}
+RELEASE = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 1, "models": {"tokenize": 1, "embed": 1, "rank": 1, "pipeline": 1}}
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"fleets": []}, ["fleets: is empty; give at least one"]),

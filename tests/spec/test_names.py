@@ -32,8 +32,8 @@ def test_pods_say_which_release_they_serve_unless_it_changes_in_place() -> None:
     rolling, in_place = (
         rendering.deployment(values)["spec"]["template"]["metadata"]["labels"] for values in ({}, rendering.IN_PLACE)
     )
-    assert names.POD_RELEASE_LABEL in rolling
-    assert names.POD_RELEASE_LABEL not in in_place
+    assert names.POD_RELEASE in rolling
+    assert names.POD_RELEASE not in in_place
 
 
 def test_the_headless_service_resolves_to_each_pod() -> None:

@@ -141,9 +141,9 @@ def test_the_digest_depends_on_the_gpus_of_the_pool_and_on_nothing_else_of_it() 
 def test_a_release_made_of_these_wants_is_accepted() -> None:
     name = "resnet50"
     pinned = {"models.serving": {name: CPU}, "models.release.serving": digest({name: CPU})}
-    release = settings({**pinned, "models.release.previous": "0123456789ab"}).models.release
+    release = settings({**pinned, "models.release.previous": "0123456789ab" + 52 * "0"}).models.release
     assert release is not None
-    assert (release.serving, release.previous) == (digest({name: CPU}), "0123456789ab")
+    assert (release.serving, release.previous) == (digest({name: CPU}), "0123456789ab" + 52 * "0")
 
 
 @pytest.mark.parametrize(

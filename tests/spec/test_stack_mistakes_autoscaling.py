@@ -38,7 +38,7 @@ def scaling(**keys: Any) -> dict[str, Any]:
 
 
 PIPELINE = {
-    "id": "0123456789ab",
+    "id": "0123456789ab" + 52 * "0",
     "bytes": 1,
     "models": {"pipeline": 1, "normalize": 1, "classify": 1},
     "ensembles": {"pipeline": ["normalize", "classify"]},

@@ -425,7 +425,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         "worker.oldMessageMinutes: a request may take 60 s, so that one alone would raise the alarm; give more than 1",
     ),
     (
-        {"models.release.previous": "3f2a9c1b7d04"},
+        {"models.release.previous": "3f2a9c1b7d04" + 52 * "0"},
         "models.release.previous: 3f2a9c1b7d04 is the release itself, to which nothing would be rolled back; "
         "remove it, or name another",
     ),

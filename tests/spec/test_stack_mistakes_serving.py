@@ -388,7 +388,7 @@ def test_an_slo_that_the_histogram_blurs_is_a_warning(slo: int, late: str) -> No
     assert told(latencyHistogram=False) == told(sloP95Ms=10) == []
 
 
-RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"resnet50": 3}}
+RELEASE = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"resnet50": 3}}
 
 
 @pytest.mark.parametrize(

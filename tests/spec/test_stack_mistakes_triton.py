@@ -41,19 +41,20 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"models.release.id": 123456789012},
         [
             (
-                "models.release.id: 123456789012 without quotes is a number; give the 12 lower-case "
-                "hex digits that `modelctl release` printed, in quotes"
+                "models.release.id: 123456789012 without quotes is a number; `python -m modelctl release … --pin FILE` "
+                "writes one, of 64 lower-case hex digits, in quotes"
             )
         ],
     ),
-    (
-        {"models.release.id": "latest"},
-        [
-            (
-                "models.release.id: 'latest' is not a release id; give the 12 lower-case hex digits "
-                "that `modelctl release` printed"
-            )
-        ],
+    *(
+        (
+            {"models.release.id": wrong},
+            [
+                f"models.release.id: '{wrong}' is not a release id; `python -m modelctl release … --pin FILE` writes one, "
+                "of 64 lower-case hex digits"
+            ],
+        )
+        for wrong in ("latest", "39bf0b9fd8bb")
     ),
     ({"models.release.bytes": 0}, ["models.release.bytes: 0 is out of range; use 1 to 1000000000000000 bytes"]),
     ({"models.release.models": {}}, ["models.release.models: is empty; give at least one"]),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spec.names import POD_RELEASE_LABEL, TRITON_CONTAINER, TRITON_NAMESPACE
+from spec.names import POD_RELEASE, TRITON_CONTAINER, TRITON_NAMESPACE
 from twin.rehearse.judgement import LEAST
 from twin.rehearse.state import State
 
@@ -52,7 +52,7 @@ def _servers(objects: Sequence[tuple[str, Any]]) -> Iterator[Server]:
         template = at(inputs, "spec", "template")
         listed = at(template, "spec", "containers")
         containers = [one for one in listed if at(one, "name") == TRITON_CONTAINER] if isinstance(listed, list) else []
-        release = at(template, "metadata", "labels", POD_RELEASE_LABEL)
+        release = at(template, "metadata", "annotations", POD_RELEASE)
         if containers:
             name, replicas = str(at(inputs, "metadata", "name")), at(inputs, "spec", "replicas")
             # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).

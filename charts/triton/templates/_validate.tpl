@@ -25,7 +25,7 @@ one sentence a line, each beginning with the path of the value.
 {{- end -}}
 {{- end -}}
 {{- if and (not $v.release.id) (ne $v.rollout.mode "in-place") -}}
-{{- $problems = append $problems "release.id: is missing; give the 12 hexadecimal digits of a model release" -}}
+{{- $problems = append $problems "release.id: is missing; give the 64 hexadecimal digits of a model release" -}}
 {{- end -}}
 {{- if not $v.release.models -}}
 {{- $problems = append $problems "release.models: is empty; a release without models would be ready and answer 404 to every request" -}}

@@ -164,8 +164,9 @@ def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
     if models.candidate.release.serving != digest_of(of_candidate, compute_capabilities(subject.document)):
         yield Problem(
             "models.candidate.release.serving",
-            f"release {models.candidate.release.id} was made from another models.serving, or for other GPUs, than "
-            f"{models.release.id}, and the stack has one for both; roll the change of models.serving out by itself first: "
+            f"release {models.candidate.release.label} was made from another models.serving, or for other GPUs, than "
+            f"{models.release.label}, and the stack has one for both; roll the change of models.serving out by itself "
+            "first: "
             f"`python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`, then `pulumi up`",
         )
 

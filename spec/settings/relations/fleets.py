@@ -37,7 +37,7 @@ def _models_are_known(subject: Subject) -> Iterator[Problem]:
                 near = did_you_mean(model, known)
                 yield Problem(
                     f"fleets[{fleet.index}].models[{index}]",
-                    f"neither models.serving nor release {models.release.id} has '{model}'; {near}use {one_of(known)}",
+                    f"neither models.serving nor release {models.release.label} has '{model}'; {near}use {one_of(known)}",
                 )
 
 

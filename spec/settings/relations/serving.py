@@ -47,7 +47,7 @@ def _is_in_the_release(entry: _Entry) -> Iterator[Problem]:
     release = entry.subject.document.models.release
     if release is not None and entry.name not in release.models:
         near = did_you_mean(entry.name, release.models)
-        yield Problem(entry.path, f"release {release.id} has no such model; {near}it has {one_of(release.models)}")
+        yield Problem(entry.path, f"release {release.label} has no such model; {near}it has {one_of(release.models)}")
 
 
 @rule
@@ -108,13 +108,13 @@ def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
     path, again = "models.release.serving", f"run `python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`"
     if not models.serving:
         if release.serving is not None:
-            yield Problem(path, f"there is no models.serving since release {release.id} was made; {again}")
+            yield Problem(path, f"there is no models.serving since release {release.label} was made; {again}")
     elif release.serving is None:
-        yield Problem(path, f"is missing; release {release.id} was made without models.serving; {again}")
+        yield Problem(path, f"is missing; release {release.label} was made without models.serving; {again}")
     elif release.serving != serving_digest(subject.document):
         yield Problem(
             path,
-            f"models.serving, or the kind of GPU of Triton's pool, changed since release {release.id} was made; {again}",
+            f"models.serving, or the kind of GPU of Triton's pool, changed since release {release.label} was made; {again}",
         )
 
 

@@ -21,11 +21,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     if or_none(lambda: s3.head_bucket(Bucket=bucket), *NO_OBJECT) is None:
         first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
         yield fail(
-            f"release {release.id} is pinned, and there is no bucket {bucket} yet", f"{first}; after the first `up`: {make}"
+            f"release {release.label} is pinned, and there is no bucket {bucket} yet",
+            f"{first}; after the first `up`: {make}",
         )
         return
     key = f"{RELEASES_PREFIX}{release.id}/{RELEASE_MANIFEST}"
     if not has_object(s3, bucket, key):
-        yield fail(f"release {release.id} is pinned, and s3://{bucket}/{key} is not there", make)
+        yield fail(f"release {release.label} is pinned, and s3://{bucket}/{key} is not there", make)
         return
     yield ok(f"{release.id} is in {bucket}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import boto3
 import pytest
 
 from modelctl.fetch.directory import FetchDirectory
@@ -155,7 +156,7 @@ def test_a_wrong_file_shared_with_the_release_before_is_fetched_anew_and_leaves_
 
 def test_a_release_that_cannot_be_had_is_told_and_what_serves_stays(site: Site, store: Store) -> None:
     first, second = put(store, {"a": 1}), put(store, {"a": 2})
-    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"a 2 " + b"WEIGHTS" * 500)
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"a 2 " + b"WEIGHTS" * 500)
     site.write(first, a=[1])
     site.look()
     site.write(first, rollout(second), a=[1])
@@ -170,12 +171,12 @@ def test_one_that_cannot_be_had_is_fetched_again_for_another_rollout_alone(
 ) -> None:
     first, second = put(store, {"a": 1}), put(store, {"a": 2})
     good = store.client.get_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin")["Body"].read()
-    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"?" + good[1:])
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=b"?" + good[1:])
     site.write(first, rollout(second), a=[1])
     with pytest.raises(Failure):
         site.look()
     asked.clear()
-    store.client.put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=good)
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"releases/{second}/a/2/model.bin", Body=good)
     with pytest.raises(Failure):
         site.look()
     assert asked == []
@@ -255,7 +256,7 @@ def test_a_defect_of_its_own_does_not_end_it(site: Site, monkeypatch: pytest.Mon
     def fail(_: LiveRepository) -> None:
         raise RuntimeError("a defect")
 
-    site.write("a" * 12)
+    site.write("a" * 64)
     monkeypatch.setattr(LiveRepository, "configs", fail)
     monkeypatch.setattr(time, "sleep", sleep)
     with site.directory.locked(site.said.append), pytest.raises(KeyboardInterrupt):

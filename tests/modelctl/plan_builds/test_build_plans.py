@@ -100,7 +100,7 @@ def test_fleets_on_two_kinds_of_gpu_get_a_job_each_which_asks_for_the_part_of_on
     found = kinds_of_gpu(settings({**THREE, "models.planBuilder": {"image": IMAGE}}), Path("Pulumi.staging.yaml"))
     asked = {}
     for capability, (fleet, pool) in found.items():
-        build = Build("3f2a9c1b7d04", "rank", 1, "rank/1/model.onnx", pool, capability, fleet, 10**9, 10**8, ())
+        build = Build("3f2a9c1b7d04" + 52 * "0", "rank", 1, "rank/1/model.onnx", pool, capability, fleet, 10**9, 10**8, ())
         pod = job(build, BUCKET)["spec"]["template"]["spec"]
         asked[build.file] = (pod["nodeSelector"]["triton-eks/pool"], pod["initContainers"][1]["resources"]["limits"])
     disk = {"ephemeral-storage": "5241Mi", "nvidia.com/gpu": "1"}
@@ -115,7 +115,9 @@ def test_each_model_has_jobs_of_its_own_names(models: tuple[str, str]) -> None:
     fleet = settings({"models.planBuilder": {"image": IMAGE}})
     pool = fleet.triton_nodes
     assert isinstance(pool, GpuPool)
-    builds = [Build("3f2a9c1b7d04", model, 1, f"{model}/1/model.onnx", pool, "8.6", fleet, 1, 1, ()) for model in models]
+    builds = [
+        Build("3f2a9c1b7d04" + 52 * "0", model, 1, f"{model}/1/model.onnx", pool, "8.6", fleet, 1, 1, ()) for model in models
+    ]
     names = [job(build, BUCKET)["metadata"]["name"] for build in builds]
     assert len(set(names)) == 2
     assert [re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name) is not None for name in names] == [True, True]

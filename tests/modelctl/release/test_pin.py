@@ -180,9 +180,7 @@ def test_a_digest_that_yaml_reads_as_a_number_is_named(tmp_path: Path, key: str)
     with pytest.raises(PinError) as failure:
         pinned(file)
 
-    assert str(failure.value) == (
-        f"{file}: config.triton-eks:models.release.{key} is not text; write the 12 hex digits in quotes"
-    )
+    assert str(failure.value) == (f"{file}: config.triton-eks:models.release.{key} is not text; `modelctl pin` writes it")
 
 
 def test_pinning_twice_writes_nothing(tmp_path: Path) -> None:

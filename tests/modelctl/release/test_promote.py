@@ -78,15 +78,15 @@ def test_a_killed_promotion_goes_on_where_it_was(stores: tuple[Store, Store]) ->
 def test_an_object_that_is_not_what_its_manifest_says_goes_nowhere(stores: tuple[Store, Store]) -> None:
     source, target = stores
     (release_id,) = source.release_ids()
-    source.client.put_object(Bucket="dev-models", Key=f"releases/{release_id}/m/1/model.py", Body=b"another one")
+    boto3.client("s3").put_object(Bucket="dev-models", Key=f"releases/{release_id}/m/1/model.py", Body=b"another one")
     with pytest.raises(ManifestError, match=r"m/1/model\.py of release .* is not what its manifest says"):
         copy(stores, release_id)
     assert target.manifest(release_id) is None
 
 
 def test_an_unknown_release_is_named(stores: tuple[Store, Store]) -> None:
-    with pytest.raises(UnknownRelease, match="there is no release 000000000000 in s3://dev-models"):
-        copy(stores, "000000000000")
+    with pytest.raises(UnknownRelease, match=r"there is no release 0{64} in s3://dev-models"):
+        copy(stores, "0" * 64)
 
 
 @pytest.fixture
@@ -97,12 +97,14 @@ def checkout(tmp_path: Path) -> Path:
     git(tmp_path, "init", "--quiet")
     for name in ("dev", "staging"):
         text = (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-        before = re.sub(r'(?<=  id: ")[0-9a-f]{12}', "aaaaaaaaaaaa", text)
+        before = re.sub(r'(?<=  id: ")[0-9a-f]{64}', "aaaaaaaaaaaa" + 52 * "0", text)
         (folder / f"Pulumi.{name}.yaml").write_text(before, encoding="utf-8")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message", "before")
     dev = folder / "Pulumi.dev.yaml"
-    dev.write_text(dev.read_text(encoding="utf-8").replace("aaaaaaaaaaaa", "bbbbbbbbbbbb"), encoding="utf-8")
+    dev.write_text(
+        dev.read_text(encoding="utf-8").replace("aaaaaaaaaaaa" + 52 * "0", "bbbbbbbbbbbb" + 52 * "0"), encoding="utf-8"
+    )
     git(tmp_path, "commit", "--quiet", "--all", "--message", "after")
     return folder
 
@@ -112,17 +114,17 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
 
 
-@pytest.mark.parametrize("release_id", ["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
+@pytest.mark.parametrize("release_id", ["aaaaaaaaaaaa" + 52 * "0", "bbbbbbbbbbbb" + 52 * "0"])
 def test_a_release_that_the_environment_before_has_or_had_may_come(checkout: Path, release_id: str) -> None:
     command.refuse_unknown(release_id, checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")
 
 
 def test_a_release_that_no_environment_had_is_refused(checkout: Path) -> None:
-    assert command.pinned(checkout / "Pulumi.dev.yaml") == "bbbbbbbbbbbb"
+    assert command.pinned(checkout / "Pulumi.dev.yaml") == "bbbbbbbbbbbb" + 52 * "0"
     with pytest.raises(
-        command.PromotionError, match=r"pins release cccccccccccc, which .* has never pinned: pin it there first"
+        command.PromotionError, match=r"pins release c{12}0{52}, which .* has never pinned: pin it there first"
     ):
-        command.refuse_unknown("cccccccccccc", checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")
+        command.refuse_unknown("cccccccccccc" + 52 * "0", checkout / "Pulumi.staging.yaml", checkout / "Pulumi.dev.yaml")
 
 
 US, EU = "triton-models-prod-us-123456789012-us-west-2", "triton-models-prod-eu-123456789012-eu-central-1"
@@ -139,7 +141,7 @@ def regions(stores: tuple[Store, Store], tmp_path: Path) -> Path:
     ):
         text = (ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text(encoding="utf-8").replace("us-west-2", region)
         (tmp_path / f"Pulumi.{stack}.yaml").write_text(
-            re.sub(r'(?<=  id: ")[0-9a-f]{12}', release_id, text), encoding="utf-8"
+            re.sub(r'(?<=  id: ")[0-9a-f]{64}', release_id, text), encoding="utf-8"
         )
     for bucket, region in ((US, "us-west-2"), (EU, "eu-central-1")):
         boto3.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": region})
@@ -177,13 +179,15 @@ def test_the_bucket_before_is_the_one_that_its_stack_file_says(regions: Path, st
 def test_all_mistakes_are_told_and_nothing_is_copied_where_there_is_one(regions: Path) -> None:
     dev = regions / "Pulumi.dev.yaml"
     eu = regions / "Pulumi.prod-eu.yaml"
-    eu.write_text(re.sub(r'(?<=  id: ")[0-9a-f]{12}', "cccccccccccc", eu.read_text(encoding="utf-8")), encoding="utf-8")
+    eu.write_text(
+        re.sub(r'(?<=  id: ")[0-9a-f]{64}', "cccccccccccc" + 52 * "0", eu.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     code, told, errors = promote(regions, "prod-us", "prod-eu", "prod-us", "--bucket", EU, "--bucket", EU, "--bucket", US)
     assert (code, told) == (1, "")
     assert errors.splitlines() == [
         f"error: {EU} is the bucket of stack prod-eu, and not of prod-us; give that of prod-us",
-        f"{eu} pins release cccccccccccc, which {dev} has never pinned: pin it there first (`modelctl pin`) and deploy "
-        "that, so that both environments serve the same objects",
+        f"{eu} pins release cccccccccccc{52 * '0'}, which {dev} has never pinned: pin it there first (`modelctl pin`) and "
+        "deploy that, so that both environments serve the same objects",
     ]
     assert open_store(US).release_ids() == []
 

@@ -63,7 +63,7 @@ def test_the_samples_are_released_with_a_manifest_of_every_object(models: Path, 
     assert stored["schema"] == 1
     assert stored["bytes"] == sum(entry["bytes"] for entry in stored["objects"].values()) == manifest.bytes
     canonical = json.dumps(stored["objects"], sort_keys=True, separators=(",", ":"))
-    assert stored["id"] == hashlib.sha256(canonical.encode()).hexdigest()[:12]
+    assert stored["id"] == hashlib.sha256(canonical.encode()).hexdigest()
     for key, entry in stored["objects"].items():
         body = s3.get_object(Bucket=BUCKET, Key=f"releases/{manifest.id}/{key}")["Body"].read()
         assert (hashlib.sha256(body).hexdigest(), len(body)) == (entry["sha256"], entry["bytes"])
@@ -176,17 +176,35 @@ def test_an_interrupted_upload_continues_where_it_stopped(models: Path, store: S
 
 
 @pytest.mark.parametrize("algorithm", ["SHA256", "CRC32"])
-def test_an_object_with_other_content_is_sent_again(models: Path, store: Store, s3: Any, algorithm: str) -> None:
+def test_an_object_with_other_content_is_never_replaced(models: Path, store: Store, s3: Any, algorithm: str) -> None:
     plan = _plan(models, store)
     key = f"releases/{plan.manifest.id}/classify/1/model.py"
     wanted = plan.manifest.objects["classify/1/model.py"]
     lie = {"sha256": wanted.sha256}
     s3.put_object(Bucket=BUCKET, Key=key, Body=b"#" * wanted.bytes, Metadata=lie, ChecksumAlgorithm=algorithm)
 
-    published = publish(plan, store, Silent())
+    with pytest.raises(StoreError) as failure:
+        publish(plan, store, Silent())
 
-    assert (published.uploaded, published.reused) == (9, 0)
-    assert hashlib.sha256(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()).hexdigest() == wanted.sha256
+    assert str(failure.value) == (
+        f"s3://{BUCKET}/{key} has other content than {models}/classify/1/model.py, and an object of a release is never "
+        "replaced; delete it, then run the same command again"
+    )
+    assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"#" * wanted.bytes
+    s3.delete_object(Bucket=BUCKET, Key=key)
+    assert publish(plan, store, Silent()).manifest == plan.manifest
+
+
+def test_an_object_in_parts_is_never_replaced(models: Path, store: Store, s3: Any) -> None:
+    (models / "normalize" / "1" / "weights.bin").write_bytes(bytes(6 * 1024**2))  # two parts
+    plan = _plan(models, store)
+    key = f"releases/{plan.manifest.id}/normalize/1/weights.bin"
+    s3.put_object(Bucket=BUCKET, Key=key, Body=b"another one")
+
+    with pytest.raises(StoreError, match=r"weights\.bin, and an object of a release is never replaced"):
+        publish(plan, store, Silent())
+
+    assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"another one"
 
 
 def test_big_objects_go_up_in_parts_and_are_recognised(models: Path, store: Store, s3: Any) -> None:
@@ -209,7 +227,9 @@ def test_a_file_that_changes_while_it_is_released_is_noticed(models: Path, store
     model = models / "classify" / "1" / "model.py"
     model.write_bytes(model.read_bytes().replace(b"scores", b"SCORES"))
 
-    with pytest.raises(StoreError, match=r"classify/1/model\.py arrived in .* with other content than was read before"):
+    with pytest.raises(
+        StoreError, match=r"classify/1/model\.py has other content than .*, and an object of a release is never replaced"
+    ):
         publish(plan, store, Silent())
 
     assert store.manifest(plan.manifest.id) is None
@@ -272,10 +292,12 @@ def test_two_at_once_end_with_one_release(models: Path, store: Store, monkeypatc
 def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str, new: str, sentence: str) -> None:
     text = Manifest.of({"m/1/model.py": _entry(b"12345")}, {}, _NOW).to_json()
     assert old in text
-    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/manifest.json", Body=text.replace(old, new, 1).encode())
+    s3.put_object(
+        Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/manifest.json", Body=text.replace(old, new, 1).encode()
+    )
 
     with pytest.raises(ManifestError) as failure:
-        store.manifest("0123456789ab")
+        store.manifest("0123456789ab" + 52 * "0")
 
     assert str(failure.value).startswith(sentence)
     assert [entry.state for entry in releases(store)] == [State.DAMAGED]
@@ -284,9 +306,9 @@ def test_a_manifest_that_was_touched_is_refused(store: Store, s3: Any, old: str,
 def test_a_manifest_of_nothing_is_refused(store: Store, s3: Any) -> None:
     manifest = Manifest.of({"m/1/model.py": _entry(b"12345")}, {}, _NOW)
     empty = {**json.loads(manifest.to_json()), "objects": {}, "bytes": 0}
-    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/manifest.json", Body=json.dumps(empty))
+    s3.put_object(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/manifest.json", Body=json.dumps(empty))
     with pytest.raises(ManifestError) as failure:
-        store.manifest("0123456789ab")
+        store.manifest("0123456789ab" + 52 * "0")
     assert str(failure.value) == (
         "manifest.json: objects: is empty; give at least one; restore its earlier object version, modelctl writes it"
     )

@@ -252,11 +252,11 @@ def test_the_stacks_of_the_working_directory_are_the_default(
     [
         (
             "config:\n  triton-eks:models: {release: {id: 123456789012}}\n",
-            ": config.triton-eks:models.release.id is not text; write the 12 hex digits in quotes",
+            ": config.triton-eks:models.release.id is not text; `modelctl pin` writes it",
         ),
         (
             "config:\n  triton-eks:models: {release: 3a675308ea7c}\n",
-            ": config.triton-eks:models.release.id is not text; write the 12 hex digits in quotes",
+            ": config.triton-eks:models.release.id is not text; `modelctl pin` writes it",
         ),
         ("config:\n  triton-eks:models: 'all of them'\n", ": config.triton-eks:models is not a mapping"),
         ("[]\n", ": a stack file is a mapping with a mapping `config` in it, and this is not"),
@@ -303,7 +303,7 @@ def test_a_directory_without_stack_files_proves_nothing(manifest: Manifest, s3: 
 def test_a_stack_that_pins_another_release_does_not_count(stacks: Path) -> None:
     (stacks / "Pulumi.prod.yaml").write_text('config:\n  triton-eks:models: {release: {id: "123456789012"}}\n')
 
-    assert pinned_by(stacks, "0123456789ab") == Pins(files=[], as_previous=[])
+    assert pinned_by(stacks, "0123456789ab" + 52 * "0") == Pins(files=[], as_previous=[])
     assert pinned_by(stacks, "123456789012") == Pins(files=[stacks / "Pulumi.prod.yaml"], as_previous=[])
 
 
@@ -311,7 +311,7 @@ def test_pin_cannot_be_told_from_an_unreadable_file(stacks: Path) -> None:
     (stacks / "Pulumi.prod.yaml").mkdir()
 
     with pytest.raises(PinError, match=r"Pulumi\.prod\.yaml: is a directory; name a file"):
-        pinned_by(stacks, "0123456789ab")
+        pinned_by(stacks, "0123456789ab" + 52 * "0")
 
 
 def test_the_commands_say_what_they_did(manifest: Manifest, stacks: Path) -> None:
@@ -328,16 +328,16 @@ def test_the_commands_say_what_they_did(manifest: Manifest, stacks: Path) -> Non
 
 
 def test_unfinished_and_unknown_releases_are_not_retired(store: Store, s3: Any, stacks: Path) -> None:
-    s3.put_object(Bucket=BUCKET, Key="releases/0123456789ab/a/config.pbtxt", Body=b"12345")
+    s3.put_object(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/a/config.pbtxt", Body=b"12345")
 
-    assert _refused(_run("retire", "0123456789ab", "--stacks", stacks), 1) == (
-        f"release 0123456789ab in s3://{BUCKET} is unfinished (it has no manifest): "
+    assert _refused(_run("retire", "0123456789ab" + 52 * "0", "--stacks", stacks), 1) == (
+        f"release 0123456789ab{52 * '0'} in s3://{BUCKET} is unfinished (it has no manifest): "
         "run `modelctl release` on the same models again, it continues"
     )
-    assert _refused(_run("retire", "ffffffffffff", "--stacks", stacks), 1) == (
-        f"there is no release ffffffffffff in s3://{BUCKET}; releases: 0123456789ab"
+    assert _refused(_run("retire", "ffffffffffff" + 52 * "0", "--stacks", stacks), 1) == (
+        f"there is no release ffffffffffff{52 * '0'} in s3://{BUCKET}; releases: 0123456789ab{52 * '0'}"
     )
-    assert s3.get_object_tagging(Bucket=BUCKET, Key="releases/0123456789ab/a/config.pbtxt")["TagSet"] == []
+    assert s3.get_object_tagging(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/a/config.pbtxt")["TagSet"] == []
 
 
 def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models: Path, store: Store, stacks: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_retired_release_is_pinned_only_after_undo(manifest: Manifest, models:
     assert pinned_by(stacks, manifest.id).files == [stack]
 
 
-def test_what_a_removed_release_left_behind_is_sent_again(
+def test_what_a_removed_release_left_behind_is_no_longer_tagged(
     manifest: Manifest, models: Path, store: Store, s3: Any, stacks: Path
 ) -> None:
     retire(manifest, store, stacks)
@@ -368,7 +368,7 @@ def test_what_a_removed_release_left_behind_is_sent_again(
 
     published = publish(prepare(models, store.part_bytes, Silent()), store, Silent())
 
-    assert (published.uploaded, published.reused) == (9, 0)
+    assert (published.uploaded, published.reused) == (0, 9)
     assert _tags(s3, manifest) == dict.fromkeys(KEYS, UNTAGGED)
 
 
@@ -399,7 +399,7 @@ def test_a_release_that_pods_in_place_serve_or_may_return_to_is_not_retired(
     manifest: Manifest, store: Store, stacks: Path, place: str
 ) -> None:
     begun = Rollout(release=manifest.id, phase=Phase.LOAD, changes=(), started=manifest.created)
-    found = Journal(serving="f" * 12, rollout=begun) if place == "rollout" else Journal(**{place: manifest.id})
+    found = Journal(serving="f" * 64, rollout=begun) if place == "rollout" else Journal(**{place: manifest.id})
     LiveRepository(store).write_journal(found, None)
 
     said = _refused(_run("retire", manifest.id, "--stacks", stacks), 1)

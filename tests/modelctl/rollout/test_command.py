@@ -39,7 +39,7 @@ def _rollout(*arguments: str) -> Ended:
     return _run("rollout", "--bucket", "b" * 5, "--stacks", str(ROOT / "stacks"), "--stack", "local", *arguments)
 
 
-@pytest.mark.parametrize("arguments", [[], ["0123456789ab", "--back"]])
+@pytest.mark.parametrize("arguments", [[], ["0123456789ab" + 52 * "0", "--back"]])
 def test_either_a_release_or_back(arguments: list[str]) -> None:
     done = _rollout(*arguments)
     assert (done.exit_code, done.stderr) == (2, "error: name either a release or --back\n")
@@ -47,13 +47,13 @@ def test_either_a_release_or_back(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("steps", ["5%", "25,5,100", "5,5,100", "0%,100%", "half,100%", "5%,101%", ""])
 def test_canary_steps_ascend_to_all_requests(steps: str) -> None:
-    done = _rollout("0123456789ab", "--canary", steps)
+    done = _rollout("0123456789ab" + 52 * "0", "--canary", steps)
     assert done.exit_code == 2
     assert done.stderr == (f"error: --canary {steps!r}: write ascending percentages that end with 100%, like 5%,25%,100%\n")
 
 
 def test_a_stack_without_a_file_is_named() -> None:
-    done = _run("rollout", "--bucket", "b" * 5, "--stacks", "nowhere", "--stack", "local", "0123456789ab")
+    done = _run("rollout", "--bucket", "b" * 5, "--stacks", "nowhere", "--stack", "local", "0123456789ab" + 52 * "0")
     assert (done.exit_code, done.stderr) == (2, "error: nowhere/Pulumi.local.yaml: there is no such file; check the path\n")
 
 
@@ -72,7 +72,7 @@ def test_pods_are_asked_what_is_on_their_disks_where_they_serve_from_them(
     monkeypatch.setattr(command, "load_stack_file", lambda _: read)
     monkeypatch.setattr(command, "Lease", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(command, "_fleet", fleet)
-    assert _rollout("0123456789ab").stderr == "error: no cluster here; run the same command again, it goes on\n"
+    assert _rollout("0123456789ab" + 52 * "0").stderr == "error: no cluster here; run the same command again, it goes on\n"
     assert asked == [follows]
 
 
@@ -107,7 +107,7 @@ def test_pods_that_are_alike_are_counted_by_fleet(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_of_requests_that_is_not_there_is_named() -> None:
-    done = _rollout("0123456789ab", "--replay", "nowhere.jsonl")
+    done = _rollout("0123456789ab" + 52 * "0", "--replay", "nowhere.jsonl")
     assert (done.exit_code, done.stderr) == (2, "error: nowhere.jsonl: there is no such file; check the path\n")
 
 

@@ -153,7 +153,7 @@ def test_a_rollout_is_undone_for_its_pods_and_never_for_the_way_to_them(
     store: Store, monkeypatch: pytest.MonkeyPatch, failure: PodProblem, undone: list[str]
 ) -> None:
     change = Change(model="m", old=1, new=2)
-    journal = Journal(rollout=Rollout(release="0" * 12, phase=Phase.CANARY, changes=(change,), started=datetime.now(UTC)))
+    journal = Journal(rollout=Rollout(release="0" * 64, phase=Phase.CANARY, changes=(change,), started=datetime.now(UTC)))
     asked: list[str] = []
 
     def fail(_: Phases) -> None:

@@ -13,9 +13,13 @@ from modelctl.rollout.fleet import FleetError, Pod, ServedVersion
 from modelctl.rollout.kubernetes_fleet import KubernetesFleet
 from tests import http_server
 
-RELEASE = "0123456789ab"
+RELEASE = "0123456789ab" + 52 * "0"
 PODS = {
-    "rolling": {"uid": "uid-rolling", "labels": {"triton-eks/release": RELEASE}},
+    "rolling": {
+        "uid": "uid-rolling",
+        "labels": {"triton-eks/release": "0123456789ab"},
+        "annotations": {"triton-eks/release": RELEASE},
+    },
     "in-place": {"uid": "uid-in-place", "labels": {"app.kubernetes.io/name": "triton"}},
     "bare": {"uid": "uid-bare"},
 }
@@ -84,7 +88,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
         ("gone", "uid-gone", None),
     ],
 )
-def test_the_release_of_a_pod_is_its_label(fleet: KubernetesFleet, name: str, uid: str, release: str | None) -> None:
+def test_the_release_of_a_pod_is_its_annotation(fleet: KubernetesFleet, name: str, uid: str, release: str | None) -> None:
     assert fleet.release(Pod(name, uid, http="", metrics="", admin_key=lambda: "")) == release
 
 

@@ -57,9 +57,9 @@ def test_it_is_taken_recorded_under_and_given_back(live: LiveRepository) -> None
         journal, _ = live.read_journal()
         assert journal.lock is not None
         assert journal.lock.holder == "me"
-        lease.record(lambda journal: journal.having(serving="0123456789ab"))
+        lease.record(lambda journal: journal.having(serving="0123456789ab" + 52 * "0"))
 
-    assert live.read_journal()[0] == Journal(serving="0123456789ab")
+    assert live.read_journal()[0] == Journal(serving="0123456789ab" + 52 * "0")
 
 
 def test_it_is_given_back_when_the_work_fails(live: LiveRepository) -> None:
@@ -118,7 +118,7 @@ def test_who_has_lost_it_may_not_go_on(live: LiveRepository) -> None:
         live.write_journal(journal.having(lock=other), tag)
 
         with pytest.raises(LockTaken, match=r"^quick has taken the lock of live/: wait until that is done$"):
-            lease.record(lambda journal: journal.having(serving="0123456789ab"))
+            lease.record(lambda journal: journal.having(serving="0123456789ab" + 52 * "0"))
 
     assert live.read_journal()[0] == Journal(lock=other)
 
@@ -141,11 +141,11 @@ def test_a_write_whose_answer_was_lost_is_not_a_lost_lock(live: LiveRepository) 
     store = LosesAnswers()
     with Lease(store, seconds=60) as lease:
         store.lose = True
-        lease.record(lambda journal: journal.having(serving="0123456789ab"))
+        lease.record(lambda journal: journal.having(serving="0123456789ab" + 52 * "0"))
         store.lose = False
-        lease.record(lambda journal: journal.having(previous="0123456789ab"))
+        lease.record(lambda journal: journal.having(previous="0123456789ab" + 52 * "0"))
 
-    assert live.read_journal()[0] == Journal(serving="0123456789ab", previous="0123456789ab")
+    assert live.read_journal()[0] == Journal(serving="0123456789ab" + 52 * "0", previous="0123456789ab" + 52 * "0")
 
 
 def test_of_many_threads_one_holds_it_at_a_time(live: LiveRepository) -> None:

@@ -56,8 +56,8 @@ def test_pods_that_do_not_answer_are_no_release_to_judge(store: Store, tmp_path:
 def test_pods_of_a_release_with_the_same_versions_are_not_judged(store: Store, tmp_path: Path) -> None:
     release = StackRelease(publish(store, tmp_path / "repository", model()), "local", store)
     with answering_pod(lambda _: out(7.0)) as pod, pytest.raises(NotServed) as refusal:
-        watched(release, IdleFleet([pod], "0123456789ab"))
-    said = f"a serves release 0123456789ab, not {release.manifest.id}; run `pulumi up` first"
+        watched(release, IdleFleet([pod], "0123456789ab" + 52 * "0"))
+    said = f"a serves release 0123456789ab{52 * '0'}, not {release.manifest.id}; run `pulumi up` first"
     assert (str(refusal.value), refusal.value.exit_code) == (said, 2)
 
 

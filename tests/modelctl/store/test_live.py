@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from modelctl.rollout.lease import JournalChanged, own_name
@@ -46,7 +47,7 @@ def test_the_copy_of_a_tagged_object_is_not_tagged(live: LiveRepository, release
 
 
 def test_changed_content_is_noticed(live: LiveRepository, released: Manifest, store: Store) -> None:
-    store.client.put_object(Bucket=BUCKET, Key=f"releases/{released.id}/{CODE_KEY}", Body=b"changed")
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"releases/{released.id}/{CODE_KEY}", Body=b"changed")
     with pytest.raises(WrongContent) as failure:
         live.copy(released.id, CODE_KEY, released.objects[CODE_KEY])
     assert str(failure.value) == (
@@ -66,13 +67,13 @@ def test_an_object_too_big_for_one_request_is_copied_in_parts_and_read_back(
 ) -> None:
     monkeypatch.setattr(live_module, "COPY_BYTES", 10)
     content = b"0123456789" * 1024 * 1024
-    store.client.put_object(Bucket=BUCKET, Key="releases/0123456789ab/big/1/weights", Body=content)
+    store.client.put_object(Bucket=BUCKET, Key=f"releases/0123456789ab{52 * '0'}/big/1/weights", Body=content)
 
-    live.copy("0123456789ab", "big/1/weights", ObjectEntry(sha256=_sha256(content), bytes=len(content)))
+    live.copy("0123456789ab" + 52 * "0", "big/1/weights", ObjectEntry(sha256=_sha256(content), bytes=len(content)))
 
     assert store.client.head_object(Bucket=BUCKET, Key="live/big/1/weights")["ContentLength"] == len(content)
     with pytest.raises(WrongContent):
-        live.copy("0123456789ab", "big/1/weights", ObjectEntry(sha256="0" * 64, bytes=len(content)))
+        live.copy("0123456789ab" + 52 * "0", "big/1/weights", ObjectEntry(sha256="0" * 64, bytes=len(content)))
 
 
 def test_a_version_is_deleted_and_its_neighbours_stay(live: LiveRepository, store: Store) -> None:
@@ -94,30 +95,30 @@ def test_the_journal_is_no_model(live: LiveRepository) -> None:
 
 def test_only_the_journal_that_was_read_is_replaced(live: LiveRepository) -> None:
     assert live.read_journal() == (Journal(), None)
-    live.write_journal(Journal(serving="0123456789ab"), None)
+    live.write_journal(Journal(serving="0123456789ab" + 52 * "0"), None)
     _, tag = live.read_journal()
-    live.write_journal(Journal(serving="ba9876543210"), tag)
+    live.write_journal(Journal(serving="ba9876543210" + 52 * "0"), tag)
 
     for old in (tag, None):
         with pytest.raises(JournalChanged):
             live.write_journal(Journal(), old)
-    assert live.read_journal()[0].serving == "ba9876543210"
+    assert live.read_journal()[0].serving == "ba9876543210" + 52 * "0"
 
 
 def test_a_journal_is_read_as_it_was_written(live: LiveRepository) -> None:
     started = Journal.parse('{"lock": {"holder": "x", "expires": "2026-11-21T10:00:00Z"}}').lock
     assert started is not None
     rollout = Rollout(
-        release="0123456789ab",
+        release="0123456789ab" + 52 * "0",
         phase=Phase.CANARY,
         changes=(Change(model="adder", old=1, new=2), Change(model="other", old=None, new=1)),
         started=started.expires,
         percent=25,
     )
-    journal = Journal(stack="prod", serving="ba9876543210", rollout=rollout)
+    journal = Journal(stack="prod", serving="ba9876543210" + 52 * "0", rollout=rollout)
     live.write_journal(journal, None)
     assert live.read_journal()[0] == journal
-    assert journal.releases == {"0123456789ab", "ba9876543210"}
+    assert journal.releases == {"0123456789ab" + 52 * "0", "ba9876543210" + 52 * "0"}
 
 
 def test_a_journal_that_somebody_changed_is_said_to_be_none(live: LiveRepository, store: Store) -> None:
@@ -148,7 +149,7 @@ def test_a_rollout_that_would_delete_what_it_serves_is_no_rollout(
     assert str(failure.value).startswith(f"live/rollout.json: {sentence}")
 
 
-_SERVING, _RELEASE = "a" * 12, "0" * 12
+_SERVING, _RELEASE = "a" * 64, "0" * 64
 
 
 def _journal(serving: str | None = _SERVING, **rollout: object) -> str:

@@ -20,7 +20,7 @@ SERVING has no gateway, BEHIND has staging's.
 LLM = {"concurrentStreams": 32, "contextTokens": 4096, "weightsMiB": 8000, "kvBytesPerToken": 65536}
 
 SAMPLES = Release.model_validate(
-    {"id": "3f2a9c1b7d04", "bytes": 1, "models": {"classify": 1, "normalize": 1, "pipeline": 1}}
+    {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 1, "models": {"classify": 1, "normalize": 1, "pipeline": 1}}
 )
 
 STACKS = [path.stem.removeprefix("Pulumi.") for path in sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))]
@@ -63,7 +63,10 @@ def blue_green(percent: int) -> Settings:
     """Staging with a release in `blue`, and in `green` a candidate with so many percent and version 2 of `classify`."""
     staging = settings("staging")
     candidate = Candidate.model_validate(
-        {"release": {"id": "aaaaaaaaaaaa", "bytes": 1, "models": {**SAMPLES.models, "classify": 2}}, "percent": percent}
+        {
+            "release": {"id": "aaaaaaaaaaaa" + 52 * "0", "bytes": 1, "models": {**SAMPLES.models, "classify": 2}},
+            "percent": percent,
+        }
     )
     models = staging.models.model_copy(update={"release": SAMPLES, "candidate": candidate})
     triton = staging.triton.model_copy(update={"rollout": "blue-green"})

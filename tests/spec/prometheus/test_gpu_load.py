@@ -125,7 +125,7 @@ def test_a_fleet_with_one_instance_on_each_gpu_is_scaled_as_before(
 
 def test_an_ensemble_is_no_model_of_its_gpus() -> None:
     serving = {"pipeline": ON_GPU, "classify": ON_GPU}
-    release = {"id": "0123456789ab", "bytes": 1, "models": {"pipeline": 1, "classify": 1}}
+    release = {"id": "0123456789ab" + 52 * "0", "bytes": 1, "models": {"pipeline": 1, "classify": 1}}
     release |= {"ensembles": {"pipeline": ["classify"]}, "serving": serving_digest(stack(serving))}
     assert list(gpu_models(stack(serving, **{"models.release": release}))) == ["classify"]
 

@@ -31,7 +31,7 @@ def test_triton_runs_where_the_rules_look_for_it() -> None:
 def test_a_start_takes_as_long_as_the_startup_probe_allows(stack: str, size: int, models: int) -> None:
     served = {f"model{number}": 1 for number in range(models)}
     configured = settings(stack)
-    release = Release.model_construct(id="0" * 12, bytes=size, models=served)
+    release = Release.model_construct(id="0" * 64, bytes=size, models=served)
     configured = configured.model_copy(update={"models": configured.models.model_copy(update={"release": release})})
     probe = rendering.container({"release": {"bytes": size, "models": served}}, environment=stack)["startupProbe"]
     allowed = probe["periodSeconds"] * probe["failureThreshold"]

@@ -79,7 +79,7 @@ def test_a_language_model_is_scaled_on_its_own_requests_and_never_on_tritons_que
     assert recordings(settings(SCALED)) == RECORDINGS
 
 
-RELEASE = {"id": "0123456789ab", "bytes": 1, "models": {"classify": 1, "pipeline": 1}}
+RELEASE = {"id": "0123456789ab" + 52 * "0", "bytes": 1, "models": {"classify": 1, "pipeline": 1}}
 
 
 def targets_of_release(serving: dict[str, Any], **said: Any) -> dict[str, float]:

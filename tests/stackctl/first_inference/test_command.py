@@ -38,7 +38,7 @@ ASKED = Question({"inputs": []}, {"TEXT": ["EKS"]})
 OUTPUTS = {"clusterName": "triton-staging", "region": "us-west-2", "modelBucket": "b", "tritonRoleArn": "arn"}
 HISTORY = "stack history --json --page-size 1 --stack staging"
 WITHOUT_A_RELEASE = {"models.release": REMOVED}
-PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id": "3f2a9c1b7d04"}
+PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id": "3f2a9c1b7d04" + 52 * "0"}
 
 
 def post(*answers: tuple[int, Any]) -> Callable[[str, dict[str, Any]], tuple[int, bytes]]:
@@ -103,7 +103,7 @@ def pulumi(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
         calls.append(list(arguments))
         if arguments[:2] == ["stack", "history"]:
             return SimpleNamespace(returncode=0, stdout='[{"result": "succeeded"}]', stderr="")
-        served = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" if ["up"] in [call[:1] for call in calls] else None}
+        served = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" + 52 * "0" if ["up"] in [call[:1] for call in calls] else None}
         return SimpleNamespace(returncode=0, stdout=json.dumps(served), stderr="")
 
     monkeypatch.setattr(pulumi_program, "ask", ask)
@@ -141,7 +141,7 @@ def test_models_have_to_be_there_where_none_are_released(monkeypatch: pytest.Mon
 def test_a_stack_without_a_release_gets_the_models_that_make_writes(
     pulumi: list[list[str]], releases: list[list[str]]
 ) -> None:
-    assert serve(settings(WITHOUT_A_RELEASE), {**OUTPUTS})["releaseId"] == "3f2a9c1b7d04"
+    assert serve(settings(WITHOUT_A_RELEASE), {**OUTPUTS})["releaseId"] == "3f2a9c1b7d04" + 52 * "0"
     assert releases == [
         ["-m", "modelctl", "release", ".models", "--bucket", "b", "--pin", "stacks/Pulumi.staging.yaml"],
     ]
@@ -166,7 +166,7 @@ def test_a_release_that_is_pinned_and_not_up_is_brought_up_and_not_made_again(
 
 
 def test_a_release_that_is_up_is_left_alone(pulumi: list[list[str]], releases: list[list[str]]) -> None:
-    up = {**OUTPUTS, "releaseId": "3f2a9c1b7d04"}
+    up = {**OUTPUTS, "releaseId": "3f2a9c1b7d04" + 52 * "0"}
     assert (serve(settings(PICTURES), up), releases) == (up, [])
     assert [" ".join(call) for call in pulumi] == [HISTORY]
 
@@ -184,7 +184,7 @@ def test_an_up_that_failed_is_gone_on_with_though_its_outputs_name_the_release(
     as_pulumi = pulumi_program.ask
     failed = SimpleNamespace(returncode=0, stdout=json.dumps([{"result": result}]), stderr="")
     monkeypatch.setattr(pulumi_program, "ask", lambda words: failed if "history" in words else as_pulumi(words))
-    serve(settings(given), {**OUTPUTS, "releaseId": "3f2a9c1b7d04"})
+    serve(settings(given), {**OUTPUTS, "releaseId": "3f2a9c1b7d04" + 52 * "0"})
     assert len(releases) == made
     assert [" ".join(call) for call in pulumi] == [
         "up --stack staging --yes --skip-preview --non-interactive",
@@ -209,7 +209,7 @@ def test_a_stack_of_other_models_is_told_with_them_whether_or_not_it_is_up(
     read = given()
     release = read.models.release
     with pytest.raises(NotUp) as told:
-        serve(read, {**OUTPUTS, "releaseId": release.id if up and release is not None else "0123456789ab"})
+        serve(read, {**OUTPUTS, "releaseId": release.id if up and release is not None else "0123456789ab" + 52 * "0"})
     assert str(told.value) == (
         "stacks/Pulumi.staging.yaml serves no text_in_picture, the model that is asked here: ask one of its own instead, "
         f"{served}"
@@ -426,8 +426,9 @@ def test_outside_of_the_checkout_it_says_where_to_go(tmp_path: Path, monkeypatch
     [
         (
             "404",
-            "stacks/Pulumi.staging.yaml pins release 3f2a9c1b7d04, and s3://b/releases/3f2a9c1b7d04/manifest.json is not "
-            "there: `pulumi config rm --path triton-eks:models.release --stack staging`, `pulumi up --stack staging`, then "
+            "stacks/Pulumi.staging.yaml pins release 3f2a9c1b7d04, and "
+            f"s3://b/releases/3f2a9c1b7d04{52 * '0'}/manifest.json is not there: `pulumi config rm --path "
+            "triton-eks:models.release --stack staging`, `pulumi up --stack staging`, then "
             "run the same command again, it goes on from here",
         ),
         ("403", None),  # who may not list the bucket is told nothing

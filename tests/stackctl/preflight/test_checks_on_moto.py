@@ -197,8 +197,8 @@ def bucket() -> Any:
 
 
 def test_a_release_with_its_manifest_in_the_bucket_is_ok(subject: Callable[..., Subject]) -> None:
-    bucket().put_object(Bucket=BUCKET, Key="releases/3f2a9c1b7d04/manifest.json", Body=b"{}")
-    assert results(model_release, subject()) == [(Status.OK, f"3f2a9c1b7d04 is in {BUCKET}")]
+    bucket().put_object(Bucket=BUCKET, Key=f"releases/3f2a9c1b7d04{52 * '0'}/manifest.json", Body=b"{}")
+    assert results(model_release, subject()) == [(Status.OK, f"3f2a9c1b7d04{52 * '0'} is in {BUCKET}")]
 
 
 def test_a_release_that_is_not_in_the_bucket_fails_with_the_command_that_makes_it(subject: Callable[..., Subject]) -> None:
@@ -206,7 +206,7 @@ def test_a_release_that_is_not_in_the_bucket_fails_with_the_command_that_makes_i
     (finding,) = model_release.check(subject())
     assert (finding.status, finding.message, finding.remedy) == (
         Status.FAIL,
-        f"release 3f2a9c1b7d04 is pinned, and s3://{BUCKET}/releases/3f2a9c1b7d04/manifest.json is not there",
+        f"release 3f2a9c1b7d04 is pinned, and s3://{BUCKET}/releases/3f2a9c1b7d04{52 * '0'}/manifest.json is not there",
         f"python3 -m modelctl release MODELS_DIR --bucket {BUCKET} --pin stacks/Pulumi.staging.yaml",
     )
 

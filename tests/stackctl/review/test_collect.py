@@ -105,12 +105,12 @@ def test_a_model_that_moves_to_another_fleet_is_told_and_requests_that_it_costs(
 @pytest.mark.parametrize(
     ("then", "now", "line"),
     [
-        (BLUE_GREEN, WITH_CANDIDATE, "- candidate none → `aaaaaaaaaaaa` with 5 % of the requests"),
-        (WITH_CANDIDATE, BLUE_GREEN, "- candidate `aaaaaaaaaaaa` with 5 % of the requests → none"),
+        (BLUE_GREEN, WITH_CANDIDATE, f"- candidate none → `aaaaaaaaaaaa{52 * '0'}` with 5 % of the requests"),
+        (WITH_CANDIDATE, BLUE_GREEN, f"- candidate `aaaaaaaaaaaa{52 * '0'}` with 5 % of the requests → none"),
         (
             BLUE_GREEN,
             {**WITH_CANDIDATE, "models.candidate.percent": 0, "models.candidate.mirrorPercent": 20},
-            "- candidate none → `aaaaaaaaaaaa` with 0 % of the requests and copies of 20 %",
+            f"- candidate none → `aaaaaaaaaaaa{52 * '0'}` with 0 % of the requests and copies of 20 %",
         ),
         (WITH_CANDIDATE, WITH_CANDIDATE, None),
     ],

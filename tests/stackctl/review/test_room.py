@@ -22,7 +22,7 @@ FLEETS: list[dict[str, Any]] = [
 ]
 BOUNDS = {"minReplicas": 2, "maxReplicas": 4}
 WANTS = {"tokenize": CPU_MODEL, "embed": GPU_MODEL}
-RELEASE = {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"embed": 1, "tokenize": 1}}
+RELEASE = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"embed": 1, "tokenize": 1}}
 # Of A10G.
 MADE_FOR_WANTS = digest_of(settings({"models.release": REMOVED, "models.serving": WANTS}).models, (8.6,))
 SCALED = {

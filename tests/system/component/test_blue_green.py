@@ -32,7 +32,9 @@ def with_candidate() -> dict[str, Any]:
         del one["speech"]
     models["release"] = {**release, "serving": digest_of(load(config, "prod", today=TODAY).models, (8.6,))}
     config["triton-eks:triton"]["rollout"] = "blue-green"
-    candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {"id": "aaaaaaaaaaaa"}
+    candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {
+        "id": "aaaaaaaaaaaa" + 52 * "0"
+    }
     models |= {"slot": "green", "candidate": {"release": candidate, "percent": 5, "pods": 3}}
     for pool in config["triton-eks:gpu"]["pools"]:
         pool["max"] *= 2
@@ -57,7 +59,7 @@ def test_each_deployment_serves_its_release(preview: Recording) -> None:
     pods = {name: item.checked["spec"]["template"] for name, item in of_triton(preview, DEPLOYMENT).items()}
     release = with_candidate()["triton-eks:models"]["release"]["id"]
     labels = {name: pod["metadata"]["labels"]["triton-eks/release"] for name, pod in pods.items()}
-    assert labels == {"triton-blue": "aaaaaaaaaaaa", "triton-green": release}
+    assert labels == {"triton-blue": "aaaaaaaaaaaa" + 52 * "0", "triton-green": release}
     for name, id_ in labels.items():
         (container,) = pods[name]["spec"]["containers"]
         assert any(arg.endswith(f"/releases/{id_}") for arg in container["args"])

@@ -59,7 +59,9 @@ def config(zones: Zones) -> dict[str, Any]:
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
-    found[f"{PROJECT}:models"] |= {"release": {"id": "3f2a9c1b7d04", "bytes": 123456, "models": {"first": 1, "second": 1}}}
+    found[f"{PROJECT}:models"] |= {
+        "release": {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"first": 1, "second": 1}}
+    }
     found[f"{PROJECT}:models"].pop("serving", None)
     found[f"{PROJECT}:gateway"] = {
         "replicas": 2,

@@ -33,7 +33,7 @@ def _first_stack(found: Found) -> tuple[Settings, Recording]:
     config: dict[str, Any] = read_config(profile.text(found), "Pulumi.dev.yaml")
     settings = load(config, "dev", today=TODAY)
     wants = settings.models.serving
-    release = {"id": "9e0e34d8d342", "bytes": 15693, "models": dict.fromkeys(wants, 1)}
+    release = {"id": "9e0e34d8d342" + 52 * "0", "bytes": 15693, "models": dict.fromkeys(wants, 1)}
     config["triton-eks:models"]["release"] = {**release, "serving": serving_digest(settings)}
     return settings, previewed(ROOT, "dev", config)
 

@@ -220,3 +220,16 @@ def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(up: Recording) -
     stack = aws_calls.of_recording(up)
     assert list(refusals(deploy("staging"), aws_calls.calls(stack))) == []
     assert list(refusals(PREVIEW, aws_calls.reads(stack))) == []
+
+
+def test_s3_refuses_to_replace_an_object_of_a_release(up: Recording) -> None:
+    bucket = json.loads(up.one("aws:s3/bucketPolicy:BucketPolicy", "models-policy").checked["policy"])
+    (once,) = [item for item in bucket["Statement"] if item["Sid"] == "ReleasesAreWrittenOnce"]
+    assert once == {
+        "Sid": "ReleasesAreWrittenOnce",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": [f"arn:aws:s3:::{BUCKET}/releases/*"],
+        "Condition": {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}},
+    }

@@ -92,7 +92,7 @@ def test_the_page_leads_to_an_answer_and_to_an_empty_account(newcomer: Twin) -> 
     pinned = file.read_bytes()
     repeated = follow(newcomer, first_inference)
     assert (repeated.returncode, file.read_bytes()) == (0, pinned), repeated.stderr
-    release = re.search(rf"^{STACK} serves release ([0-9a-f]{{12}})$", repeated.stdout, re.M)
+    release = re.search(rf"^{STACK} serves release ([0-9a-f]{{64}})$", repeated.stdout, re.M)
     assert release is not None and release[1].encode() in pinned
     assert "Resources:" not in repeated.stdout
 

@@ -159,7 +159,7 @@ def test_what_the_rollout_before_has_said_is_not_taken_for_what_this_one_says(
     none = Gateway(_NoTwin(tmp_path), None, "")  # type: ignore[arg-type]
     site = Site(none, tmp_path, tmp_path)
     site.log.write_text("the candidate gets 50 % of the requests")
-    with site.rollout("3f2a9c1b7d04"):
+    with site.rollout("3f2a9c1b7d04" + 52 * "0"):
         assert "gets 50 %" not in site.said
     assert "python3: " in site.said
 
@@ -215,7 +215,7 @@ def test_a_release_whose_answers_differ_from_live_ones_is_taken_back_before_a_cl
     assert rollout.returncode == 1, site.said
     last = site.said.splitlines()[-1]
     told = re.search(
-        r"classify version 2: (\d+) of (\d+) copies \(.*%\) answered otherwise than by release [0-9a-f]{12}, 0% may", last
+        r"classify version 2: (\d+) of (\d+) copies \(.*%\) answered otherwise than by release [0-9a-f]{64}, 0% may", last
     )
     assert told is not None, site.said
     assert 0 < int(told[1]) <= int(told[2])
@@ -264,7 +264,7 @@ def test_a_release_that_answers_live_requests_as_before_is_taken_after_its_answe
     assert rollout.returncode == 0, site.said
     _accounted(account)
     told = re.search(
-        r"classify version 3: 0 of (\d+) copies answered otherwise than by release [0-9a-f]{12}, 0% may", site.said
+        r"classify version 3: 0 of (\d+) copies answered otherwise than by release [0-9a-f]{64}, 0% may", site.said
     )
     assert told is not None, site.said
     # All came by the gateway, over both protocols.

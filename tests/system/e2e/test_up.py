@@ -38,7 +38,7 @@ def test_a_second_up_changes_nothing(twin: Twin) -> None:
 def test_status_says_what_there_is_for_programs(twin: Twin) -> None:
     status = json.loads(twin.run("status", "--json").stdout)
     assert status["stack"] == "local"
-    assert re.fullmatch(r"[0-9a-f]{12}", status["release"]["id"])
+    assert re.fullmatch(r"[0-9a-f]{64}", status["release"]["id"])
     assert status["resources"]["aws:ec2/vpc:Vpc"] == 1
     # Triton, and the worker of its queue.
     assert status["resources"]["kubernetes:apps/v1:Deployment"] == 2
@@ -55,7 +55,7 @@ def test_resources_are_counted_the_same_everywhere(twin: Twin) -> None:
     counted = sum(json.loads(twin.run("status", "--json").stdout)["resources"].values())
     assert json.loads(twin.run("preview", "local", "--json").stdout)["summary"] == {"same": counted}
     assert re.search(rf"^\s+{counted} unchanged$", twin.run("preview", "local").stdout, re.M)
-    assert re.search(rf"^stack local, release [0-9a-f]{{12}}, {counted} resources:$", twin.run("status").stdout, re.M)
+    assert re.search(rf"^stack local, release [0-9a-f]{{64}}, {counted} resources:$", twin.run("status").stdout, re.M)
 
 
 def test_the_status_has_a_line_that_asks_the_model(twin: Twin) -> None:

@@ -23,7 +23,7 @@ from tests.system.serving.conftest import BUCKET
 from tests.system.serving.pods import START_SECONDS, Bucket, Kubelet, Pod
 from twin.triton.triton_log import causes
 
-RELEASE = "3f2a9c1b7d04"
+RELEASE = "3f2a9c1b7d04" + 52 * "0"
 BODY = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}
 RAISES = """
 class TritonPythonModel:

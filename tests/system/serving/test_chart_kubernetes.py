@@ -72,7 +72,7 @@ def test_the_job_that_builds_a_plan_is_admitted(client: KubeClient) -> None:
     pool = stack.triton_nodes
     assert isinstance(pool, GpuPool)
     onnx = "detect/1/model.onnx"
-    built = job(Build("3f2a9c1b7d04", "detect", 1, onnx, pool, "8.6", stack, 10**9, 10**8, ("--fp16",)), "models")
+    built = job(Build("3f2a9c1b7d04" + 52 * "0", "detect", 1, onnx, pool, "8.6", stack, 10**9, 10**8, ("--fp16",)), "models")
     made = client.create("/apis/batch/v1/namespaces/triton/jobs?fieldValidation=Strict", built)
     assert made["spec"]["template"]["spec"]["initContainers"][1]["args"][-1] == "--fp16"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "plan-builder", "namespace": "triton"}}

@@ -11,7 +11,7 @@ from twin.host.home import REPOSITORY
 from twin.pods.pod_spec import SpecError
 from twin.pods.program import PodProgram
 
-FETCH = ["python", "-m", "modelctl", "fetch", "3f2a9c1b7d04", "--bucket=models", "--to=/volumes/models"]
+FETCH = ["python", "-m", "modelctl", "fetch", "3f2a9c1b7d04" + 52 * "0", "--bucket=models", "--to=/volumes/models"]
 
 
 @pytest.mark.parametrize("words", [FETCH, [*FETCH[:3], "follow", "--bucket=models", "--to=/volumes/models"]])

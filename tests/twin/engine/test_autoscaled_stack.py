@@ -67,10 +67,10 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
 
 
 def test_asking_again_keeps_the_release_and_changing_ones_mind_drops_it(home: TwinHome) -> None:
-    stack_files.pin(home, "local", "triton-eks:models.release", {"id": "a" * 12})
+    stack_files.pin(home, "local", "triton-eks:models.release", {"id": "a" * 64})
     stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000")
     stack_files.ask_for_autoscaling(home, False)
-    assert stack_files.pinned_release(home, "local") == {"id": "a" * 12}
+    assert stack_files.pinned_release(home, "local") == {"id": "a" * 64}
     stack_files.ask_for_autoscaling(home, True)
     assert stack_files.pinned_release(home, "local") is None
     assert stack_files.config(home, "local")["triton-eks:models"]["s3Endpoint"] == "http://127.0.0.1:5000"

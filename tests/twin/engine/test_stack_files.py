@@ -37,14 +37,17 @@ def test_a_pin_is_laid_over_the_tracked_file_and_leaves_its_other_keys(home: Twi
     stack_files.pin(home, "local", "triton-eks:models.s3Endpoint", "http://127.0.0.1:5000")
     assert merged(home, program)["config"]["triton-eks:models"] == {
         "oldReleaseDays": 90,
-        "release": {"id": "aaaaaaaaaaaa", "models": {"a": 1, "b": 1}},
+        "release": {"id": "aaaaaaaaaaaa" + 52 * "0", "models": {"a": 1, "b": 1}},
         "s3Endpoint": "http://127.0.0.1:5000",
     }
 
 
 def test_a_pinned_release_replaces_the_tracked_one_whole(home: TwinHome, program: Path) -> None:
-    stack_files.pin(home, "local", "triton-eks:models.release", {"id": "bbbbbbbbbbbb", "models": {"a": 2}})
-    assert merged(home, program)["config"]["triton-eks:models"]["release"] == {"id": "bbbbbbbbbbbb", "models": {"a": 2}}
+    stack_files.pin(home, "local", "triton-eks:models.release", {"id": "bbbbbbbbbbbb" + 52 * "0", "models": {"a": 2}})
+    assert merged(home, program)["config"]["triton-eks:models"]["release"] == {
+        "id": "bbbbbbbbbbbb" + 52 * "0",
+        "models": {"a": 2},
+    }
 
 
 def test_a_section_that_is_a_list_is_pinned_whole(home: TwinHome, program: Path) -> None:

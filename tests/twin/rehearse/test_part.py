@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spec.names import POD_RELEASE_LABEL
+from spec.names import POD_RELEASE
 from tests import snapshots
 from twin.rehearse import part
 from twin.rehearse.judgement import Finding
@@ -122,7 +122,7 @@ def test_where_nothing_of_it_changes_nothing_is_made(prod: Objects) -> None:
 
 def test_what_cannot_be_had_here_is_said(prod: Objects) -> None:
     in_place, mounted, program, unasked, secret, nobody, asleep = (copy.deepcopy(prod) for _ in range(7))
-    del in_place[TRITON]["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
+    del in_place[TRITON]["spec"]["template"]["metadata"]["annotations"][POD_RELEASE]
     assert refused(in_place) == "triton serves what the last rollout has put into the bucket, and not one release"
     pod(mounted)["containers"][0]["args"][0] = "--model-repository=/models/current"
     pod(program)["containers"][0]["command"] = ["python3"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spec.names import POD_RELEASE_LABEL
+from spec.names import POD_RELEASE
 from tests import snapshots
 from tests.twin.rehearse.test_state import ENCRYPTED, NETWORK, read, resource
 from twin.rehearse import serving
@@ -85,12 +85,12 @@ def test_a_deployment_without_pods_does_not_count_beside_one_with_some(tmp_path:
 
 def test_a_server_says_what_it_serves_and_where_from(tmp_path: Path, triton: dict[str, Any]) -> None:
     (found,) = serving.servers(read(tmp_path, NETWORK, resource(TYPE, "triton", triton)))
-    release = triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
+    release = triton["spec"]["template"]["metadata"]["annotations"][POD_RELEASE]
     assert (found.name, found.release, found.gpus, found.reads_bucket) == ("triton", release, "1 nvidia.com/gpu", True)
 
 
 def test_a_server_is_read_with_what_it_does_not_say(tmp_path: Path, triton: dict[str, Any]) -> None:
-    del triton["spec"]["template"]["metadata"]["labels"][POD_RELEASE_LABEL]
+    del triton["spec"]["template"]["metadata"]["annotations"][POD_RELEASE]
     (container,) = triton["spec"]["template"]["spec"]["containers"]
     container["resources"]["limits"].pop("nvidia.com/gpu")
     container["args"][0] = "--model-repository=/models/current"
