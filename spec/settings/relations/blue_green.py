@@ -160,7 +160,7 @@ def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
     if models.candidate is None or models.release is None or models.candidate.release.serving == models.release.serving:
         return
     # Each release may have derived other instances from the same models.serving.
-    of_candidate = models.model_copy(update={"release": models.candidate.release})
+    of_candidate = models.with_release(models.candidate.release)
     if models.candidate.release.serving != digest_of(of_candidate, compute_capabilities(subject.document)):
         yield Problem(
             "models.candidate.release.serving",
