@@ -12,7 +12,7 @@ from spec.settings.addresses import Endpoint
 from spec.settings.fields import AccountId, ModelName, Name
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between, fraction_between
-from spec.settings.pipelines import needed_by, with_steps
+from spec.settings.pipelines import needed_by, steps_without_entry, with_steps
 from spec.settings.release import ASSUMED_BATCH_SIZE, LARGEST_TOLERANCE, Release, names_alike
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Absent, Section
@@ -36,7 +36,7 @@ class Candidate(Section):
     percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=0,
         description="its part of the requests that come through the gateway, for each model that both releases have; "
-        "without it: 0, so that it is loaded and nobody asks it",
+        "without it: 0, so that it is loaded and nobody asks it; of a model with sequence it gets requests with 100 alone",
     )
     mirror_percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=0,
@@ -162,8 +162,8 @@ class Models(Section):
         "is not there",
     )
 
-    _written: dict[str, ModelServing] | None = PrivateAttr(default=None)
-    """The entries of the file; None: `serving` has no others."""
+    _written: tuple[Mapping[str, ModelServing], Mapping[str, ModelServing]] | None = PrivateAttr(default=None)
+    """The entries of the file, and the complete ones that were derived of them."""
 
     @property
     def ensembles(self) -> Mapping[str, tuple[str, ...]]:
@@ -179,8 +179,11 @@ class Models(Section):
         """Return the section as if it pinned this release, whose pipelines say which steps `serving` has."""
         models = self.model_copy(update={"release": release})
         with suppress(Absent):
-            models._written = self.serving if self._written is None else self._written
-            models.__dict__["serving"] = with_steps(models._written, release)
+            known = self._written
+            written = known[0] if known is not None and known[1] is self.serving else self.serving
+            complete = with_steps(written, release)
+            models.__dict__["serving"] = complete
+            models._written = written, complete
         return models
 
     def largest_batch(self, model: str) -> int:
@@ -234,6 +237,11 @@ class Models(Section):
             seen.add(name)
             waiting += [step for step in self.ensembles.get(name, ()) if step not in seen]
         return False
+
+    def keeps_sequences(self, model: str) -> bool:
+        """Return whether the requests of a sequence have to reach one server: of the model, or of one that it needs."""
+        names = (model, *steps_without_entry(model, self.needed, entries=()))
+        return any(self.serving[name].sequence is not None for name in names if name in self.serving)
 
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:

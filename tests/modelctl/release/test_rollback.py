@@ -165,13 +165,14 @@ def test_wants_that_the_previous_release_was_not_made_from(file: Path, releases:
     before = file.read_text()
     stack, _ = read_stack(file)
     assert stack is not None
+    digest = stack.digest(release_of(older.models, Derived()))
 
     refused = _run(file)
 
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.splitlines() == [
         f"error: {file}: release {older.id} was made from other wants ({older.serving['dev']}) than the stack has "
-        f"now ({stack.digest(release_of(older.models, Derived()))}): models.serving, or the kind of GPU of Triton's pool, has changed since.",
+        f"now ({digest}): models.serving, or the kind of GPU of Triton's pool, has changed since.",
         f"Either go back with the wants, too: write those of then into {file}, then run",
         f"  python3 -m modelctl rollback --bucket {BUCKET} --file {file}",
         "or keep those of now: have in models/ what it has (classify 1, normalize 1, pipeline 1; models/release.yaml "

@@ -238,8 +238,8 @@ def test_a_step_that_cannot_follow_its_pipeline_is_told_with_both_remedies(model
     _make_a_plan_of(models / "normalize", "model.plan")
     write_stack(stacks, {"pipeline": wants()})
     assert _problems(models, stacks) == [
-        "stacks/Pulumi.dev.yaml: models.serving.normalize.device: cpu, but the tensorrt backend runs on GPUs only; write gpu "
-        "in the entry of its pipeline, or give normalize an entry of its own [models/normalize/config.pbtxt]"
+        "stacks/Pulumi.dev.yaml: models.serving.normalize.device: cpu, but the tensorrt backend runs on GPUs only; write "
+        "gpu in the entry of its pipeline, or give normalize an entry of its own [models/normalize/config.pbtxt]"
     ]
 
 

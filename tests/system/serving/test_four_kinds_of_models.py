@@ -59,7 +59,7 @@ import triton_python_backend_utils as pb
 class TritonPythonModel:
     def execute(self, requests):
         scores = [pb.get_input_tensor_by_name(request, "SCORES").as_numpy() for request in requests]
-        words = [np.array([[b"high" if high > middle else b"low"] for high, middle in each], dtype=object) for each in scores]
+        words = [np.array([[b"high" if a > b else b"low"] for a, b in each], dtype=object) for each in scores]
         return [pb.InferenceResponse([pb.Tensor("VERDICT", each)]) for each in words]
 """
 PYTHON = """
