@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 
@@ -37,7 +38,7 @@ from infra.platform.tracing import install_collector
 from infra.platform.viewers import ViewAccess
 from infra.serving import triton, triton_values, worker
 from infra.serving.inference import serve_models
-from infra.serving.local_chart import refuse_owned_values
+from infra.serving.local_chart import owned_values
 from infra.serving.request_path import answer_requests
 from infra.serving.routed_model import routed
 from infra.serving.routes import client_rates
@@ -47,7 +48,6 @@ from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
-from spec.settings.relations.worker import concurrency, input_mib
 from spec.stack_names import stack_file
 from spec.wording import listed
 
@@ -134,14 +134,14 @@ def deploy(settings: Settings) -> None:
 
 def _refuse_owned_values(settings: Settings, stack: Stack, file: str) -> None:
     """Refuse Helm values that the program sets itself, before the first resource. Raises SettingsError."""
+    computed: list[tuple[str, dict[str, Any]]] = []
     if settings.models.release is not None:
-        for fleet in settings.each_fleet:
-            computed = triton.values(stack, FleetArgs.of(fleet, settings))
-            refuse_owned_values(TRITON_CHART, settings.environment, computed, file)
+        computed += [(TRITON_CHART, triton.values(stack, FleetArgs.of(fleet, settings))) for fleet in settings.each_fleet]
     if settings.worker is not None:
-        sizes = concurrency(settings.worker, settings), input_mib(settings.worker, settings)
-        computed = worker.values(stack, settings.worker, *sizes, settings.each_fleet)
-        refuse_owned_values(WORKER_CHART, settings.environment, computed, file)
+        computed.append((WORKER_CHART, worker.values(stack, settings.worker, settings)))
+    errors = [error for chart, values in computed for error in owned_values(chart, settings.environment, values, file)]
+    if errors:
+        raise SettingsError.of_all(errors)
 
 
 def _cluster(

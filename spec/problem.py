@@ -1,5 +1,7 @@
 """Mistakes in a stack file or a file of values, said so that the reader can put them right."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +29,13 @@ class SettingsError(Failure):
         self.source = source
         self.problems = list(problems)
         super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
+
+    @classmethod
+    def of_all(cls, errors: Sequence[SettingsError]) -> SettingsError:
+        """Return one error that reports the problems of several files, each once."""
+        found = cls(errors[0].source, [problem for error in errors for problem in error.problems])
+        found.args = ("\n".join(dict.fromkeys(line for error in errors for line in str(error).splitlines())),)
+        return found
 
 
 def render_path(location: Sequence[str | int]) -> str:

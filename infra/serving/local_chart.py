@@ -15,8 +15,8 @@ from spec.names import ServiceAccount
 from spec.settings import Problem, SettingsError
 
 
-def refuse_owned_values(chart: str, environment: str, computed: Mapping[str, Any], file: str) -> None:
-    """Refuse values of people in the place of which the program puts `computed`, with a SettingsError.
+def owned_values(chart: str, environment: str, computed: Mapping[str, Any], file: str) -> Iterator[SettingsError]:
+    """Yield, by file of values, those of people in the place of which the program puts `computed`.
 
     The longest request is theirs, and the program only raises it. `file`: the stack file.
     """
@@ -24,7 +24,7 @@ def refuse_owned_values(chart: str, environment: str, computed: Mapping[str, Any
         owned = [key for key in _keys_of_both(values, computed) if key != triton_values.LONGEST_REQUEST]
         if owned:
             problem = f"the program sets it, from {file}, and this value would have no effect; remove it here"
-            raise SettingsError(path, [Problem(key, problem) for key in owned])
+            yield SettingsError(path, [Problem(key, problem) for key in owned])
 
 
 def _keys_of_both(values: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[str]:

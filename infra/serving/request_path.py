@@ -14,7 +14,7 @@ from infra.serving.worker_scaling import WorkerScaling
 from spec.names import WORKER
 from spec.queue_timing import visibility_timeout
 from spec.settings import Settings
-from spec.settings.relations.worker import concurrency, input_mib
+from spec.settings.relations.worker import concurrency
 
 
 def answer_requests(
@@ -46,10 +46,7 @@ def answer_requests(
         "workers",
         cluster,
         worker,
-        concurrency=at_a_time,
-        input_mib=input_mib(worker, settings),
-        own_nodes=settings.nodes.cpu is not None,
-        fleets=settings.each_fleet,
+        settings,
         opts=pulumi.ResourceOptions(depends_on=[*after, requests, role]),
     )
     if worker.pod_autoscaler == "keda":

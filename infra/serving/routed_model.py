@@ -78,6 +78,8 @@ def _mirror(model: str, models: Models) -> tuple[str, int] | None:
     candidate = models.candidate
     if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
         return None
+    if models.keeps_sequences(model):
+        return None  # sequences that are open when copies begin would come without their first request
     service = COMPARER if model in candidate.mirror_tolerances else helm_release(other_slot(models.slot))
     return service, candidate.mirror_percent
 

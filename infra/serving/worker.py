@@ -30,11 +30,12 @@ from spec.names import (
 from spec.queue_timing import POLL_SECONDS, grace_seconds, visibility_timeout
 from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
+from spec.settings.relations.worker import concurrency, input_mib
 from spec.settings.worker import Worker
 
 
 class Workers(pulumi.ComponentResource):
-    """The worker's namespace and our chart. `own_nodes`: the pods run on the nodes of `nodes.cpu` alone.
+    """The worker's namespace and our chart. If there are nodes without GPUs (`nodes.cpu`), its pods run on those alone.
 
     Give `opts.depends_on` what its pods cannot start without: nodes, the queue, their role.
     """
@@ -44,11 +45,7 @@ class Workers(pulumi.ComponentResource):
         name: str,
         cluster: ClusterAccess,
         worker: Worker,
-        *,
-        concurrency: int,
-        input_mib: int,
-        own_nodes: bool,
-        fleets: Sequence[Fleet[Settings]],
+        settings: Settings,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:serving:Workers", name, None, opts)
@@ -61,21 +58,20 @@ class Workers(pulumi.ComponentResource):
             {INFERENCE_CLIENT_LABEL: "true"},
         )
         # docs/facts/scaling.md#preferences-of-pods: a node for each worker, were they to prefer hosts of their own.
-        placement = {**cpu_pool.placement(), "spread": {"hosts": False}} if own_nodes else {}
-        computed = values(cluster.stack, worker, concurrency, input_mib, fleets) | placement
+        placement = {**cpu_pool.placement(), "spread": {"hosts": False}} if settings.nodes.cpu is not None else {}
+        computed = values(cluster.stack, worker, settings) | placement
         after = cluster.in_cluster(self, own_namespace)
         install_local_chart(f"{name}-chart", cluster, WORKER_CHART, WORKER_DEPLOYMENT, WORKER, computed, after)
         self.register_outputs({})
 
 
-def values(
-    stack: Stack, worker: Worker, concurrency: int, input_mib: int, fleets: Sequence[Fleet[Settings]] = ()
-) -> dict[str, Any]:
+def values(stack: Stack, worker: Worker, settings: Settings) -> dict[str, Any]:
     """Return the chart values that follow from the stack; those that people tune are in `helm-values/worker`.
 
-    `fleets`: those of the stack; a message goes to one that serves its model. Plain text, not outputs: `helm.v4.Chart`
-    renders in a preview only what is known there.
+    A message goes to a fleet that serves its model. Plain text, not outputs: `helm.v4.Chart` renders in a preview only what
+    is known there.
     """
+    at_a_time, fleets = concurrency(worker, settings), settings.each_fleet
     repository, digest = worker.image.split("@", maxsplit=1)
     longest = worker.longest_request_seconds
     computed: dict[str, Any] = {
@@ -83,7 +79,7 @@ def values(
         "aws": {"region": stack.region},
         "queue": {
             "url": stack.request_queue_url,
-            "visibilityTimeoutSeconds": visibility_timeout(longest, concurrency),
+            "visibilityTimeoutSeconds": visibility_timeout(longest, at_a_time),
             "pollSeconds": POLL_SECONDS,
             "replyUrls": [reply_url(arn) for arn in worker.reply_queue_arns],
         },
@@ -94,8 +90,8 @@ def values(
             "port": TRITON_GRPC_PORT,
             "longestRequestSeconds": longest,
         },
-        "concurrency": concurrency,
-        "inputMiB": input_mib,
+        "concurrency": at_a_time,
+        "inputMiB": input_mib(worker, settings),
         "resources": {"cpu": worker.cpu, "memory": f"{worker.memory_mib}Mi"},
         "drain": {"graceSeconds": grace_seconds(longest)},
         "serviceAccount": {"name": WORKER.name},

@@ -7,29 +7,29 @@ import tempfile
 from pathlib import Path
 
 from modelctl.release.stacks import read_stack
-from modelctl.store.manifest import Derived
+from spec.settings.release import Release
 
 _MOST_COMMITS = 50
 _SECONDS = 30
 
 
-def commit_with(file: Path, digest: str, derived: Derived) -> str | None:
+def commit_with(file: Path, digest: str, release: Release) -> str | None:
     """Return the newest commit of this history in which the stack file has these wants (`serving_digest`); None: not found.
 
-    `derived` are the settings that the release derived from them.
+    `release` is what the release says of its models, and the settings that it derived.
 
     Not found are also wants that nobody has committed, and those of a file that git does not know.
     """
     commits = _git(file, "log", f"--max-count={_MOST_COMMITS}", "--format=%h", "--", file.name)
-    return next((commit for commit in commits.split() if _digest_at(file, commit, derived) == digest), None)
+    return next((commit for commit in commits.split() if _digest_at(file, commit, release) == digest), None)
 
 
-def _digest_at(file: Path, commit: str, derived: Derived) -> str | None:
+def _digest_at(file: Path, commit: str, release: Release) -> str | None:
     with tempfile.TemporaryDirectory(prefix="modelctl-wants-") as folder:
         earlier = Path(folder) / file.name
         earlier.write_text(_git(file, "show", f"{commit}:./{file.name}"), encoding="utf-8")
         stack, _ = read_stack(earlier)
-    return stack.digest(derived) if stack is not None else None
+    return stack.digest(release) if stack is not None else None
 
 
 def _git(file: Path, *arguments: str) -> str:

@@ -22,6 +22,7 @@ from spec.files import NotWritten
 from spec.problem import SettingsError
 from spec.reading import Unreadable
 from spec.settings import load_content, load_stack_file
+from spec.settings.pipelines import steps_without_entry
 from spec.settings.release import ASSUMED_BATCH_SIZE
 from spec.stack_editor import NotEditable, StackEditor
 from spec.stack_file import StackFileError
@@ -35,6 +36,7 @@ _OF_MODELS = (
     "tensorrt",
     "decoupled",
     "selfPlaced",
+    "onCpu",
     "batches",
     "instances",
     "gpuMemoryMiB",
@@ -130,7 +132,9 @@ def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: 
 def refuse_open(file: Path, models: Mapping[str, Any] | None, manifest: Manifest) -> None:
     """Refuse models whose queues or instances nobody decides: neither their own config nor the stack. Raises PinError."""
     serving = models.get("serving") if models else None
-    wanted = serving if isinstance(serving, dict) else {}
+    wanted = {*serving} if isinstance(serving, dict) else set()
+    needed = {name: (*entry.steps, *entry.asks) for name, entry in manifest.models.items()}
+    wanted |= {step for name in wanted for step in steps_without_entry(name, needed, wanted, manifest.self_placed)}
     for name in sorted(name for name, entry in manifest.models.items() if entry.open and name not in wanted):
         raise PinError(
             f"{file}: the config.pbtxt of {name} in release {manifest.id} leaves its queue or its instances open, and "
@@ -246,7 +250,7 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, file: Path) ->
         # Quoted, or 10.10 would be read back as 10.1.
         quoted = {model: [DoubleQuotedScalarString(one) for one in built] for model, built in manifest.tensorrt.items()}
         values["tensorrt"] = {model: _on_one_line(built) for model, built in quoted.items()}
-    for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed)):
+    for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed), ("onCpu", manifest.on_cpu)):
         if models:
             values[key] = _on_one_line(models)
     if batches := {model: size for model, size in manifest.batches.items() if size != ASSUMED_BATCH_SIZE}:

@@ -165,6 +165,7 @@ def _entry(model: Model) -> ModelEntry:
         asks=model.asks,
         decoupled=model.decoupled,
         selfPlaced=model.self_placed,
+        onCpu=model.on_cpu,
         tensorrt=model.tensorrt,
         batch=model.config.max_batch_size,
         open=model.open,

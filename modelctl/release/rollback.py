@@ -10,11 +10,12 @@ from modelctl.release import catalog
 from modelctl.release.earlier_wants import commit_with
 from modelctl.release.pin import PinError, Pinned, PinRefused, pin_accepted, pinned
 from modelctl.release.retire import refuse_retired
-from modelctl.release.stacks import read_stack, stack_name
+from modelctl.release.stacks import read_stack, release_of, stack_name
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store
-from modelctl.store.manifest import Derived, Manifest
+from modelctl.store.manifest import Manifest
 from spec.failure import Failure
+from spec.settings.release import Release
 
 _STACKS = Path("stacks")
 """Where the file with the wants lies when what is given is one of pins alone."""
@@ -86,8 +87,8 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     if name is None:
         raise PinError(f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack it is")
     # A file of pins alone (the twin's) has no wants of its own: those of the release that it pins are the stack's.
-    derived = manifest.derived_for(name)
-    wanted = stack.digest(derived) if stack is not None else now.serving
+    released = release_of(manifest.models, manifest.derived_for(name))
+    wanted = stack.digest(released) if stack is not None else now.serving
     made_from = manifest.serving.get(name)
     if made_from == wanted:
         return
@@ -98,7 +99,7 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     raise RollbackError(
         f"{file}: release {manifest.id} was made from other wants ({made_from or 'none'}) than the stack has now "
         f"({wanted or 'none'}): models.serving, or the kind of GPU of Triton's pool, has changed since.\n"
-        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from, derived)}, then run\n"
+        f"Either go back with the wants, too: {_wants_of_then(wants_file, made_from, released)}, then run\n"
         f"  {again}\n"
         f"or keep those of now: have in models/ what it has ({_versions(manifest)}; models/release.yaml chooses among the "
         "versions that are there), then run\n"
@@ -106,11 +107,11 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     )
 
 
-def _wants_of_then(file: Path, digest: str | None, derived: Derived) -> str:
+def _wants_of_then(file: Path, digest: str | None, release: Release) -> str:
     """Return what a person has to do to the stack file that has the wants."""
     if digest is None:
         return f"remove models.serving from {file}"
-    commit = commit_with(file, digest, derived)
+    commit = commit_with(file, digest, release)
     there = f", as `git -C {quote(str(file.parent))} show {commit}:./{file.name}` shows them" if commit is not None else ""
     return f"write those of then into {file}{there}"
 

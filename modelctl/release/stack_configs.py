@@ -12,7 +12,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from modelctl.release.stacks import Stack, with_release
+from modelctl.release.stacks import Stack, release_of, with_release
 from modelctl.repository import backends
 from modelctl.repository.configure import ConfigureError, Facts, accelerator, configure, derive, render, warmup
 from modelctl.repository.model import CONFIG_FILE, CONFIGS_DIRECTORY, Model
@@ -23,6 +23,7 @@ from modelctl.repository.rules.files import FETCHED_RELEASE
 from modelctl.store.manifest import Derived
 from spec.onnx_runtimes import onnx_runtime
 from spec.settings import ModelServing
+from spec.settings.pipelines import StepServing
 from spec.settings.relations.instances import derive_instances
 from spec.settings.relations.tensorrt import mistake
 
@@ -72,14 +73,14 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
     warnings: list[str] = []
     problems: list[Problem] = []
     unpacked = _unpacked_mib(models) if stacks else {}
-    for stack in stacks:
+    for stack in [stack.serving_models(by_name) for stack in stacks]:
         problems += _environments_without_room(stack, unpacked)
         problems += _where_files_are_missing(stack, models)
         problems += _plans_of_another_tensorrt(stack, models)
         problems += _unmeasured_engines(stack, by_name)
         configs: dict[str, ModelConfig] = {}
         settings = derived_settings(stack, by_name)
-        digest = stack.digest(settings)
+        digest = stack.digest(release_of(by_name, settings))
         for name, wants in sorted(stack.serving.items()):
             if name not in by_name:
                 known = ", ".join(by_name) or "none"
@@ -118,9 +119,8 @@ def derived_settings(stack: Stack, models: Mapping[str, Model]) -> Derived:
     placed = [name for name in stack.serving if name in models and not models[name].steps and not models[name].self_placed]
     unmeasured = [name for name in placed if (wants := stack.serving[name]).device == "gpu" and not wants.gpu_memory_mib]
     estimates = {name: derive.gpu_memory_mib(models[name].version_bytes) for name in unmeasured}
-    settings = with_release(stack.settings, Derived(gpuMemoryMiB=estimates), list(models.values()))
-    release = settings.models.release
-    assert release is not None
+    release = release_of(models, Derived(gpuMemoryMiB=estimates))
+    settings = with_release(stack.settings, release)
     return Derived(instances=derive_instances(settings, release, placed), gpuMemoryMiB=estimates)
 
 
@@ -232,13 +232,16 @@ def _edits(made: ModelConfig, written: ModelConfig) -> Iterator[str]:
 
 
 def _problem(stack: Stack, model: Model, message: str) -> Problem:
-    return Problem(stack.file, f"models.serving.{model.name}.{message} [{model.directory / CONFIG_FILE}]")
+    of_pipeline = isinstance(stack.serving.get(model.name), StepServing)
+    follows = f" in the entry of its pipeline, or give {model.name} an entry of its own" if of_pipeline else ""
+    return Problem(stack.file, f"models.serving.{model.name}.{message}{follows} [{model.directory / CONFIG_FILE}]")
 
 
 def _comment(stack: Stack, model: str, digest: str) -> str:
     # The digest makes another release of other wants even where they lead to the same config: the manifest, which is
     # written once, names the wants that a release was made from.
+    entry = "its pipeline in models.serving" if isinstance(stack.serving[model], StepServing) else f"models.serving.{model}"
     return (
-        f"Made by `modelctl release` from {CONFIG_FILE} and models.serving.{model} of Pulumi.{stack.name}.yaml\n"
+        f"Made by `modelctl release` from {CONFIG_FILE} and {entry} of Pulumi.{stack.name}.yaml\n"
         f"(all its models.serving: {digest}). Change those, not this."
     )

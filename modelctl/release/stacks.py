@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from modelctl.repository.model import Model
 from modelctl.repository.problems import Problem
-from modelctl.store.manifest import Derived
+from modelctl.store.manifest import Derived, ModelEntry
 from spec import reading, stack_file
 from spec.reading import Unreadable
 from spec.settings import ModelServing, Settings, SettingsError, load, serving_digest
@@ -45,20 +45,34 @@ class Stack:
     tmp_mib: int
     openai: bool
 
-    def digest(self, derived: Derived) -> str:
-        """Return what identifies the wants, together with the settings that a release derived."""
-        return serving_digest(with_release(self.settings, derived))
+    def digest(self, release: Release) -> str:
+        """Return what identifies the wants of the models of a release, together with the settings that it derived."""
+        return serving_digest(with_release(self.settings, release))
+
+    def serving_models(self, models: Mapping[str, Model]) -> Stack:
+        """Return the stack with entries for the steps of these models' pipelines."""
+        settings = with_release(self.settings, release_of(models, Derived()))
+        return replace(self, settings=settings, serving=settings.models.serving)
 
 
-def with_release(settings: Settings, derived: Derived, models: Sequence[Model] = ()) -> Settings:
-    """Return the settings as if the stack pinned a release of these models, with these derived settings."""
-    release = Release.model_construct(
-        models={model.name: model.version for model in models},
-        others={model.name: model.others for model in models if model.others},
+def release_of(models: Mapping[str, Model | ModelEntry], derived: Derived) -> Release:
+    """Return what a stack file pins of these models, without what identifies a release."""
+    return Release.model_construct(
+        models={name: model.version for name, model in models.items()},
+        others={name: model.others for name, model in models.items() if model.others},
+        ensembles={name: model.steps for name, model in models.items() if model.steps},
+        asks={name: model.asks for name, model in models.items() if model.asks},
+        decoupled=tuple(name for name, model in models.items() if model.decoupled),
+        self_placed=tuple(name for name, model in models.items() if model.self_placed),
+        on_cpu=tuple(name for name, model in models.items() if model.on_cpu),
         instances=derived.instances,
         gpu_memory_mib=derived.gpu_memory_mib,
     )
-    return settings.model_copy(update={"models": settings.models.model_copy(update={"release": release})})
+
+
+def with_release(settings: Settings, release: Release) -> Settings:
+    """Return the settings as if the stack pinned this release."""
+    return settings.model_copy(update={"models": settings.models.with_release(release)})
 
 
 def stack_name(file: Path) -> str | None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
 DEFAULT_MODEL_FILES: Mapping[str, str | None] = {
     "dali": "model.dali",
@@ -64,6 +64,12 @@ def is_ensemble(config: ModelConfig) -> bool:
 def backend_of(config: ModelConfig) -> str | None:
     """Return the backend that will load the model; None for an ensemble, or when the config names none."""
     return config.backend or PLATFORM_BACKENDS.get(config.platform)
+
+
+def places_itself(config: ModelConfig) -> bool:
+    """Return whether the model, or its backend, takes the GPUs of a pod by itself."""
+    kinds = {group.kind for group in config.instance_group}
+    return ModelInstanceGroup.KIND_MODEL in kinds or backend_of(config) in ENGINES
 
 
 def runs_tensorrt_llm(config: ModelConfig) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from modelctl.repository.rules import config as config_rules
 from modelctl.repository.rules import engines as engine_rules
 from modelctl.repository.selection import RELEASE_FILE, Selection, read_selection
 from spec import reading
+from spec.settings.pipelines import steps_without_entry
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_NAME = 128
@@ -98,6 +99,7 @@ def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft]
     # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
     # waits for the engine.
     queues = not any(map(backends.runs_tensorrt_llm, configs))
+    decided = _with_steps(decided, drafts)
     for name, draft in drafts.items():
         _check_model(draft)
         if draft.config is not None:
@@ -120,6 +122,17 @@ def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft]
             problems += _golden_problems(draft)
     unique = dict.fromkeys(problems)
     return drafts, sorted(unique, key=lambda p: (str(p.path), p.line or 0, p.column or 0))
+
+
+def _with_steps(decided: Collection[str], drafts: Mapping[str, _Draft]) -> set[str]:
+    """Return these models and the steps of their pipelines, which follow them."""
+    needed = {
+        name: (*(step.model_name for step in draft.config.ensemble_scheduling.step), *asks.asked(draft.config))
+        for name, draft in drafts.items()
+        if draft.config is not None
+    }
+    own = [name for name, draft in drafts.items() if draft.config is not None and backends.places_itself(draft.config)]
+    return {*decided, *(step for name in decided for step in steps_without_entry(name, needed, decided, own))}
 
 
 def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:

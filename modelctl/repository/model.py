@@ -106,8 +106,13 @@ class Model:
     @property
     def self_placed(self) -> bool:
         """Return whether it takes its GPUs by itself, or its backend does."""
+        return backends.places_itself(self.config)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Return whether it computes on the CPU in a pipeline on GPUs: Python code whose config does not place it on one."""
         kinds = {group.kind for group in self.config.instance_group}
-        return ModelInstanceGroup.KIND_MODEL in kinds or self.backend in backends.ENGINES
+        return self.backend == "python" and kinds.isdisjoint({ModelInstanceGroup.KIND_GPU, ModelInstanceGroup.KIND_MODEL})
 
     @property
     def backend(self) -> str:

@@ -142,12 +142,6 @@ class BlueGreen:
         if self._wanted.canary or self._wanted.mirror:
             judged = [change.model for change in changes if change.old is not None]
             reasons += plan.without_slo(judged, self._wanted.slo_p95_ms, self._wanted.stack)
-            reasons += [
-                f"{model}: the requests of a sequence belong to one server, and a part of them would tear it apart: give "
-                "--canary 100%, and no --mirror"
-                for model, wants in settings.models.serving.items()
-                if wants.sequence is not None and model in new.manifest.versions
-            ]
         stable = self._platform.fleet(helm_release(settings.models.slot))
         reasons += _told_but_missing(changes, new, stable.served())
         if reasons:
@@ -304,9 +298,9 @@ class _Trial:
 
     def gate(self, *, compared: bool, watched: bool = False) -> Gate:
         """Return what judges the candidate at a share; `compared`: with the time that the release takes, which has as many
-        requests at least; `watched`: with what the release did before.
+        requests at least; `watched`: by all requests, with what the release did before.
         """
-        return Gate([*self._canaries(compared)], self._limits.terms, watched=watched)
+        return Gate([*self._canaries(compared, whole=watched)], self._limits.terms, watched=watched)
 
     def tolerances(self) -> dict[str, float]:
         """Return the models whose answers to copies are compared, and how far apart numbers may be.
@@ -387,7 +381,8 @@ class _Trial:
         if breaches := answers.breaches():
             raise Breach("; ".join(breaches))
 
-    def _canaries(self, compared: bool) -> list[Canary]:
+    def _canaries(self, compared: bool, *, whole: bool) -> list[Canary]:
+        """Return the models to judge; without all requests, no model with sequences, which the release answers alone."""
         return [
             Canary(
                 change.model,
@@ -398,5 +393,5 @@ class _Trial:
                 self._old.manifest.id,
             )
             for change in self._changes
-            if change.old is not None
+            if change.old is not None and (whole or not self._settings.models.keeps_sequences(change.model))
         ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from modelctl.repository import golden
+from modelctl.repository.configure import warmup
 from modelctl.repository.golden import Golden, GoldenError
 from modelctl.rollout import configs
 from modelctl.store.bucket import Store
@@ -152,7 +153,8 @@ def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterat
 
 def _without_samples(model: str, files: Mapping[str, ObjectEntry]) -> dict[str, ObjectEntry]:
     """Return files without those of warm-up requests that a release made: named by their content, none changes."""
-    return {key: entry for key, entry in files.items() if not key.startswith(f"{model}/warmup/golden-")}
+    samples = f"{model}/{warmup.FOLDER}/{warmup.FROM_GOLDEN}"
+    return {key: entry for key, entry in files.items() if not key.startswith(samples)}
 
 
 def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str]:

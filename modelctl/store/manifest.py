@@ -47,12 +47,12 @@ class ModelEntry(BaseModel):
     """One model of a release, and the backend (or `ensemble`) that serves it.
 
     `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
-    ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a request
-    has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself (KIND_MODEL), so
-    that its instances are not per GPU. `tensorrt` are the versions that built its plans. `batch` is its config's
-    `max_batch_size`: 0 where each request is a batch. `open`: its own config leaves a queue without a bound, or instances to
-    the server, and only a stack that has wants of it may serve it. Manifests from before these seven were written say none
-    of it.
+    ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a
+    request has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself
+    (KIND_MODEL), so that its instances are not per GPU. `on_cpu`: it computes on the CPU in a pipeline on GPUs. `tensorrt`
+    are the versions that built its plans. `batch` is its config's `max_batch_size`: 0 where each request is a batch.
+    `open`: its own config leaves a queue without a bound, or instances to the server, and only a stack that has wants of it
+    may serve it. Manifests from before these eight were written say none of it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -64,6 +64,7 @@ class ModelEntry(BaseModel):
     asks: tuple[Name, ...] = ()
     decoupled: bool = False
     self_placed: bool = Field(default=False, alias="selfPlaced")
+    on_cpu: bool = Field(default=False, alias="onCpu")
     tensorrt: tuple[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,5}){0,3}$")], ...] = ()
     batch: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     open: bool = False
@@ -195,6 +196,12 @@ class Manifest(BaseModel):
     def self_placed(self) -> list[str]:
         """Return the models that take their GPUs by themselves: the stack's `models.release.selfPlaced`."""
         return [name for name, entry in self.models.items() if entry.self_placed]
+
+    @property
+    def on_cpu(self) -> list[str]:
+        """Return the models that compute on the CPU in a pipeline on GPUs: the stack's `models.release.onCpu`."""
+        within = {other for entry in self.models.values() for other in (*entry.steps, *entry.asks)}
+        return [name for name, entry in self.models.items() if entry.on_cpu and (name in within or entry.asks)]
 
     @property
     def batches(self) -> dict[str, int]:

@@ -73,8 +73,9 @@ def _any_of(models: Sequence[str], ratio: str, bad: str, budget: float, rates: S
 def _burn(models: Sequence[str], ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
     limit = f"{rate.factor * budget:.4g}"
     # A sum, because a mean over a window that is not full yet would count what has not happened.
-    events = f"sum_over_time({_of(bad, models)}[{rate.long}]) * {INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
-    return f"({_of(ratio + rate.long, models)} > {limit}\n  and {_of(ratio + rate.short, models)} > {limit}\n  and {events})"
+    events = f"sum_over_time({series(bad, model=models)}[{rate.long}]) * {INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
+    long, short = (series(ratio + window, model=models) for window in (rate.long, rate.short))
+    return f"({long} > {limit}\n  and {short} > {limit}\n  and {events})"
 
 
 def share(part: str, whole: str, window: str) -> str:
@@ -83,7 +84,3 @@ def share(part: str, whole: str, window: str) -> str:
         return f"{part} / ({whole} > 0)"
     # Sums of rates over the same moments, not the mean of their ratios: a quiet hour weighs what it carried.
     return f"sum_over_time({part}[{window}]) / (sum_over_time({whole}[{window}]) > 0)"
-
-
-def _of(name: str, model: str | Sequence[str]) -> str:
-    return series(name, model=model)

@@ -61,7 +61,7 @@ def slots(document: S) -> tuple[Fleet[S], ...]:
 def _view(document: S, models: Models, release: Any, pods: int | None) -> S:
     """Return the stack file as if `release` were the only one, with so many pods at least."""
     view = document.model_copy()
-    view.__dict__["models"] = models.model_copy(update={"release": release, "candidate": None})
+    view.__dict__["models"] = models.with_release(release).model_copy(update={"candidate": None})
     bounds = document.__dict__.get("autoscaling")
     if pods is not None and isinstance(bounds, Autoscaling) and {"min_replicas", "max_replicas"} <= bounds.__dict__.keys():
         fewest = max(bounds.min_replicas, min(pods, bounds.max_replicas))

@@ -150,9 +150,13 @@ class Fleet(Generic[S]):
         return self.keys is None or model in self.keys.models
 
     def weight(self, model: str) -> int:
-        """Return its part of the requests for a model, relative to the other fleets' that serve it."""
+        """Return its part of the requests for a model, relative to the other fleets' that serve it.
+
+        Of a model with sequences, whose requests belong to one server, the candidate has all requests or none.
+        """
         if self.percent is not None:
-            return self.percent
+            shared = 0 < self.percent < 100 and self.stack.__dict__["models"].keeps_sequences(model)
+            return (0 if self.candidate else 100) if shared else self.percent
         return 1 if self.keys is None else self.keys.weights.get(model, 1)
 
     def problem(self, found: Problem) -> Problem:

@@ -149,7 +149,13 @@ class Document(Section):
         default=None, description="a monthly budget and an alarm for unusual costs; without it: neither"
     )
 
-    def describe_types(self) -> None:
+    def complete(self) -> None:
+        """Add what follows from several keys, as far as these are valid: types of nodes, and the steps of pipelines."""
+        self._describe_types()
+        with suppress(Absent):
+            self.__dict__["models"] = self.models.with_release(self.models.release)
+
+    def _describe_types(self) -> None:
         """Tell the groups of nodes of the types that this file describes itself, as far as both are valid."""
         found = {}
         for name, facts in self.__dict__.get("instance_types", {}).items():

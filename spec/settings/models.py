@@ -1,9 +1,10 @@
 """Where models come from, and what the stack asks of each: `triton-eks:models`."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from spec.problem import Problem
 from spec.settings import images
@@ -11,9 +12,10 @@ from spec.settings.addresses import Endpoint
 from spec.settings.fields import AccountId, ModelName, Name
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between, fraction_between
+from spec.settings.pipelines import needed_by, steps_without_entry, with_steps
 from spec.settings.release import ASSUMED_BATCH_SIZE, LARGEST_TOLERANCE, Release, names_alike
 from spec.settings.rule import Place, rule, warning
-from spec.settings.section import Section
+from spec.settings.section import Absent, Section
 from spec.settings.serving import ModelServing
 
 _GIB = 1024**3
@@ -34,7 +36,7 @@ class Candidate(Section):
     percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=0,
         description="its part of the requests that come through the gateway, for each model that both releases have; "
-        "without it: 0, so that it is loaded and nobody asks it",
+        "without it: 0, so that it is loaded and nobody asks it; of a model with sequence it gets requests with 100 alone",
     )
     mirror_percent: Annotated[int, between(0, 100, "percent")] = Field(
         default=0,
@@ -141,8 +143,8 @@ class Models(Section):
     )
     serving: dict[ModelName, ModelServing] = Field(
         default_factory=dict,
-        description="by model, the latency, load and options from which `modelctl release` makes its config.pbtxt; a model "
-        "without an entry is served by its own config.pbtxt as it is",
+        description="by model, the latency, load and options from which `modelctl release` makes its config.pbtxt; without "
+        "an entry, a step of a pipeline follows that of the pipeline, and another model its own config.pbtxt as it is",
     )
     release: Release | None = Field(
         default=None,
@@ -160,6 +162,9 @@ class Models(Section):
         "is not there",
     )
 
+    _written: tuple[Mapping[str, ModelServing], Mapping[str, ModelServing]] | None = PrivateAttr(default=None)
+    """The entries of the file, and the complete ones that were derived of them."""
+
     @property
     def ensembles(self) -> Mapping[str, tuple[str, ...]]:
         """Return the steps of each ensemble of the release."""
@@ -168,9 +173,18 @@ class Models(Section):
     @property
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
-        by = (self.ensembles, self.release.asks if self.release is not None else {})
-        names = dict.fromkeys(name for one in by for name in one)
-        return {name: tuple(dict.fromkeys(other for one in by for other in one.get(name, ()))) for name in names}
+        return needed_by(self.release)
+
+    def with_release(self, release: Release | None) -> "Models":
+        """Return the section as if it pinned this release, whose pipelines say which steps `serving` has."""
+        models = self.model_copy(update={"release": release})
+        with suppress(Absent):
+            known = self._written
+            written = known[0] if known is not None and known[1] is self.serving else self.serving
+            complete = with_steps(written, release)
+            models.__dict__["serving"] = complete
+            models._written = written, complete
+        return models
 
     def largest_batch(self, model: str) -> int:
         """Return the most requests that an instance of the model computes at once."""
@@ -223,6 +237,11 @@ class Models(Section):
             seen.add(name)
             waiting += [step for step in self.ensembles.get(name, ()) if step not in seen]
         return False
+
+    def keeps_sequences(self, model: str) -> bool:
+        """Return whether the requests of a sequence have to reach one server: of the model, or of one that it needs."""
+        names = (model, *steps_without_entry(model, self.needed, entries=()))
+        return any(self.serving[name].sequence is not None for name in names if name in self.serving)
 
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:

@@ -56,6 +56,11 @@ class Release(Section):
         description="the models that take the GPUs of a pod by themselves (KIND_MODEL, vLLM, TensorRT-LLM), whose instances "
         "are not per GPU; without it: none",
     )
+    on_cpu: tuple[ModelName, ...] = Field(
+        default=(),
+        description="the Python models that compute on the CPU in a pipeline with device: gpu, because their config.pbtxt "
+        "does not say KIND_GPU; without it: none",
+    )
     tensorrt: dict[ModelName, Annotated[tuple[TensorrtVersion, ...], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="by model, the versions of TensorRT that built its plans; without it: none says one",
@@ -122,7 +127,8 @@ class Release(Section):
         """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
-        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed, "engines": self.engines}
+        lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
+        lists |= {"onCpu": self.on_cpu, "engines": self.engines}
         by_model: dict[str, Mapping[str, object]] = {
             "ensembles": self.ensembles,
             "asks": self.asks,

@@ -32,14 +32,14 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
     """
     try:
         document = Document.model_validate_json(json.dumps(raw, default=str))
-        document.describe_types()
+        document.complete()
         return document, []
     except ValidationError as error:
         errors = [details for details in error.errors(include_url=False) if not _is_echo(details)]
     problems = [Problem(_path(details), _sentence(details)) for details in errors if not _is_there_already(details)]
     invalid = {tuple(details["loc"]) for details in errors}
     document = _salvage(Document, raw, (), invalid)
-    document.describe_types()
+    document.complete()
     return document, problems
 
 

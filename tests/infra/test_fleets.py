@@ -195,7 +195,7 @@ def test_a_worker_asks_the_fleet_with_the_larger_part_first() -> None:
     asked = asked_of(read({"fleets[0].weights": {"tokenize": 0}}).each_fleet)
     assert asked == {"embed": [g5], "pipeline": [g5], "rank": [p4d], "tokenize": [g5, cpu]}
     worker = read({"worker": {**WORKER, "memoryMiB": 1024}}).worker
-    given = worker_values(stack(), worker, 4, 32, read().each_fleet)["triton"]
+    given = worker_values(stack(), worker, read())["triton"]
     assert (given["url"], given["fleets"]["tokenize"]) == (cpu, [cpu, g5])
 
 

@@ -44,6 +44,17 @@ def test_values_of_the_program_are_refused_with_both_files(folder: Path) -> None
     ]
 
 
+def test_values_of_all_files_are_reported_at_once(folder: Path) -> None:
+    (folder / "triton" / "base.yaml").write_text("image: {digest: 'sha256:0'}\n", encoding="utf-8")
+    (folder / "triton" / "staging.yaml").write_text("resources: {cpu: 1}\n", encoding="utf-8")
+    (folder / "worker" / "base.yaml").write_text("serviceAccount: {name: mine}\n", encoding="utf-8")
+    assert [line.partition(": the program")[0] for line in refused().splitlines()] == [
+        "helm-values/triton/base.yaml: image.digest",
+        "helm-values/triton/staging.yaml: resources.cpu",
+        "helm-values/worker/base.yaml: serviceAccount.name",
+    ]
+
+
 def test_values_of_the_worker_are_refused_alike(folder: Path) -> None:
     (folder / "worker" / "base.yaml").write_text("serviceAccount: {name: mine}\n", encoding="utf-8")
     assert refused().startswith("helm-values/worker/base.yaml: serviceAccount.name: the program sets it, from ")

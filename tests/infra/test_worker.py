@@ -64,11 +64,11 @@ def test_instances_on_gpus_count_once_for_each_gpu_of_a_pod() -> None:
 
 
 def test_keda_owns_the_number_of_pods_and_the_chart_renders_none() -> None:
-    given = values(stack("staging"), worker(), 16, 32)
+    given = values(stack("staging"), worker(), settings({"worker": KEDA}))
     assert (given["autoscaling"], "replicaCount" in given) == ({"owner": "external"}, False)
     by_hand = settings({"worker": BY_HAND}).worker
     assert by_hand is not None
-    given = values(stack("staging"), by_hand, 16, 32)
+    given = values(stack("staging"), by_hand, settings({"worker": BY_HAND}))
     assert (given["replicaCount"], "autoscaling" in given) == (2, False)
 
 
@@ -97,7 +97,7 @@ def test_every_value_of_the_trigger_is_text_and_names_region_queue_and_identity(
 def test_an_aws_of_ones_own_is_told_to_workers_and_keda() -> None:
     own = {"awsEndpoint": "http://127.0.0.1:5000"}
     assert scaling(**own)["triggers"][0]["metadata"]["awsEndpoint"] == "http://127.0.0.1:5000"
-    given = values(stack("local"), worker(**own), 16, 32)
+    given = values(stack("local"), worker(**own), settings({"worker": KEDA}))
     assert given["aws"] == {"region": "us-west-2", "endpoint": "http://127.0.0.1:5000"}
 
 

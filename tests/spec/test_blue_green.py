@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spec.settings import Settings
+from spec.settings import Release, Settings
 from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from tests.infra.test_fleets import GATEWAY
@@ -145,28 +145,19 @@ def test_mistakes(changes: dict[str, Any], said: str) -> None:
     assert found.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [
-        ({"percent": 0}, None),
-        (
-            {"percent": 5},
-            "percent: 5 would tear the sequences of classify apart, whose requests belong to one server; give 0 or 100",
-        ),
-        ({"percent": 100}, None),
-        (
-            {"percent": 0, "mirrorPercent": 100},
-            "mirrorPercent: 100 would tear the sequences of classify apart, whose requests belong to one server; give 0",
-        ),
-    ],
-)
-def test_sequences_are_not_shared(shares: dict[str, int], said: str | None) -> None:
-    sequence = {"strategy": "direct"}
-    serving = {"classify": {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40, "sequence": sequence}}
-    candidate = {f"models.candidate.{key}": value for key, value in shares.items()}
-    found = complaints({**WITH_CANDIDATE, "models.serving": serving, **candidate})
-    torn = [problem for problem in found if "tear" in problem]
-    assert torn == ([] if said is None else [f"models.candidate.{said}"])
+@pytest.mark.parametrize(("percent", "parts"), [(0, (100, 0)), (5, (100, 0)), (99, (100, 0)), (100, (0, 100))])
+def test_a_model_of_sequences_goes_to_the_candidate_with_all_requests_or_none(percent: int, parts: tuple[int, int]) -> None:
+    serving = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 40}
+    entries = {"classify": {**serving, "sequence": {"strategy": "direct"}}, "embed": serving}
+    pinned = {**RELEASE, "models": {"classify": 1, "embed": 1, "pipeline": 1}, "asks": {"pipeline": ["embed", "classify"]}}
+    asking = {**BLUE_GREEN, "models.serving": entries}
+    models = settings({**asking, "models.release": REMOVED}).models
+    pinned["serving"] = digest_of(models.with_release(Release.model_validate(pinned, strict=False)), (8.6,))
+    tried = {"release": {**pinned, "id": NEXT["id"]}, "percent": percent}
+    release, candidate = fleets({**asking, "models.release": pinned, "models.candidate": tried})
+    for model in ("classify", "pipeline"):  # the pipeline asks the former in its own server
+        assert (release.weight(model), candidate.weight(model)) == parts
+    assert (release.weight("embed"), candidate.weight("embed")) == (100 - percent, percent)
 
 
 def test_a_mistake_of_both_is_told_once() -> None:

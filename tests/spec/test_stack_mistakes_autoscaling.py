@@ -225,7 +225,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {**SCALED, "models.serving": {"pipeline": CLASSIFY}, "models.release": {**PIPELINE, "serving": "000000000000"}},
+        {
+            **SCALED,
+            "models.serving": {"pipeline": CLASSIFY},
+            "models.release": {**PIPELINE, "selfPlaced": ["normalize", "classify"], "serving": "000000000000"},
+        },
         [
             "models.serving: has ensembles alone (pipeline), and it is their steps that pods are scaled on; add one at "
             "least of normalize, classify",

@@ -19,7 +19,7 @@ MARK = "twin.triton-eks/template"
 """Annotates pods with the template that they were made from, which what stands in for the models would make alike."""
 _OF_AWS = "eks.amazonaws.com/"
 _REPLACED = ("--model-repository", "--model-control-mode", "--load-model", "--trace-config")
-_PROBED = re.compile(r"for model in [^;]*;")
+_PROBED = re.compile(r"/v2/models/\{[^}]*\}/ready")
 _MACHINE = Machine("twin", vcpus=96, memory_mib=768 * 1024)
 _ZONES = 3
 
@@ -89,7 +89,7 @@ def _container(container: Mapping[str, Any], models: Models) -> dict[str, Any]:
         made["image"] = f"twin/{TRITON.image}"
     probe = container.get("readinessProbe") or {}
     if "exec" in probe:
-        wanted = f"for model in {' '.join(models.paths)};"
+        wanted = f"/v2/models/{{{','.join(models.paths)}}}/ready"
         command = [_PROBED.sub(wanted, word) for word in probe["exec"]["command"]]
         made["readinessProbe"] = {**probe, "exec": {**probe["exec"], "command": command}}
     return made

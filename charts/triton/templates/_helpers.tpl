@@ -400,10 +400,9 @@ exec:
     - sh
     - -c
     - |
-      for model in {{ join " " $paths }}; do
-        curl --fail --silent --show-error --noproxy '*' --max-time {{ int64 .Values.readiness.timeoutSeconds }} \
-          "http://${POD_IP}:8000/v2/models/${model}/ready" || { echo "model ${model} is not ready"; exit 1; }
-      done
+      exec curl --fail --fail-early --silent --noproxy '*' --max-time {{ int64 .Values.readiness.timeoutSeconds }} \
+        --write-out '%{onerror}%{url} is not ready (HTTP status %{http_code})\n' \
+        "http://${POD_IP}:8000/v2/models/{{ printf "{%s}" (join "," $paths) }}/ready"
 {{- end -}}
 {{- end }}
 

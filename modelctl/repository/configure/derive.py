@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from spec.settings import ModelServing
+
 US_PER_MS = 1000
 US_PER_S = 1_000_000
 
@@ -25,6 +27,11 @@ MEMORY_PER_FILE_SIZE = 3
 MEMORY_BESIDE_FILES_MIB = 1024
 
 _BUCKETS_PER_SLO = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 10)
+
+
+def instances(entry: ModelServing) -> int:
+    """Return the instances of an entry; one if neither a person nor a release has decided."""
+    return entry.instances or 1
 
 
 def queue_delay_us(slo_p95_ms: int, expected_rate: float, max_batch_size: int) -> int:

@@ -97,7 +97,7 @@ def _scheduling(draft: _Draft) -> Iterator[str]:
 def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]:
     """Yield what is wanted of Triton's scheduler, past which every request goes straight to the engine."""
     given = {
-        "instances": (wants.instances or 1) != 1,
+        "instances": derive.instances(wants) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
         "preferredBatchSizes": bool(wants.preferred_batch_sizes),
@@ -126,7 +126,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     # KIND_MODEL: the model chooses its device by itself (vllm, tensorrtllm, a python model with its own placement).
     if group.kind != ModelInstanceGroup.KIND_MODEL:
         group.kind = ModelInstanceGroup.KIND_GPU if wants.device == "gpu" else ModelInstanceGroup.KIND_CPU
-    group.count = wants.instances or 1
+    group.count = derive.instances(wants)
     # The device plugin decides which GPUs a pod sees, and count is per GPU: docs/facts/triton-configuration.md#instances.
     del group.gpus[:]
     group.ClearField("rate_limiter")
@@ -273,7 +273,7 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
     wants = draft.wants
     given = {
         "device": wants.device != "cpu",
-        "instances": (wants.instances or 1) != 1,
+        "instances": derive.instances(wants) != 1,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
         "preferredBatchSizes": bool(wants.preferred_batch_sizes),
         "warmup": bool(wants.warmup),

@@ -48,7 +48,7 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
     batching.max_queue_delay_microseconds = _delay(config, wants)
     levels = wants.priorities.levels if wants.priorities is not None else 1
     timeout = wants.queue_timeout_us
-    size = derive.queue_size(wants.peak_rate, timeout, config.max_batch_size, wants.instances or 1, levels)
+    size = derive.queue_size(wants.peak_rate, timeout, config.max_batch_size, derive.instances(wants), levels)
     policy = ModelQueuePolicy(
         timeout_action=ModelQueuePolicy.REJECT,
         default_timeout_microseconds=timeout,

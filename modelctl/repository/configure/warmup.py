@@ -14,6 +14,8 @@ from modelctl.repository.golden import Request, Tensor, flat
 
 FOLDER = "warmup"
 """Beside config.pbtxt, where the server looks for the file of a sample."""
+FROM_GOLDEN = "golden-"
+"""What the names of such files begin with, if their data are those of golden.json."""
 
 
 def fill(config: ModelConfig, required: Sequence[int] | None, golden: Request | None) -> Iterator[str]:
@@ -119,7 +121,7 @@ def _first_request(tensor: Tensor, *, batched: bool) -> tuple[list[int], bytes]:
 
 def _file_name(content: bytes) -> str:
     """Return the name of a sample's file: equal for equal data, so versions of a model share no changed file."""
-    return f"golden-{hashlib.sha256(content).hexdigest()[:12]}"
+    return f"{FROM_GOLDEN}{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _obstacles(config: ModelConfig, samples: Mapping[str, ModelWarmup.Input]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from spec.problem import Problem
+from spec.settings.pipelines import StepServing
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import Place, ToldAs, marked
 from spec.settings.section import Absent, Section
@@ -60,6 +61,8 @@ def _sections(value: Any, place: Place) -> Iterator[tuple[Section, Place]]:
             yield from _sections(item, replace(place, path=f"{place.path}[{index}]"))
     elif isinstance(value, dict):
         for key, item in value.items():
+            if isinstance(item, StepServing):
+                continue  # the pipeline's entry says the same
             yield from _sections(item, replace(place, path=f"{place.path}.{key}"))
 
 

@@ -137,30 +137,13 @@ def _two_releases_fit_the_pool(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _sequences_are_not_torn(subject: Subject) -> Iterator[Problem]:
-    """Refuse a part of the requests of a model with sequence, or of copies: those of one sequence belong to one server."""
-    candidate = subject.document.models.candidate
-    if candidate is None:
-        return
-    for name, model in subject.document.models.serving.items():
-        if model.__dict__.get("sequence") is None or name not in candidate.release.models:
-            continue
-        torn = f"would tear the sequences of {name} apart, whose requests belong to one server; give 0"
-        if candidate.percent not in (0, 100):
-            yield Problem("models.candidate.percent", f"{candidate.percent} {torn} or 100")
-        if candidate.mirror_percent:
-            # Even all of them: those that are open when copies begin would come without their first.
-            yield Problem("models.candidate.mirrorPercent", f"{candidate.mirror_percent} {torn}")
-
-
-@rule
 def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
     """Require a candidate that was made from the models.serving and the kind of GPU that the release was made from."""
     models = subject.document.models
     if models.candidate is None or models.release is None or models.candidate.release.serving == models.release.serving:
         return
     # Each release may have derived other instances from the same models.serving.
-    of_candidate = models.model_copy(update={"release": models.candidate.release})
+    of_candidate = models.with_release(models.candidate.release)
     if models.candidate.release.serving != digest_of(of_candidate, compute_capabilities(subject.document)):
         yield Problem(
             "models.candidate.release.serving",

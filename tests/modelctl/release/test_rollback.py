@@ -14,7 +14,7 @@ from modelctl.release.pin import Pinned, pin, pinned
 from modelctl.release.publish import release
 from modelctl.release.retire import retire
 from modelctl.release.rollback import roll_back
-from modelctl.release.stacks import read_stack
+from modelctl.release.stacks import read_stack, release_of
 from modelctl.store.bucket import Store
 from modelctl.store.manifest import Derived, Manifest
 from spec.settings import Release, load_stack_file, serving_digest
@@ -166,13 +166,14 @@ def test_wants_that_the_previous_release_was_not_made_from(file: Path, releases:
     before = file.read_text()
     stack, _ = read_stack(file)
     assert stack is not None
+    digest = stack.digest(release_of(older.models, Derived()))
 
     refused = _run(file)
 
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.splitlines() == [
         f"error: {file}: release {older.id} was made from other wants ({older.serving['dev']}) than the stack has "
-        f"now ({stack.digest(Derived())}): models.serving, or the kind of GPU of Triton's pool, has changed since.",
+        f"now ({digest}): models.serving, or the kind of GPU of Triton's pool, has changed since.",
         f"Either go back with the wants, too: write those of then into {file}, then run",
         f"  python3 -m modelctl rollback --bucket {BUCKET} --file {file}",
         "or keep those of now: have in models/ what it has (classify 1, normalize 1, pipeline 1; models/release.yaml "

@@ -216,6 +216,44 @@ def test_a_stack_without_wants_of_such_a_model_is_refused(
     assert local.read_text() == before
 
 
+def test_the_steps_of_a_pipeline_follow_its_entry_in_the_release_and_in_the_stack_that_pins_it(
+    models: Path, stacks: Path
+) -> None:
+    """Both configs leave their queues to the stack; only normalize has code that its config places on a GPU."""
+    for step, kind in (("normalize", "KIND_GPU"), ("classify", "KIND_CPU")):
+        config = models / step / "config.pbtxt"
+        text = config.read_text().replace("KIND_CPU", kind)
+        config.write_text(text[: text.index("# No delay")] + text[text.index("instance_group") :])
+    stack = write_stack(stacks, {"pipeline": wants(device="gpu", sloP95Ms=80)}, instance_types=["g5.xlarge"])
+
+    plan = _plan(models, stacks)
+    pin(stack, plan.manifest)
+
+    text = _text(plan, "normalize/configs/dev.pbtxt")
+    assert "default_timeout_microseconds: 240000\n" in text  # three times the SLO
+    assert "kind: KIND_GPU\n" in text
+    assert "from config.pbtxt and its pipeline in models.serving of Pulumi.dev.yaml" in text
+    assert "kind: KIND_CPU\n" in _text(plan, "classify/configs/dev.pbtxt")
+    settings = load_stack_file(stack)
+    assert {name: (entry.device, entry.slo_p95_ms) for name, entry in settings.models.serving.items()} == {
+        "pipeline": ("cpu", 80),
+        "normalize": ("gpu", 80),
+        "classify": ("cpu", 80),
+    }
+    assert settings.models.release is not None
+    assert settings.models.release.instances == {"normalize": 2}
+    assert settings.models.release.serving == serving_digest(settings) == plan.manifest.serving["dev"]
+
+
+def test_a_step_that_cannot_follow_its_pipeline_is_told_with_both_remedies(models: Path, stacks: Path) -> None:
+    _make_a_plan_of(models / "normalize", "model.plan")
+    write_stack(stacks, {"pipeline": wants()})
+    assert _problems(models, stacks) == [
+        "stacks/Pulumi.dev.yaml: models.serving.normalize.device: cpu, but the tensorrt backend runs on GPUs only; write "
+        "gpu in the entry of its pipeline, or give normalize an entry of its own [models/normalize/config.pbtxt]"
+    ]
+
+
 def test_an_ensemble_must_not_send_larger_batches_than_its_steps_take(models: Path, stacks: Path) -> None:
     write_stack(stacks, {"classify": wants(maxBatchSize=4)})
 

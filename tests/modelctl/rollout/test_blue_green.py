@@ -31,6 +31,7 @@ from modelctl.store.bucket import Store
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
 from spec.settings import load_stack_file
+from spec.settings.models import Models
 from tests.modelctl.blue_green_stack import write_blue_green
 from tests.modelctl.conftest import BUCKET
 from tests.modelctl.rollout.answering_pod import answering_pod, out
@@ -144,6 +145,13 @@ def test_a_step_without_requests_takes_it_back(stage: Stage) -> None:
     assert result.outcome is Outcome.NO_TRAFFIC
     assert result.reason == "not enough requests to judge by in 0 s at 5 %: adder version 2 got 0 of 100 requests"
     assert [percent for *_, percent in stage.ups] == [0, 5, None]
+
+
+def test_a_model_of_sequences_is_judged_by_all_requests_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it has none, neither requests nor copies: no gate waits for them."""
+    monkeypatch.setattr(Models, "keeps_sequences", lambda *_: True)
+    result = stage.rollout(mirror=20, canary=(5, 25))
+    assert (result.outcome, [percent for *_, percent in stage.ups]) == (Outcome.DONE, [0, 0, 5, 25, 100, None])
 
 
 def test_copies_that_are_too_few_take_it_back_before_anybody_has_asked_it(stage: Stage) -> None:

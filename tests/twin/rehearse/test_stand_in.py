@@ -36,7 +36,7 @@ def test_of_triton_only_models_keys_and_the_number_of_pods_are_others(prod: Obje
     assert own["env"][-2:] == [{"name": f"AWS_{name}", "value": "test"} for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")]
     del own["env"][-2:]
     shell = own["readinessProbe"]["exec"]["command"]
-    assert "for model in classify/versions/1 pipeline/versions/2; do" in shell[2] and "filetype" not in shell[2]
+    assert "/v2/models/{classify/versions/1,pipeline/versions/2}/ready" in shell[2] and "filetype" not in shell[2]
     shell[2] = real["readinessProbe"]["exec"]["command"][2]
     assert here == there
 
