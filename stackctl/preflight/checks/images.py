@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         f"python3 -m stackctl image {triton.version} --stack {subject.settings.stack} --mirror copies it there and pins it"
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
-    built = [
+    built: list[tuple[str, str | None]] = [
         ("worker.image", worker and worker.image),
         ("models.fetcher.image", models.fetcher and models.fetcher.image),
         ("models.planBuilder.image", models.plan_builder and models.plan_builder.image),
