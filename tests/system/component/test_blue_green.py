@@ -58,9 +58,9 @@ def test_each_release_has_its_own_objects(preview: Recording) -> None:
 def test_each_deployment_serves_its_release(preview: Recording) -> None:
     pods = {name: item.checked["spec"]["template"] for name, item in of_triton(preview, DEPLOYMENT).items()}
     release = with_candidate()["triton-eks:models"]["release"]["id"]
-    labels = {name: pod["metadata"]["labels"]["triton-eks/release"] for name, pod in pods.items()}
-    assert labels == {"triton-blue": "aaaaaaaaaaaa" + 52 * "0", "triton-green": release}
-    for name, id_ in labels.items():
+    ids = {name: pod["metadata"]["annotations"]["triton-eks/release"] for name, pod in pods.items()}
+    assert ids == {"triton-blue": "aaaaaaaaaaaa" + 52 * "0", "triton-green": release}
+    for name, id_ in ids.items():
         (container,) = pods[name]["spec"]["containers"]
         assert any(arg.endswith(f"/releases/{id_}") for arg in container["args"])
 
