@@ -27,10 +27,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
     built = [
-        ("worker.image", worker and worker.image),
-        ("models.fetcher.image", models.fetcher and models.fetcher.image),
-        ("models.planBuilder.image", models.plan_builder and models.plan_builder.image),
-        ("monitoring.parityImage", monitoring and monitoring.parity_image),
+        ("worker.image", worker.image if worker else None),
+        ("models.fetcher.image", models.fetcher.image if models.fetcher else None),
+        ("models.planBuilder.image", models.plan_builder.image if models.plan_builder else None),
+        ("monitoring.parityImage", monitoring.parity_image if monitoring else None),
         ("triton.comparerImage", triton.comparer_image),
     ]
     for key, image in built:
