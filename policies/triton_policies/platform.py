@@ -55,16 +55,6 @@ def _pinned(release: Resource, settings: Settings) -> Iterator[Finding]:
     yield from require(release["atomic"], is_true, "is {value}: a failed upgrade stays half done", fix="set it to true")
 
 
-def _unseen(release: Resource, settings: Settings) -> Iterator[Finding]:
-    name = release["name"].value or release["chart"].value
-    if name not in settings["reviewed"]:
-        yield Violation(
-            "chart",
-            "is rendered by Helm after this check: no policy sees its images, which are tags, or its roles",
-            fix="mirror its images by digest, or put its name into `reviewed` of this policy once somebody has read them",
-        )
-
-
 def _provider(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if resource.provider is not None and resource.provider.startswith("default"):
         yield Violation("", "has no provider of its own: it goes to whatever cluster the kubeconfig of the machine names")
@@ -155,17 +145,6 @@ POLICIES: tuple[Policy, ...] = (
         # Of helm.sh/v4 charts the engine tells packs no inputs; their objects are judged one by one.
         types=(RELEASE,),
         judge=_pinned,
-    ),
-    ResourcePolicy(
-        id="helm-unseen",
-        says="Images and roles of a chart that is installed as a Helm release have been read by somebody.",
-        severity="medium",
-        controls=("CIS EKS 5.1.4",),
-        fix="read what the chart installs",
-        level="advisory",
-        settings={"reviewed": strings("names of releases whose images and roles somebody has read", [])},
-        types=(RELEASE,),
-        judge=_unseen,
     ),
     ResourcePolicy(
         id="gateway-not-public",

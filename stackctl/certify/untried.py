@@ -127,7 +127,9 @@ UNTRIED: Mapping[str, str] = {
     ),
     "the metrics that rules and dashboards read exist": "Prometheus can be asked from inside the cluster alone",
     "pods that serve other models, versions or configurations than the rest are found, by `modelctl parity` and by alerts "
-    "(`monitoring.parityImage`)": "it needs pods that differ, and an image of modelctl, which nothing here builds",
+    "(`monitoring.parityImage`)": "it needs pods that differ",
+    "the images of modelctl and the worker are [built](images.md) by the repository: two builds have one digest, and Python "
+    "is the only program in them": "no account is needed: `make e2e-slow GROUP=images`",
     "pods follow a load": _CLIENTS,
     "no pod goes while Prometheus is away": _DISRUPTIVE,
     "slow and refused requests keep their traces": _CLIENTS,

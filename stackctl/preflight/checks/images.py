@@ -26,11 +26,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         f"python3 -m stackctl image {triton.version} --stack {subject.settings.stack} --mirror copies it there and pins it"
         + (" (the digest in the stack file is the example that no registry has)" if example else ""),
     )
-    built: list[tuple[str, str | None]] = [
-        ("worker.image", worker and worker.image),
-        ("models.fetcher.image", models.fetcher and models.fetcher.image),
-        ("models.planBuilder.image", models.plan_builder and models.plan_builder.image),
-        ("monitoring.parityImage", monitoring and monitoring.parity_image),
+    built = [
+        ("worker.image", worker.image if worker else None),
+        ("models.fetcher.image", models.fetcher.image if models.fetcher else None),
+        ("models.planBuilder.image", models.plan_builder.image if models.plan_builder else None),
+        ("monitoring.parityImage", monitoring.parity_image if monitoring else None),
         ("triton.comparerImage", triton.comparer_image),
     ]
     for key, image in built:

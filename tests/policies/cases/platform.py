@@ -80,23 +80,6 @@ CASES = (
         unknown="chart",
     ),
     Case(
-        policy="helm-unseen",
-        type=RELEASE,
-        passes={"chart": "keda", "name": "keda"},
-        config={"reviewed": ["keda"]},
-        fails=(
-            fail(
-                {"name": "keda-2"},
-                (
-                    "it: chart: is rendered by Helm after this check: no policy sees its images, which are tags, or its "
-                    "roles. Fix: mirror its images by digest, or put its name into `reviewed` of this policy once somebody "
-                    "has read them"
-                ),
-            ),
-        ),
-        unknown="name",
-    ),
-    Case(
         policy="gateway-not-public",
         type=PROXY,
         passes=_PROXY,

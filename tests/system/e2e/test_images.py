@@ -280,7 +280,7 @@ def test_a_rollout_in_place_is_followed(node: Node, site: Site, store: Store, tm
 
 
 def answer(url: str, number: float) -> float:
-    """What `echo` answers to a number."""
+    """Return the answer of `echo` to a number."""
     body = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [number]}]}
     got = httpx.post(f"{url}/v2/models/echo/infer", json=body, timeout=30, trust_env=False)
     return float(got.raise_for_status().json()["outputs"][0]["data"][0])
@@ -385,7 +385,7 @@ def test_a_worker_answers_messages_and_ends_when_it_is_told(
 
 
 def test_the_root_of_a_container_cannot_be_written(node: Node, deployed: dict[str, Object], address: str) -> None:
-    """What the other tests rest on."""
+    """The other tests rest on it."""
     pod = deployed[PARITY_EXPORTER]
     (container,) = pod["containers"]
     code = "import os; print(os.getuid(), os.listdir('/tmp')); open('/app/x', 'w')"
