@@ -217,7 +217,11 @@ def _tunnel(scope: Scope) -> list[Statement]:
         # Its own alone: the id of a session begins with the name of the role's session.
         allow(
             ["ssm:ResumeSession", "ssm:TerminateSession"],
-            [account.arn("ssm", f"session/{job}-{stack}-*") for job in ("deploy", "destroy") for stack in scope.stacks],
+            [
+                account.arn("ssm", session)
+                for stack in scope.stacks
+                for session in (f"session/deploy-{stack}-*", f"session/destroy-{stack}-*")
+            ],
             sid="EndSessions",
         ),
     ]
