@@ -66,6 +66,6 @@ def test_a_stack_without_its_boundary_is_refused_before_the_first_resource(
         previewed(ROOT, stack, tracked)
     assert [str(problem) for problem in caught.value.problems] == [
         f"permissionsBoundary: the account has no policy arn:aws:iam::123456789012:policy/triton-eks-boundary-{stack}, "
-        "which bounds the stack's roles; run `make state REGION=us-west-2` as an administrator, or set permissionsBoundary: false "
-        "in an account that GitHub's workflows do not deploy to"
+        "which bounds the stack's roles; run `make state REGION=us-west-2` as an administrator, or set "
+        "permissionsBoundary: false in an account that GitHub's workflows do not deploy to"
     ]
