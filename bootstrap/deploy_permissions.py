@@ -310,7 +310,6 @@ def _data(scope: Scope) -> list[Statement]:
         ),
         allow(
             [
-                "kms:CreateAlias",
                 "kms:CreateGrant",
                 "kms:Decrypt",
                 "kms:DeleteAlias",
@@ -326,8 +325,13 @@ def _data(scope: Scope) -> list[Statement]:
             sid="OurKeys",
             condition={**scope.owned, **aliases},
         ),
-        # Its alias is deleted before it.
-        allow(["kms:ScheduleKeyDeletion"], [account.arn("kms", "key/*")], sid="EndOurKeys", condition=scope.owned),
+        # Its alias is created after it, and deleted before it.
+        allow(
+            ["kms:CreateAlias", "kms:ScheduleKeyDeletion"],
+            [account.arn("kms", "key/*")],
+            sid="EndOurKeys",
+            condition=scope.owned,
+        ),
         # Not the keys of Pulumi's state and of stacks' secrets, whose tag `project` is the same: without them no stack is
         # left.
         {
