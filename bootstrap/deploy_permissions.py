@@ -217,7 +217,11 @@ def _tunnel(scope: Scope) -> list[Statement]:
         # Its own alone: the id of a session begins with the name of the role's session.
         allow(
             ["ssm:ResumeSession", "ssm:TerminateSession"],
-            [account.arn("ssm", f"session/{job}-{stack}-*") for job in ("deploy", "destroy") for stack in scope.stacks],
+            [
+                account.arn("ssm", session)
+                for stack in scope.stacks
+                for session in (f"session/deploy-{stack}-*", f"session/destroy-{stack}-*")
+            ],
             sid="EndSessions",
         ),
     ]
@@ -306,7 +310,6 @@ def _data(scope: Scope) -> list[Statement]:
         ),
         allow(
             [
-                "kms:CreateAlias",
                 "kms:CreateGrant",
                 "kms:Decrypt",
                 "kms:DeleteAlias",
@@ -322,8 +325,13 @@ def _data(scope: Scope) -> list[Statement]:
             sid="OurKeys",
             condition={**scope.owned, **aliases},
         ),
-        # Its alias is deleted before it.
-        allow(["kms:ScheduleKeyDeletion"], [account.arn("kms", "key/*")], sid="EndOurKeys", condition=scope.owned),
+        # Its alias is created after it, and deleted before it.
+        allow(
+            ["kms:CreateAlias", "kms:ScheduleKeyDeletion"],
+            [account.arn("kms", "key/*")],
+            sid="EndOurKeys",
+            condition=scope.owned,
+        ),
         # Not the keys of Pulumi's state and of stacks' secrets, whose tag `project` is the same: without them no stack is
         # left.
         {

@@ -52,7 +52,7 @@ _WRITE_ANYWHERE = (
     "ssmmessages:*",
     "xray:Put*",
 )
-"""What AWS binds to no resource of a stack: an agent's calls about its own instance, traces, metrics, load balancers."""
+"""AWS binds these to no resource of a stack: an agent's calls about its own instance, traces, metrics, load balancers."""
 _EC2 = (
     "*NetworkInterface",
     "*SecurityGroupIngress",

@@ -22,14 +22,14 @@ PREVIEW = preview("Z1234567890")
 
 
 def scope(stack: str, environment: str | None = None, *, account: Account = ACCOUNT, clusters: Sequence[str] = ()) -> Scope:
-    """What the deploy role of an environment reaches that has one stack, with a runner."""
+    """Return what the deploy role of an environment reaches that has one stack, with a runner."""
     earlier = {"staging": "dev", "prod": "staging"}.get(environment or stack)
     return Scope(
         account=account,
         environment=environment or stack,
         stacks=(stack,),
         clusters=tuple(clusters),
-        connections=(CONNECTION,),
+        connections=(CONNECTION, CONNECTION.replace("eu-west-1", "us-west-2")),
         before=None if earlier is None else (earlier, (earlier,)),
     )
 

@@ -1,4 +1,4 @@
-"""What the deploy role of an environment, and the roles that it creates, can reach: nothing beyond its own stacks."""
+"""The deploy role of an environment, and the roles that it creates, reach nothing beyond its own stacks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def things(environment: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def chosen(statement: Statement, action: str) -> dict[str, Any]:
-    """What a request has to say for the statement to be about it, as far as it is the caller's choice."""
+    """Return what a request has to say for the statement to be about it, as far as it is the caller's choice."""
     context = {}
     for operator, wanted in statement.get("Condition", {}).items():
         for key, values in wanted.items():
@@ -297,7 +297,7 @@ def test_a_role_uses_no_key_without_the_stacks_alias(context: dict[str, str]) ->
 
 
 def granted(stack: str) -> Iterator[Call]:
-    """What the policies of a stack's roles allow, each action on each resource, with what the statement asks for."""
+    """Yield what the policies of a stack's roles allow, each action on each resource, with what the statement asks for."""
     keys = {
         f"<{made.inputs['targetKeyId'][1:-4]}.id>": made.inputs["name"] for made in resources(stack) if "alias" in made.type
     }

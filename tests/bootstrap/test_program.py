@@ -275,7 +275,7 @@ def test_each_policy_fits_where_arns_are_longest(partition: str, region: str) ->
 
 
 def reach(settings: Settings) -> list[Scope]:
-    """What each deploy role reaches in an account without roles."""
+    """Return what each deploy role reaches in an account without roles."""
     return [replace(scope(one.name), clusters=settings.clusters) for one in settings.stacks]
 
 
@@ -518,6 +518,12 @@ def test_elements_of_lists_are_set_as_text_by_the_commands_that_docs_give() -> N
     """With --path Pulumi makes a number of digits, and keeps quotes that are inside of a value."""
     text = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
     commands = [shlex.split(line) for line in re.findall(r"pulumi config set [^`\n]*--path [^`\n]*", text)]
-    assert {words[-2] for words in commands} == {"clusters[0]", "hostedZones[0]", "regions[0]", "releaseAccounts[0]"}
+    assert {words[-2] for words in commands} == {
+        "clusters[0]",
+        "environments[0]",
+        "hostedZones[0]",
+        "regions[0]",
+        "releaseAccounts[0]",
+    }
     assert [words for words in commands if re.search("[\"']", words[-1])] == []
     assert [words for words in commands if words[-1].isdigit() and "string" not in words] == []

@@ -7,12 +7,16 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 import bootstrap.program
 from bootstrap.settings import Settings as BootstrapSettings
 from infra import app
+from spec.problem import SettingsError
 from spec.settings import load
+from tests.paths import ROOT
 from tests.spec.stack_config import config
+from tests.system.component.engine.stack_run import previewed
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, main: Callable[[], None]) -> list[str]:
@@ -47,5 +51,21 @@ def test_mistakes_of_the_bootstrap_stack_are_told_alike(monkeypatch: pytest.Monk
     assert refused(monkeypatch, bootstrap.program.main) == [
         "Pulumi.bootstrap.yaml: 2 mistakes",
         "  repository: '' is not a GitHub repository; give ORG/REPO, without wildcards",
-        "  environments: '*' is not an environment of GitHub; give its name, without wildcards",
+        "  environments: '*' is not an environment of stacks; use dev, staging or prod",
+    ]
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_a_stack_without_its_boundary_is_refused_before_the_first_resource(
+    stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.system.component.engine.program.account.create_boundary", lambda *_: None)
+    file = ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+    tracked = yaml.safe_load(file.read_text())["config"]
+    with pytest.raises(SettingsError) as caught:
+        previewed(ROOT, stack, tracked)
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"permissionsBoundary: the account has no policy arn:aws:iam::123456789012:policy/triton-eks-boundary-{stack}, "
+        "which bounds the stack's roles; run `make state REGION=us-west-2` as an administrator, or set "
+        "permissionsBoundary: false in an account that GitHub's workflows do not deploy to"
     ]

@@ -25,6 +25,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         [("network.nat: prod invariant 'NAT per zone': 'single' lets one zone's failure cut off the others; use per_az")],
     ),
     (
+        {"permissionsBoundary": False},
+        [("permissionsBoundary: prod invariant 'permissions boundary': roles have no upper limit; remove the key")],
+    ),
+    (
         {"cluster.deletionProtection": False},
         [("cluster.deletionProtection: prod invariant 'deletion protection': the cluster can be deleted; use true")],
     ),

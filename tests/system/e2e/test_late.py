@@ -16,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from spec.iam_policy import Statement
-from tests.bootstrap.roles import DEPLOY
+from tests.bootstrap.roles import deploy
 from tests.system.e2e import account
 from twin.aws.faults import DELAYS, DEPLOYER
 from twin.engine.engine import Engine, EngineError
@@ -31,14 +31,14 @@ import pulumi_aws as aws
 
 tags = {"project": "triton-eks", "environment": "late"}
 key = aws.kms.Key("key", enable_key_rotation=True, deletion_window_in_days=7, tags=tags)
-aws.kms.Alias("alias", name="alias/triton-late", target_key_id=key.key_id)
+aws.kms.Alias("alias", name="alias/triton-late-x", target_key_id=key.key_id)
 """
 
 
-def make_late(servers: Servers, without: str = "") -> None:
-    """Have the twin's AWS be late, and Pulumi run as the deploy role, less one of its statements."""
+def make_late(servers: Servers, stack: str, without: str = "") -> None:
+    """Have the twin's AWS be late, and Pulumi run as the stack's deploy role, less one of its statements."""
     of_kms: list[Statement] = [
-        one for one in DEPLOY if any(action.startswith("kms:") for action in one["Action"]) and one["Sid"] != without
+        one for one in deploy(stack) if any(action.startswith("kms:") for action in one["Action"]) and one["Sid"] != without
     ]
     ssm = account.client(servers.aws_url, "ssm")
     ssm.put_parameter(Name=DELAYS, Value="iam=15,kms=60,pod-identity=15", Type="String")
@@ -48,7 +48,7 @@ def make_late(servers: Servers, without: str = "") -> None:
 @pytest.mark.parametrize("stack", ["local", "dev"])
 def test_a_stack_comes_up_at_once(stack: str, tmp_path: Path) -> None:
     with scratch.twin(TwinHome(tmp_path / "twin"), Console(stderr=True)) as servers:
-        make_late(servers)
+        make_late(servers, stack)
         engine = servers.engine()
         engine.read(stack, UP, awaiting.WITHOUT)
         assert set(engine.last_update(stack).changes) == {"create"}
@@ -70,7 +70,7 @@ def late(tmp_path: Path) -> Iterator[tuple[Engine, Servers]]:
 def test_a_key_that_its_tags_alone_let_the_deployer_begin_is_never_rotated(late: tuple[Engine, Servers]) -> None:
     """The state has the key with rotation, so that another `up` asks for nothing."""
     engine, servers = late
-    make_late(servers, without="BeginNewKeys")
+    make_late(servers, "late", without="BeginNewKeys")
     with pytest.raises(EngineError, match="EnableKeyRotation: AccessDeniedException: "):
         engine.read("late", UP)
     account.client(servers.aws_url, "ssm").delete_parameter(Name=DELAYS)
@@ -82,9 +82,9 @@ def test_a_key_that_its_tags_alone_let_the_deployer_begin_is_never_rotated(late:
 
 def test_a_key_is_whole_after_one_up(late: tuple[Engine, Servers]) -> None:
     engine, servers = late
-    make_late(servers)
+    make_late(servers, "late")
     engine.read("late", UP)
     (key,) = [one["id"] for one in engine.resources("late") if one["type"] == "aws:kms/key:Key"]
     kms = account.client(servers.aws_url, "kms")
     assert kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"] is True
-    assert [one["AliasName"] for one in kms.list_aliases(KeyId=key)["Aliases"]] == ["alias/triton-late"]
+    assert [one["AliasName"] for one in kms.list_aliases(KeyId=key)["Aliases"]] == ["alias/triton-late-x"]

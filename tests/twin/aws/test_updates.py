@@ -57,6 +57,39 @@ def test_tags_changed_by_hand_show_in_a_refresh(world: World) -> None:
     assert handler.diff(refreshed, world.made["tagged"].inputs).changed == ("tags",)
 
 
+def test_a_role_gets_changes_and_loses_a_boundary_and_never_one_that_does_not_exist(world: World) -> None:
+    iam = world.clients("iam")
+    first, second = (
+        iam.create_policy(PolicyName=name, PolicyDocument=policy(Effect="Allow", Action="s3:GetObject", Resource="*"))[
+            "Policy"
+        ]["Arn"]
+        for name in ("first", "second")
+    )
+    inputs = {"assumeRolePolicy": trust("ec2.amazonaws.com")}
+    world.make(ROLE, "bounded", **inputs, permissionsBoundary=first)
+    name = world.id("bounded")
+
+    def bound() -> str | None:
+        found: str | None = iam.get_role(RoleName=name)["Role"].get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+        return found
+
+    assert bound() == first
+    world.update("bounded", permissionsBoundary=second)
+    assert bound() == second
+    iam.put_role_permissions_boundary(RoleName=name, PermissionsBoundary=first)
+    found = world.read("bounded")
+    assert found is not None and found["permissionsBoundary"] == first
+    gone = first.replace("first", "gone")
+    for attempt in (
+        lambda: world.update("bounded", permissionsBoundary=gone),
+        lambda: world.make(ROLE, "never", **inputs, permissionsBoundary=gone),
+    ):
+        with pytest.raises(HandlerError, match=f"NoSuchEntity: Scope ARN: {gone} does not exist or is not attachable"):
+            attempt()
+    iam.delete_role_permissions_boundary(RoleName=name)
+    assert "permissionsBoundary" not in (world.read("bounded") or {})
+
+
 def test_an_update_removes_and_adds_tags(world: World) -> None:
     world.update("vpc", tags={"a": "1", "b": "2"})
     world.update("vpc", tags={"b": "3", "c": "4"})
