@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("infra", "spec", "modelctl", "stackctl", "twin")
 _SETTINGS = "spec/settings/"
 RELATIONS = "spec/settings/relations/"
+_DERIVED = "spec/settings/pipelines.py"
 _SEQUENCES = {"tuple", "list", "set", "frozenset", "Sequence", "Iterable", "Iterator", "Collection"}
 _MAPPINGS = {"dict", "Mapping", "defaultdict"}
 # Functions of Python that return, or iterate over, elements of their first argument.
@@ -59,7 +60,7 @@ _Type = type[Section] | _Many | _Map | _Tuple | _Either | _Class | None
 
 
 def uses() -> dict[Key, list[str]]:
-    """Return of each key the modules that read it, infra/ first; of spec/settings/ the rules between sections alone."""
+    """Return of each key the modules that read it, infra/ first; of spec/settings/ rules between sections and pipelines."""
     patterns = [f"{package}/*.py" for package in PACKAGES]
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     return uses_in({path: (ROOT / path).read_text(encoding="utf-8") for path in listed.stdout.split()})
@@ -72,7 +73,7 @@ def uses_in(texts: dict[str, str]) -> dict[Key, list[str]]:
     code = _Code({path: _with_own_names(path, module, homes) for path, module in modules.items()})
     found: dict[Key, set[str]] = defaultdict(set)
     for path in code.modules:
-        if path.startswith(RELATIONS) or not path.startswith(_SETTINGS):
+        if path.startswith((RELATIONS, _DERIVED)) or not path.startswith(_SETTINGS):
             for key in code.read_by(path):
                 found[key].add(path)
     order = {package: place for place, package in enumerate(PACKAGES)}
