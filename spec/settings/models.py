@@ -173,7 +173,7 @@ class Models(Section):
     @property
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
-        return needed_by(self.release)
+        return needed_by(self.release) if self.release is not None else {}
 
     def with_release(self, release: Release | None) -> "Models":
         """Return the section as if it pinned this release, whose pipelines say which steps `serving` has."""
@@ -181,7 +181,7 @@ class Models(Section):
         with suppress(Absent):
             known = self._written
             written = known[0] if known is not None and known[1] is self.serving else self.serving
-            complete = with_steps(written, release)
+            complete = with_steps(written, release) if release is not None else dict(written)
             models.__dict__["serving"] = complete
             models._written = written, complete
         return models

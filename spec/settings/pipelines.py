@@ -16,9 +16,9 @@ class StepServing(ModelServing):
     """The entry of a step that the stack file leaves out."""
 
 
-def needed_by(release: Release | None) -> Needed:
+def needed_by(release: Release) -> Needed:
     """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
-    by = (release.ensembles, release.asks) if release is not None else ()
+    by = (release.ensembles, release.asks)
     names = dict.fromkeys(name for one in by for name in one)
     return {name: tuple(dict.fromkeys(other for one in by for other in one.get(name, ()))) for name in names}
 
@@ -40,15 +40,13 @@ def steps_without_entry(
     return tuple(found)
 
 
-def with_steps(entries: Mapping[str, ModelServing], release: Release | None) -> dict[str, ModelServing]:
+def with_steps(entries: Mapping[str, ModelServing], release: Release) -> dict[str, ModelServing]:
     """Return the entries of a stack file with those of the steps that it leaves out.
 
     A pipeline's `device` is where its steps compute. Ensembles, and models that compute on the CPU whatever the pipeline
     says (`release.on_cpu`), get `cpu`.
     """
     written = {name: entry for name, entry in entries.items() if not isinstance(entry, StepServing)}
-    if release is None:
-        return written
     needed = needed_by(release)
     followers = {name: steps_without_entry(name, needed, written, release.self_placed) for name in written}
     on_cpu = {*release.ensembles, *release.on_cpu}

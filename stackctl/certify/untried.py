@@ -155,6 +155,10 @@ UNTRIED: Mapping[str, str] = {
         "such files would have to be put past the release that refuses them, before NVIDIA's own backend"
     ),
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
+    "a 400 MB ONNX transformer, an ONNX detector and a three-step pipeline with a Python tokenizer get from files to "
+    "answers with four keys per model, and a TorchScript file into the release": _MODELS,
+    "a busy pod of many models under a CPU quota stays ready": _DISRUPTIVE,
+    "ONNX models through TensorRT get a profile from batches of 1 to the largest": _MODELS,
     "`modelctl import` makes of an ONNX file, and of a directory or a server of MLflow's, a model that a "
     "release takes": "it needs a server of MLflow's: import a model of it, and release that",
     "a Python model finds the packages that it brings": _MODELS,

@@ -30,9 +30,9 @@ URL = "https://sqs.us-west-2.amazonaws.com/123456789012/triton-staging-requests"
 
 def computed(section: dict[str, Any]) -> dict[str, Any]:
     """Return the values that the program computes for a stack with this section."""
-    worker = settings({"worker": section}).worker
-    assert worker is not None
-    return values(stack("staging"), worker, 16, 32)
+    read = settings({"worker": section})
+    assert read.worker is not None
+    return values(stack("staging"), read.worker, read)
 
 
 def render(given: dict[str, Any], environment: str = "staging") -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ def test_the_worker_understands_the_environment_that_the_chart_gives_it() -> Non
     variables = {entry["name"]: entry.get("value", "10.0.0.1") for entry in given["env"]}
     listen = variables.pop("WORKER_LISTEN").replace("$(POD_IP)", variables["POD_IP"])
     told = from_environment({**variables, "WORKER_LISTEN": listen})
-    assert (told.queue_url, told.bucket, told.concurrency, told.input_mib) == (URL, stack().request_bucket, 16, 32)
+    assert (told.queue_url, told.bucket, told.concurrency, told.input_mib) == (URL, stack().request_bucket, 16, 45)
     assert told.triton_url == "dns:///triton-headless.triton.svc.cluster.local:8001"
     assert told.reply_queues == {"https://sqs.us-west-2.amazonaws.com/123456789012/answers"}
     assert (told.visibility_seconds, told.poll_seconds, told.request_seconds) == (210, 20, 60)

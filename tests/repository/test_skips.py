@@ -13,6 +13,7 @@ REASONS = {
     "system/e2e/test_upgrades.py": "a clone with a part of the history; in CI that fails",
     "system/serving/test_bad_input.py": "who is not root cannot mount",
     "system/serving/test_drain_namespaces.py": "who is not root cannot make a PID namespace",
+    "system/serving/test_readiness_under_quota.py": "who is not root cannot create a control group",
     "twin/commands/test_shell.py": "systems without dash",
 }
 """File -> why a machine lets it skip tests. A program, a module or a chart that cannot be had is no reason."""

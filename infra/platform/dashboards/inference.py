@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from infra.platform.dashboards.board import WINDOW, Dashboard, Query, Row, choice, dashboard, number, table, timeseries
+from infra.platform.dashboards.board import (
+    WINDOW,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+    choice,
+    dashboard,
+    number,
+    table,
+    timeseries,
+)
 from infra.platform.dashboards.language_models import language_models_row
 from spec import objectives
 from spec.names import TRITON_CONTAINER
-from spec.prometheus import gateway
+from spec.prometheus import gateway, gateway_slo
+from spec.prometheus.gpu_load import GPU_LOAD, shares_gpus
 from spec.prometheus.language_models import language_models
 from spec.prometheus.recording import BUSY, CONCURRENCY, PENDING, QUEUE_LENGTH
 from spec.prometheus.rule import JOB, pods_of, series
+from spec.scaling.signal import GPU_LOAD_SHARE
 from spec.settings.model import Settings
 from spec.settings.relations.triton import instances_per_pod
 
@@ -26,7 +39,7 @@ def inference(settings: Settings) -> Dashboard:
     if language_models(settings):
         rows.insert(2, language_models_row())
     if settings.gateway is not None:
-        rows.insert(2, _gateway())
+        rows.insert(2, _gateway(settings))
     return dashboard(
         "triton-inference",
         "Triton: inference",
@@ -84,13 +97,15 @@ def _requests(settings: Settings) -> Row:
     return Row("Requests", panels)
 
 
-def _gateway() -> Row:
+def _gateway(settings: Settings) -> Row:
     retries, refused = (
         f"rate({gateway.of_routes(f'envoy_cluster_upstream_rq_retry{kind}')}[{WINDOW}])" for kind in ("", "_overflow")
     )
+    budgets = [_gateway_budgets()] if gateway_slo.objectives_ms(settings) else []
     return Row(
         "Gateway",
         [
+            *budgets,
             timeseries(
                 "Errors",
                 "Full queues too, which Triton does not count. http: the share of what Triton's pods answer to Envoy that "
@@ -106,6 +121,19 @@ def _gateway() -> Row:
                 Query(gateway.by_route(refused), "{{route}} {{protocol}} kept back"),
             ),
         ],
+    )
+
+
+def _gateway_budgets() -> Panel:
+    failed = f"{series(f'{gateway_slo.BAD_RATIO}1h')} / {1 - objectives.AVAILABILITY:g}"
+    late = f"{series(f'{gateway_slo.LATE_RATIO}1h')} / {1 - objectives.LATENCY:g}"
+    return timeseries(
+        "Error budget",
+        "How many times as fast as allowed the month's budget burns, over an hour. All requests count, refused ones "
+        "too. TritonGatewayAvailabilityBudgetBurn and TritonGatewayLatencyBudgetBurn page at 14.4.",
+        "short",
+        Query(failed, "{{model}} failed"),
+        Query(late, "{{model}} late"),
     )
 
 
@@ -255,9 +283,16 @@ def _pods(settings: Settings) -> Row:
     used = series("container_memory_working_set_bytes", own, container=TRITON_CONTAINER)
     limit = series("kube_pod_container_resource_limits", own, container=TRITON_CONTAINER, resource="memory")
     restarts = series("kube_pod_container_status_restarts_total", own, container=TRITON_CONTAINER)
+    load = timeseries(
+        "GPU load",
+        f"GPUs of a pod that its executions keep busy. The fleet is scaled to {GPU_LOAD_SHARE:g} per GPU.",
+        "short",
+        Query(f"max by (pod) ({series(GPU_LOAD, own)})", "{{pod}}"),
+    )
     return Row(
         "Pods",
         [
+            *([load] if any(shares_gpus(fleet.stack) for fleet in settings.each_fleet) else []),
             table(
                 "Versions served",
                 "Pods that differ outside a rollout: TritonModelVersionSkew.",

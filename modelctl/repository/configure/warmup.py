@@ -15,7 +15,7 @@ from modelctl.repository.golden import Request, Tensor, flat
 FOLDER = "warmup"
 """Beside config.pbtxt, where the server looks for the file of a sample."""
 FROM_GOLDEN = "golden-"
-"""What the names of such files begin with, if their data are those of golden.json."""
+"""Prefix of the files whose data are from golden.json."""
 
 
 def fill(config: ModelConfig, required: Sequence[int] | None, golden: Request | None) -> Iterator[str]:

@@ -143,7 +143,6 @@ def test_shared_gpus_take_several_pods() -> None:
     def share(sections: dict[str, Any]) -> None:
         sections["gpu"]["pools"][0]["sharing"] = {"strategy": "time-slicing", "replicas": 4}
         sections["models"]["serving"] = {"speech": sections["models"]["serving"]["speech"]}
-        sections["autoscaling"].pop("targets")  # of the other models
         sections["nodes"] = {"autoscaler": "cluster-autoscaler", "system": {**sections["nodes"]["system"], "max": 4}}
 
     def small(sections: dict[str, Any]) -> None:
