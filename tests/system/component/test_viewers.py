@@ -1,4 +1,4 @@
-"""What the roles of previews may read: each object that the program registers, and no Secret."""
+"""Permissions of the roles of previews: each object that the program registers, and no Secret."""
 
 from __future__ import annotations
 
