@@ -137,7 +137,6 @@ STACKS: Mapping[Kind, Callable[[int], Config]] = {"models": models, "pools": poo
 
 def _prod() -> Config:
     config: Config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
-    del config["triton-eks:autoscaling"]["targets"]  # of models that are not there
     return config
 
 
@@ -147,7 +146,15 @@ def _released(config: Config) -> Config:
     release = section.pop("release")
     digest = serving_digest(load(config, STACK))
     served = dict.fromkeys(section["serving"], 1)
-    section["release"] = {**release, "asks": {}, "batches": {}, "instances": {}, "models": served, "serving": digest}
+    section["release"] = {
+        **release,
+        "asks": {},
+        "batches": {},
+        "instances": {},
+        "onCpu": [],
+        "models": served,
+        "serving": digest,
+    }
     return config
 
 

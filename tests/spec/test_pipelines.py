@@ -13,7 +13,7 @@ ALL = {"device": "gpu", "sloP95Ms": 900, "sloP99Ms": 1000, "expectedRate": 4, "p
 def release(**facts: Any) -> Release:
     names = ("tokenize", "encode", "detect", "text", "all")
     pinned = {
-        "id": "0123456789ab",
+        "id": "0123456789ab" + 52 * "0",
         "bytes": 1,
         "models": dict.fromkeys(names, 1),
         "ensembles": {"text": ["tokenize", "encode"]},

@@ -75,7 +75,7 @@ def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
 
 def _reads_bucket(container: Any) -> bool:
     words = [word for key in ("command", "args") if isinstance(listed := at(container, key), list) for word in listed]
-    return "tritonserver" in words[:1] and any(str(word).startswith(_FROM_BUCKET) for word in words)
+    return "tritonserver" in words and any(str(word).startswith(_FROM_BUCKET) for word in words)
 
 
 def _gpus(container: Any) -> str | None:

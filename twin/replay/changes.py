@@ -99,7 +99,8 @@ def _served(models: Mapping[str, Any], wanted: Mapping[str, Any], settings: Sett
     serving: dict[str, Any] = dict(models["serving"])
     wants = dict(settings.models.serving)
     for model, keys in wanted.items():
-        serving[model] = {**serving[model], **keys}
+        derived = settings.models.serving[model]  # of a step that has no entry of its own
+        serving[model] = {**(serving.get(model) or derived.model_dump(by_alias=True, exclude_defaults=True)), **keys}
         wants[model] = wants[model].model_copy(update={"queue_timeout_ms": keys["queueTimeoutMs"]})
     release = models.get("release")
     if release is None or "serving" not in release:

@@ -191,7 +191,7 @@ def test_a_file_that_is_wrong_in_its_image_alone_is_mended(nvidia: Registry, ecr
     ("version", "said"),
     [
         ("25.01", "spec/versions.py does not know Triton 25.01; use "),
-        ("26.06", " has no image nvidia/tritonserver:26.06-py3; "),
+        ("26.07", " has no image nvidia/tritonserver:26.07-py3; "),
     ],
 )
 def test_a_release_that_is_none_is_told(version: str, said: str, nvidia: Registry, stacks: Path) -> None:

@@ -51,7 +51,7 @@ def test_the_volume_is_the_prefix_of_the_release_read_with_the_pods_own_role(mou
     spec = mounted.one(VOLUME).checked["spec"]
     assert spec["csi"] == {
         "driver": "s3.csi.aws.com",
-        "volumeHandle": f"triton-models-{release.id}",
+        "volumeHandle": f"triton-models-{release.id[:12]}",
         "volumeAttributes": {
             "bucketName": "triton-models-staging-123456789012-us-west-2",
             "authenticationSource": "pod",

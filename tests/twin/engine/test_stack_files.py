@@ -24,7 +24,7 @@ def program(tmp_path: Path) -> Path:
         "secretsprovider: awskms://alias/pulumi\n"
         "encryptedkey: abc\n"
         "config:\n"
-        "  triton-eks:models: {oldReleaseDays: 90, release: {id: aaaaaaaaaaaa, models: {a: 1, b: 1}}}\n"
+        f"  triton-eks:models: {{oldReleaseDays: 90, release: {{id: aaaaaaaaaaaa{52 * '0'}, models: {{a: 1, b: 1}}}}}}\n"
     )
     return folder
 
