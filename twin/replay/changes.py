@@ -14,6 +14,7 @@ from spec.scaling.signal import BUSY_SHARE_BESIDE_SPARE, spare_pods
 from spec.settings import Settings
 from spec.settings.autoscaling import Autoscaling
 from spec.settings.digest import compute_capabilities, digest_of
+from spec.settings.pipelines import StepServing
 from spec.settings.relations.triton import instances_per_pod
 from twin.replay.plan import Plan
 from twin.replay.service import ASSUMED, Service
@@ -99,8 +100,7 @@ def _served(models: Mapping[str, Any], wanted: Mapping[str, Any], settings: Sett
     serving: dict[str, Any] = dict(models["serving"])
     wants = dict(settings.models.serving)
     for model, keys in wanted.items():
-        derived = settings.models.serving[model]  # of a step that has no entry of its own
-        serving[model] = {**(serving.get(model) or derived.model_dump(by_alias=True, exclude_defaults=True)), **keys}
+        serving[model] = {**serving[model], **keys}
         wants[model] = wants[model].model_copy(update={"queue_timeout_ms": keys["queueTimeoutMs"]})
     release = models.get("release")
     if release is None or "serving" not in release:
@@ -165,6 +165,8 @@ def _queue_timeouts(settings: Settings, found: Sequence[Plan]) -> dict[str, int]
     timeouts = {}
     for name, services in sorted(_services(found).items()):
         wants = settings.models.serving[name]
+        if isinstance(wants, StepServing):
+            continue  # the stack file has no entry that could take the key
         left = math.floor(wants.slo_p95_ms - 1000 * max(service.full for service in services))
         if left > 0 and not wants.queue_is_bounded and wants.sequence is None:
             timeouts[name] = left
