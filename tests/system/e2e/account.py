@@ -7,6 +7,8 @@ import boto3
 REGION = "us-west-2"
 OTHERS_ROLES = {"platform-admin", "triton-rollouts", "AWSServiceRoleForEC2Spot"}
 """Roles that exist before a stack does: those that it names, and EC2's for spot (`make state`)."""
+BOUNDARY = "triton-eks-boundary-"
+"""The permissions boundary of a stack's roles: `bootstrap` creates it, and keeps it."""
 
 
 def client(url: str, service: str) -> Any:
@@ -35,7 +37,9 @@ def leftovers(url: str) -> dict[str, list[str]]:
             g["AutoScalingGroupName"] for g in client(url, "autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
         ],
         "role": [r["RoleName"] for r in iam.list_roles()["Roles"] if r["RoleName"] not in OTHERS_ROLES],
-        "policy": [p["PolicyName"] for p in iam.list_policies(Scope="Local")["Policies"]],
+        "policy": [
+            p["PolicyName"] for p in iam.list_policies(Scope="Local")["Policies"] if not p["PolicyName"].startswith(BOUNDARY)
+        ],
         "oidc provider": [p["Arn"] for p in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]],
         "kms key": [k["KeyId"] for k in kms.list_keys()["Keys"] if _in_use(kms, k["KeyId"])],
         "kms alias": [a["AliasName"] for a in kms.list_aliases()["Aliases"] if not a["AliasName"].startswith("alias/aws/")],

@@ -136,7 +136,7 @@ def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the
 def test_a_model_that_the_release_lacks_is_named_by_the_readiness_probe(kubelet: Kubelet, prefix: Prefix) -> None:
     pod = kubelet.pod({"echo": 1, "rank": 3}, prefix.bucket).start()
 
-    named = "model rank/versions/3 is not ready"
+    named = "/v2/models/rank/versions/3/ready is not ready"
     pod.until(lambda: any(named in said for said in pod.messages("Unhealthy")), "the readiness probe to name the model")
     assert not pod.ready
 
