@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pulumi
 import pulumi_aws as aws
 
@@ -18,10 +20,12 @@ _IMAGE = "aws/codebuild/standard:7.0"
 _LONGEST_JOB_MINUTES = 150
 """Longer than a job of the workflows, with its start: one that CodeBuild cuts off leaves a lock and half a stack."""
 _HTTPS = 443
+_WORKFLOWS = ("deploy", "drift")
+"""Workflows of main that need the API server. GitHub reports deploy-stack.yml's jobs under deploy, which calls it."""
 
 
 class GithubRunner(pulumi.ComponentResource):
-    """The project, started by GitHub for each job that asks for it, and ended with the job.
+    """The project, started by GitHub for jobs of some accounts and workflows that ask for it, and ended with the job.
 
     Its role makes network interfaces in the private subnets, writes its log, and asks for the repository. It may not deploy:
     a job takes the role of the workflows, as on GitHub's own runners.
@@ -124,12 +128,24 @@ class GithubRunner(pulumi.ComponentResource):
             project_name=project.name,
             filter_groups=[
                 aws.codebuild.WebhookFilterGroupArgs(
-                    filters=[aws.codebuild.WebhookFilterGroupFilterArgs(type="EVENT", pattern="WORKFLOW_JOB_QUEUED")]
+                    filters=[
+                        aws.codebuild.WebhookFilterGroupFilterArgs(type=kind, pattern=pattern)
+                        for kind, pattern in (
+                            ("EVENT", "WORKFLOW_JOB_QUEUED"),
+                            ("ACTOR_ACCOUNT_ID", _exactly(runner.actors)),
+                            ("WORKFLOW_NAME", _exactly(_WORKFLOWS)),
+                        )
+                    ]
                 )
             ],
             opts=child,
         )
         self.register_outputs({})
+
+
+def _exactly(values: Iterable[object]) -> str:
+    """Return the pattern of these values as a whole: without anchors, CodeBuild takes 1234 where 123 is listed."""
+    return f"^({'|'.join(map(str, values))})$"
 
 
 def policy(account: Account, subnet_ids: list[str], log_group: str, connection_arn: str) -> str:

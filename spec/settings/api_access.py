@@ -1,16 +1,27 @@
 """Who reaches the API server from inside of the VPC and what is connected to it: `triton-eks:cluster.apiAccess`."""
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from spec.problem import Problem
+from spec.problem import Problem, describe
 from spec.settings.addresses import Cidr, in_no_network, never_on_the_internet
 from spec.settings.fields import SecurityGroupId
-from spec.settings.kind import matching
+from spec.settings.kind import Kind, matching, refuse
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
+
+_GITHUB_ID = "the number that `gh api users/LOGIN --jq .id` prints"
+
+
+def _github_id(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        refuse(f"{describe(value)}; give {_GITHUB_ID}")
+    return value
+
+
+_GithubId = Annotated[int, Kind(_github_id, _GITHUB_ID, {"type": "integer", "minimum": 1})]
 
 
 class Runner(Section):
@@ -38,6 +49,9 @@ class Runner(Section):
             },
         ),
     ] = Field(description="the connection to GitHub, made and confirmed in the console of CodeBuild")
+    actors: Annotated[tuple[_GithubId, ...], Field(min_length=1)] = Field(
+        description="ids of the GitHub accounts whose jobs may start the runner"
+    )
 
 
 class ApiAccess(Section):

@@ -84,7 +84,7 @@ def test_china_has_no_connections_to_github_and_govcloud_has() -> None:
         "aws:region": "cn-north-1",
         "network.zones": 2,
         "cluster.adminRoleArns": ["arn:aws-cn:iam::123456789012:role/admin"],
-        "cluster.apiAccess": {"runner": {"repository": "example/platform", "connectionArn": connection}},
+        "cluster.apiAccess": {"runner": {"repository": "example/platform", "connectionArn": connection, "actors": [583231]}},
         "triton.image": f"123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/tritonserver@{DIGEST}",
     }
     assert complaints(beijing) == [

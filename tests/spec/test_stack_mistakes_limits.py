@@ -13,6 +13,7 @@ from tests.spec.test_stack_mistakes_relations import WORKER
 RUNNER = {
     "repository": "example/platform",
     "connectionArn": "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef",
+    "actors": [583231],
 }
 
 

@@ -90,6 +90,9 @@ class Webhook(Recorded):
     def rules(self, inputs: Values) -> Iterable[Problem]:
         if known(inputs, "filterGroups") == []:
             yield Problem("filterGroups", "is empty: every push would start a build")
+        for index, group in enumerate(known(inputs, "filterGroups") or ()):
+            if not any(one["type"] == "EVENT" for one in group["filters"]):
+                yield Problem(f"filterGroups[{index}]", "has no filter of the type EVENT")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         name = inputs["projectName"]
@@ -97,13 +100,21 @@ class Webhook(Recorded):
             raise HandlerError(f"CodeBuild webhook: there is no project {name}")
         if records.get(clients, self.record_name(inputs)) is not None:
             raise HandlerError(f"CodeBuild webhook: {name} has one already")
-        groups = [group["filters"] for group in inputs["filterGroups"]]
-        strict.check(clients("codebuild"), "CreateWebhook", {"projectName": name, "filterGroups": groups})
+        self._check(clients, "CreateWebhook", inputs)
         number = hashlib.sha256(name.encode()).hexdigest()[:8]
         made = {"payloadUrl": f"https://codebuild.{clients.region}.amazonaws.com/webhooks", "url": f"hooks/{number}"}
         outputs = self.outputs(inputs, made)
         records.put(clients, self.record_name(inputs), outputs)
         return name, outputs
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._check(clients, "UpdateWebhook", new)
+        return super().update(clients, id, old, new)
+
+    @staticmethod
+    def _check(clients: Clients, operation: str, inputs: Values) -> None:
+        groups = [group["filters"] for group in inputs["filterGroups"]]
+        strict.check(clients("codebuild"), operation, {"projectName": inputs["projectName"], "filterGroups": groups})
 
     def record_name(self, values: Values) -> str:
         return records.path(_WEBHOOKS, values["projectName"])

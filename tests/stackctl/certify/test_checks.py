@@ -515,7 +515,7 @@ def test_the_runner_in_the_vpc_is_one_of_those_who_reach_it(
     https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "UserIdGroupPairs": [{"GroupId": one} for one in let_in]}
     aws.give("ec2", "describe_security_groups", {"SecurityGroups": [{"IpPermissions": [https]}]}, {"GroupIds": ["sg-1"]})
     connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
-    runner = {"repository": "example/platform", "connectionArn": connection}
+    runner = {"repository": "example/platform", "connectionArn": connection, "actors": [583231]}
     given = settings({"cluster.apiAccess": {"runner": runner}})
     assert account.who_reaches_the_api_server(subject(given=given, readers=aws.readers)) == outcome
 

@@ -241,7 +241,8 @@ def test_a_runner_is_paid_by_its_jobs_and_not_counted() -> None:
     connection = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 
     def more(sections: dict[str, Any]) -> None:
-        sections["cluster"]["apiAccess"] = {"runner": {"repository": "example/platform", "connectionArn": connection}}
+        runner = {"repository": "example/platform", "connectionArn": connection, "actors": [583231]}
+        sections["cluster"]["apiAccess"] = {"runner": runner}
 
     note = "not in it: the runner in the VPC, which CodeBuild charges by the minute of a job"
     assert note in estimate(stack("prod", more), prices(), TODAY).notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from twin.aws.iam.authorization import refusals
 STACK = "dev"
 CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 OLD_CONNECTION = CONNECTION.replace("codeconnections", "codestar-connections")
-RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION}
+RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION, "actors": [583231, 9919]}
 PROJECTS = records.path("codebuild-projects")
 
 
@@ -66,7 +67,7 @@ def test_the_project_comes_and_goes_with_the_stack_and_does_not_drift(lived: Liv
     assert (lived.refreshed.outputs, lived.refreshed.inputs) == ([], [])
 
 
-def test_it_is_in_the_private_subnets_and_starts_for_jobs_of_its_repository_alone(lived: Lived) -> None:
+def test_it_is_in_the_private_subnets_and_of_one_repository(lived: Lived) -> None:
     project = lived.up.one("aws:codebuild/project:Project").checked
     assert project["source"] == {
         "type": "GITHUB",
@@ -76,16 +77,48 @@ def test_it_is_in_the_private_subnets_and_starts_for_jobs_of_its_repository_alon
     private = lived.up.one("aws:eks/nodeGroup:NodeGroup", "nodes-system-group").checked["subnetIds"]
     assert sorted(project["vpcConfig"]["subnets"]) == sorted(private)
     assert "privilegedMode" not in project["environment"]
-    webhook = lived.up.one("aws:codebuild/webhook:Webhook").checked
-    assert webhook["projectName"] == "triton-dev-runner"
-    assert webhook["filterGroups"] == [{"filters": [{"type": "EVENT", "pattern": "WORKFLOW_JOB_QUEUED"}]}]
+    assert lived.up.one("aws:codebuild/webhook:Webhook").checked["projectName"] == "triton-dev-runner"
+
+
+def starts(lived: Lived, actor: int, workflow: str) -> bool:
+    """Return whether CodeBuild starts the runner for a job: every filter of a group has to match, anywhere in its value.
+
+    https://docs.aws.amazon.com/codebuild/latest/userguide/github-webhook.html
+    """
+    values = {"EVENT": "WORKFLOW_JOB_QUEUED", "ACTOR_ACCOUNT_ID": str(actor), "WORKFLOW_NAME": workflow}
+    groups = lived.up.one("aws:codebuild/webhook:Webhook").checked["filterGroups"]
+    return any(all(re.search(one["pattern"], values[one["type"]]) for one in group["filters"]) for group in groups)
+
+
+@pytest.mark.parametrize("actor", [58323, 583232, 5832310, 1583231, 99199, 1])
+def test_only_jobs_of_the_listed_accounts_start_it(lived: Lived, actor: int) -> None:
+    assert [starts(lived, listed, "deploy") for listed in (583231, 9919)] == [True, True]
+    assert not starts(lived, actor, "deploy")
+
+
+WORKFLOWS = {
+    path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")
+}
+
+
+def asking(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the jobs that ask for the runner, also in workflows that this one calls."""
+    called = [WORKFLOWS[job["uses"].rpartition("/")[2]] for job in workflow["jobs"].values() if "uses" in job]
+    own = [job for job in workflow["jobs"].values() if "codebuild-" in str(job.get("runs-on"))]
+    return own + [job for other in called for job in asking(other)]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
+def test_only_workflows_whose_jobs_ask_for_it_start_it(lived: Lived, workflow: dict[str, Any]) -> None:
+    # YAML reads the key `on` as true. A job of a called workflow is reported under the name of its caller.
+    assert starts(lived, 583231, workflow["name"]) == bool(asking(workflow) and "workflow_call" not in workflow[True])
+    assert not (asking(workflow) and "pull_request" in workflow[True])
+    assert not starts(lived, 583231, f"not {workflow['name']}")
 
 
 def test_no_job_of_the_workflows_is_cut_off_by_it(lived: Lived) -> None:
-    files = (ROOT / ".github" / "workflows").glob("*.yml")
-    jobs = [job for path in files for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
-    on_it = [job["timeout-minutes"] for job in jobs if "codebuild-" in job.get("runs-on", "")]
-    assert len(on_it) == 4
+    on_it = [job["timeout-minutes"] for name in ("deploy-stack.yml", "drift.yml") for job in asking(WORKFLOWS[name])]
+    assert len(on_it) == 3
     start = 15
     assert lived.up.one("aws:codebuild/project:Project").checked["buildTimeout"] >= max(on_it) + start
 
@@ -134,6 +167,13 @@ def test_the_roles_of_the_workflows_may_make_and_read_all_of_it(lived: Lived) ->
     assert list(refusals(PREVIEW, aws_calls.reads(made))) == []
 
 
+def test_who_may_start_it_is_required() -> None:
+    anybodys = {key: value for key, value in RUNNER.items() if key != "actors"}
+    assert complaints({"cluster.apiAccess": {"runner": anybodys}}) == [
+        "cluster.apiAccess.runner.actors: is missing; give ids of the GitHub accounts whose jobs may start the runner"
+    ]
+
+
 def test_without_a_way_to_github_there_is_no_runner() -> None:
     told = complaints({"cluster.apiAccess": {"runner": RUNNER}, "network.nat": "none", "network.endpoints": "full"})
     assert (
@@ -163,6 +203,13 @@ def test_its_connection_is_of_the_account_and_of_any_region() -> None:
     ("changes", "said"),
     [
         ({"repository": "platform"}, "repository: 'platform' is not a GitHub repository; give one like ORG/REPO"),
+        ({"actors": []}, "actors: is empty; give at least one"),
+        (
+            {"actors": [583231, "octocat"]},
+            "actors[1]: 'octocat' is text; give the number that `gh api users/LOGIN --jq .id` prints",
+        ),
+        ({"actors": [0]}, "actors[0]: 0 is a number; give the number that `gh api users/LOGIN --jq .id` prints"),
+        ({"actors": [True]}, "actors[0]: true is a truth value; give the number that `gh api users/LOGIN --jq .id` prints"),
         (
             {"connectionArn": "example"},
             "connectionArn: 'example' is not the ARN of a connection; `aws codeconnections list-connections` prints it",
@@ -175,5 +222,5 @@ def test_its_connection_is_of_the_account_and_of_any_region() -> None:
         ),
     ],
 )
-def test_a_mistake_is_said_where_it_is(changes: dict[str, str], said: str) -> None:
+def test_a_mistake_is_said_where_it_is(changes: dict[str, Any], said: str) -> None:
     assert complaints({"cluster.apiAccess": {"runner": {**RUNNER, **changes}}}) == [f"cluster.apiAccess.runner.{said}"]
