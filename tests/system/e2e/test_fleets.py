@@ -124,6 +124,7 @@ def test_models_move_to_another_fleet_by_two_updates_and_no_request_is_lost(tmp_
         for model in _INPUTS:
             _until_answered(_asking(http, model))
         assert _routed(kube) == {
+            "all-models": [("triton-g5", 1)],
             "classify": [("triton-g5", 1)],
             "normalize": [("triton-g5", 1), ("triton-g6", 1)],
             "pipeline": [("triton-g5", 1)],
@@ -145,6 +146,7 @@ def test_models_move_to_another_fleet_by_two_updates_and_no_request_is_lost(tmp_
             account.grow(40)
         assert account.answered == account.sent, dict(account.outcomes)
         assert _routed(kube) == {
+            "all-models": [("triton-g6", 1)],
             "classify": [("triton-g6", 1)],
             "normalize": [("triton-g5", 1), ("triton-g6", 1)],
             "pipeline": [("triton-g6", 1)],

@@ -93,9 +93,10 @@ def pod(tmp_path: Path, quota: Quota) -> Iterator[Object]:
         (version.parent / "config.pbtxt").write_text(CONFIG)
     container = rendering.container({"release": {"models": dict.fromkeys(MODELS, 1)}}, environment="prod")
     server = locate(tmp_path / "backends")
-    arguments = [argument.replace("$(ADMIN_KEY)", "key") for argument in container["args"]]
-    argv, _ = server.localize([*container["command"], f"--model-repository={tmp_path / 'models'}", *arguments[1:]], ADDRESS)
-    environment = server.environment({"POD_IP": ADDRESS, "ADMIN_KEY": "key", "HOME": str(tmp_path)})
+    # Without the shell in front of it, which makes the admin key.
+    words = [container["command"][-1], f"--model-repository={tmp_path / 'models'}", *container["args"][1:]]
+    argv, _ = server.localize(words, ADDRESS)
+    environment = server.environment({"POD_IP": ADDRESS, "HOME": str(tmp_path)})
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log, cwd=tmp_path)
     try:

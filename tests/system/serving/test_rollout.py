@@ -142,6 +142,7 @@ def test_a_half_uploaded_version_hangs_one_load_and_that_pod_is_restarted(site: 
 def test_an_object_with_other_content_than_released_reaches_no_pod(site: Site) -> None:
     second = site.release(2)
     key = f"releases/{second.id}/{MODEL}/2/model.py"
+    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to write over it
     site.store.client.put_object(Bucket=BUCKET, Key=key, Body=b"changed afterwards", ChecksumAlgorithm="SHA256")
 
     result = site.rollout(second)

@@ -126,9 +126,9 @@ def test_a_follower_killed_half_way_goes_on_and_the_rollout_waits_for_it(
 
 def test_a_file_that_is_not_as_released_is_undone_before_any_pod_loads(site: Site, servers: FollowingServers) -> None:
     second = site.release(2, config=CONFIG + "# second\n")
-    site.store.client.put_object(
-        Bucket=BUCKET, Key=f"releases/{second.id}/adder/config.pbtxt", Body=CONFIG.encode() + b"# secon!\n"
-    )
+    key = f"releases/{second.id}/adder/config.pbtxt"
+    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to write over it
+    site.store.client.put_object(Bucket=BUCKET, Key=key, Body=CONFIG.encode() + b"# secon!\n")
     before = {pod.uid for pod in site.fleet.pods()}
 
     result = site.rollout(second)
