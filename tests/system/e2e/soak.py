@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -278,10 +278,10 @@ def judged(made: Soak) -> list[str]:
 
 
 def write(made: Soak, about: Mapping[str, Any], started: datetime, results: Path) -> Path:
-    """Write the figures of a run and its conditions as JSON, the processes at its beginning and end; return the file."""
+    """Write all figures of a run and its conditions as JSON; return the file."""
     said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
     kind = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": said.stdout.strip()}
-    text = json.dumps({**kind, **about, **asdict(replace(made, looks=[made.looks[0], made.looks[-1]]))}) + "\n"
+    text = json.dumps({**kind, **about, **asdict(made)}) + "\n"
     file = results / f"soak-{started:%Y-%m-%d}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.json"
     rewrite(file, text.encode())
     return file
@@ -290,7 +290,7 @@ def write(made: Soak, about: Mapping[str, Any], started: datetime, results: Path
 def main(
     minutes: Annotated[float, typer.Option(min=1, max=240, help="How long.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Chooses the order of the faults.")] = 1,
-    record: Annotated[bool, typer.Option("--record", help="Write the figures into benchmarks/results.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Write all figures into benchmarks/results.")] = False,
 ) -> None:
     """Bring a twin up, soak it, and take it down; exit code 1 where something was lost or leaks."""
     command = f"python -m tests.system.e2e.soak --minutes {minutes:g} --seed {seed} --record"
