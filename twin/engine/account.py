@@ -40,10 +40,10 @@ def create(aws_url: str, region: str, stack: str, stack_file: Path) -> None:
 
 
 def create_boundary(iam: Any, account_id: str, region: str, stack: str, config: Mapping[str, Any]) -> None:
-    """Create the permissions boundary of a stack's roles, as `bootstrap` does, unless it exists."""
+    """Create the permissions boundary of a stack's roles, as `bootstrap` does, unless it exists or the stack has none."""
     environment = config.get("triton-eks:environment")
-    if not isinstance(environment, str):
-        return  # the settings report it
+    if config.get("triton-eks:permissionsBoundary") is False or not isinstance(environment, str):
+        return  # the stack needs none; or the settings report the environment
     document = boundary(account_id, region, stack, environment)
     with suppress(iam.exceptions.EntityAlreadyExistsException):
         iam.create_policy(PolicyName=permissions_boundary(stack), PolicyDocument=document)

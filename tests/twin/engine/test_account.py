@@ -40,3 +40,17 @@ def test_every_role_and_topic_is_made_once_and_what_is_neither_is_left_alone(
 
 def test_a_stack_file_without_topics_makes_none() -> None:
     assert account.topics_in({"a": [1, None, "arn:aws:sns"], "b": {"c": True}}) == set()
+
+
+@pytest.mark.parametrize(("boundary", "policies"), [("", ["triton-eks-boundary-prod"]), ("false", [])])
+def test_a_stack_that_has_no_boundary_gets_none(
+    boundary: str, policies: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws_environment.use_none_of_the_developers(monkeypatch, tmp_path)
+    file = tmp_path / "Pulumi.prod.yaml"
+    keys = f"  triton-eks:permissionsBoundary: {boundary}\n" if boundary else ""
+    file.write_text(f"config:\n  aws:region: us-west-2\n  triton-eks:environment: prod\n{keys}")
+    with moto_server() as url:
+        account.create(url, REGION, "prod", file)
+        local = boto3.client("iam", region_name=REGION, endpoint_url=url).list_policies(Scope="Local")["Policies"]
+    assert [policy["PolicyName"] for policy in local] == policies
