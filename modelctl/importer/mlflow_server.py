@@ -221,12 +221,10 @@ class _Server:
         return left
 
     def _ask(self, path: str, form: type[A], /, **parameters: str) -> A:
-        content = b""
         with self._answer(path, parameters) as answer:
-            for piece in answer.iter_bytes():
-                content += piece
-                if len(content) > _LARGEST_ANSWER:
-                    raise NotImported(f"{self._url}/{path}: answers with more than {_LARGEST_ANSWER} bytes")
+            content = _content(answer, _LARGEST_ANSWER)
+        if content is None:
+            raise NotImported(f"{self._url}/{path}: answers with more than {_LARGEST_ANSWER} bytes")
         try:
             return documents.read(form, content)
         except DocumentError as error:
@@ -251,6 +249,16 @@ class _Server:
             ) from None
 
 
+def _content(answer: httpx.Response, most: int) -> bytes | None:
+    """Return the body of an answer; None if it has more than `most` bytes."""
+    content = b""
+    for piece in answer.iter_bytes():
+        content += piece
+        if len(content) > most:
+            return None
+    return content
+
+
 def _refusal(answer: httpx.Response) -> str:
     status = answer.status_code
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
@@ -258,14 +266,8 @@ def _refusal(answer: httpx.Response) -> str:
             f"answers {status}; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, of "
             "somebody who may read the model"
         )
-    content = b""
-    for piece in answer.iter_bytes():
-        content += piece
-        if len(content) > _LARGEST_REFUSAL:
-            content = b""
-            break
     try:
-        said: Any = json.loads(content)
+        said: Any = json.loads(_content(answer, _LARGEST_REFUSAL) or b"")
     except (ValueError, RecursionError):
         said = None
     message = said.get("message") if isinstance(said, dict) else None
