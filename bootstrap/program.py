@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from dataclasses import replace
 
 import pulumi
@@ -85,6 +86,7 @@ def deploy(settings: Settings, region: str) -> None:
 def scopes(account: Account, settings: Settings) -> list[Scope]:
     """Return what each deploy role reaches: the stacks of one environment in one region."""
     found = []
+    older_roles = _older_roles() if settings.stacks else {}
     for region in (account.region, *settings.regions):
         for at, environment in enumerate(ENVIRONMENTS):
             stacks = settings.stacks_of(environment, region)
@@ -97,19 +99,23 @@ def scopes(account: Account, settings: Settings) -> list[Scope]:
                     stacks=tuple(one.name for one in stacks),
                     clusters=settings.clusters,
                     connections=tuple(sorted({one.connection for one in stacks if one.connection is not None})),
-                    older_roles=_older_roles(environment),
+                    older_roles=tuple(older_roles.get(environment, ())),
                     before=(earlier, before) if earlier is not None and before else None,
                 )
                 found.append(scope)
     return found
 
 
-def _older_roles(environment: str) -> tuple[str, ...]:
-    """Return the ARNs of an environment's roles from before roles had the stack's path: by name, and by the tags of each."""
-    tags = {"project": PROJECT, "environment": environment}.items()
+def _older_roles() -> dict[str, list[str]]:
+    """Return, by environment, the ARNs of roles from before roles had the stack's path: by name, and by the tags of each."""
     pattern = rf".*:role/(({'|'.join(OLDER_ROLES)})-role(-pods)?-[0-9a-f]{{7}}|triton-.*-(alertmanager|worker))"
-    arns = [arn for arn in aws.iam.get_roles(path_prefix="/").arns if re.fullmatch(pattern, arn)]
-    return tuple(arn for arn in sorted(arns) if aws.iam.get_role(name=arn.rpartition("/")[2]).tags.items() >= tags)
+    roles: dict[str, list[str]] = defaultdict(list)
+    for arn in sorted(aws.iam.get_roles(path_prefix="/").arns):
+        if re.fullmatch(pattern, arn):
+            tags = aws.iam.get_role(name=arn.rpartition("/")[2]).tags
+            if tags.get("project") == PROJECT:
+                roles[tags.get("environment", "")].append(arn)
+    return roles
 
 
 def _boundaries(scope: Scope, settings: Settings) -> dict[str, str]:
