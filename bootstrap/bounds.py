@@ -56,23 +56,19 @@ class Scope:
         """Return the ARNs of the stacks' resources of a service."""
         return [self.account.arn(service, resource) for resource in self.named(pattern)]
 
-    def iam(self, resource: str) -> str:
-        """Return the ARN of a resource of IAM, which has no region."""
-        return f"arn:{self.account.partition}:iam::{self.account.id}:{resource}"
-
     @property
     def roles(self) -> list[str]:
         """Return the ARNs of the stacks' roles."""
         region = self.account.region
         return [
-            *(self.iam(f"role{names.role_path(stack)}*") for stack in self.stacks),
-            *(self.iam(f"role/{name}") for name in self.named(f"{{}}-{region}-model-reader")),
+            *(self.account.iam_arn(f"role{names.role_path(stack)}*") for stack in self.stacks),
+            *(self.account.iam_arn(f"role/{name}") for name in self.named(f"{{}}-{region}-model-reader")),
         ]
 
     @property
     def boundaries(self) -> list[str]:
         """Return the ARNs of the permissions boundaries of the stacks' roles."""
-        return [self.iam(f"policy/{names.permissions_boundary(stack)}") for stack in self.stacks]
+        return [self.account.iam_arn(f"policy/{names.permissions_boundary(stack)}") for stack in self.stacks]
 
     @property
     def buckets(self) -> list[str]:

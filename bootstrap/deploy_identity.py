@@ -1,4 +1,4 @@
-"""Grant the deploy role its rights in IAM: to the stacks' roles, their nodes' instance profile, clusters' OIDC providers.
+"""Grant the deploy role its permissions in IAM: to the stacks' roles, the nodes' profile, and clusters' OIDC providers.
 
 It creates and changes roles only with the boundary that `bootstrap` makes for the stack (`spec.boundary`), attaches only
 AWS's policies that the platform uses, and passes only the stacks' roles.
@@ -154,15 +154,19 @@ def _never(scope: Scope) -> Statement:
             "iam:UpdateRole",
         ],
         "Resource": [
-            *(scope.iam(f"{kind}/{PROJECT}-{role}*") for kind in ("role", "policy") for role in ("preview", "deploy")),
-            scope.iam(f"policy/{permissions_boundary('*')}"),
+            *(
+                scope.account.iam_arn(f"{kind}/{PROJECT}-{role}*")
+                for kind in ("role", "policy")
+                for role in ("preview", "deploy")
+            ),
+            scope.account.iam_arn(f"policy/{permissions_boundary('*')}"),
         ],
     }
 
 
 def profiles(scope: Scope) -> list[Statement]:
     """Allow the profiles by which instances of Karpenter take their role."""
-    profiles = [scope.iam(f"instance-profile/{name}") for name in _PROFILES]
+    profiles = [scope.account.iam_arn(f"instance-profile/{name}") for name in _PROFILES]
     return [
         allow(["iam:CreateInstanceProfile"], profiles, sid="MakeProfiles", condition=scope.requested),
         allow(["iam:TagInstanceProfile"], profiles, sid="TagNewProfiles", condition=scope.claimed),
@@ -184,7 +188,7 @@ def profiles(scope: Scope) -> list[Statement]:
 def _providers(scope: Scope) -> list[Statement]:
     """Bind identity providers to our tags: EKS chooses their names, so nothing else tells ours from another cluster's."""
     account = scope.account
-    providers = [scope.iam(f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
+    providers = [scope.account.iam_arn(f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
     return [
         allow(["iam:CreateOpenIDConnectProvider"], providers, sid="MakeProviders", condition=scope.requested),
         allow(["iam:TagOpenIDConnectProvider"], providers, sid="TagNewProviders", condition=scope.claimed),
@@ -206,7 +210,7 @@ def _providers(scope: Scope) -> list[Statement]:
 
 def services_own_roles(scope: Scope) -> list[Statement]:
     """Allow the roles that services make when first used; apart from `identity`, which would be too long with it."""
-    own = scope.iam("role/aws-service-role")
+    own = scope.account.iam_arn("role/aws-service-role")
     return [
         allow(
             ["iam:CreateServiceLinkedRole"],

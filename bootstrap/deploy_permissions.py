@@ -1,4 +1,4 @@
-"""Grant the deploy role of an environment its rights beside reading. Every action is named and bound to the stacks.
+"""Grant the deploy role of an environment its permissions to write. Every action is named and bound to the stacks.
 
 Networks, keys and file systems are bound by the tags `project` and `environment`; queues, buckets, rules and logs by the
 stacks' names. EC2 and IAM are apart (`deploy_network`, `deploy_identity`).

@@ -156,7 +156,7 @@ def preview_subjects(settings: Settings) -> list[str]:
 
 def deploy_role_arns(scope: Scope, home: str) -> Iterator[tuple[str, str]]:
     """Yield each stack of a scope with the ARN of the role that deploys it; `home` is the bootstrap stack's region."""
-    yield from ((stack, scope.iam(f"role/{_deploy_role(scope, home)}")) for stack in scope.stacks)
+    yield from ((stack, scope.account.iam_arn(f"role/{_deploy_role(scope, home)}")) for stack in scope.stacks)
 
 
 def _deploy_role(scope: Scope, home: str) -> str:

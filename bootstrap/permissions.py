@@ -168,10 +168,7 @@ def read(account: Account) -> list[Statement]:
             ],
             [
                 f"arn:{account.partition}:iam::aws:policy/*",
-                *(
-                    f"arn:{account.partition}:iam::{account.id}:{kind}/*"
-                    for kind in ("instance-profile", "oidc-provider", "policy", "role")
-                ),
+                *(account.iam_arn(f"{kind}/*") for kind in ("instance-profile", "oidc-provider", "policy", "role")),
             ],
             sid="ReadIdentities",
         ),

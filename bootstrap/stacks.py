@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spec import reading
 from spec.failure import Failure
+from spec.helm_values import value_at
 from spec.problem import SettingsError
 from spec.settings import read_config
 from spec.stack_names import names, stack_file
@@ -38,12 +37,6 @@ def read(checkout: Path) -> tuple[tuple[StackFacts, ...], list[str]]:
             continue
         environment, region = config.get("triton-eks:environment"), config.get("aws:region")
         if environment in ENVIRONMENTS and isinstance(region, str):
-            found.append(StackFacts(name, environment, region, _connection(config)))
+            connection = value_at(config, "triton-eks:cluster.apiAccess.runner.connectionArn")
+            found.append(StackFacts(name, environment, region, connection if isinstance(connection, str) else None))
     return tuple(found), problems
-
-
-def _connection(config: Mapping[str, Any]) -> str | None:
-    value: Any = config
-    for key in ("triton-eks:cluster", "apiAccess", "runner", "connectionArn"):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, str) else None

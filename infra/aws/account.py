@@ -23,6 +23,10 @@ class Account:
         """Return the ARN of a regional `resource` of `service` in this account."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"
 
+    def iam_arn(self, resource: str) -> str:
+        """Return the ARN of a resource of IAM, which has no region."""
+        return f"arn:{self.partition}:iam::{self.id}:{resource}"
+
     def host(self, service: str) -> str:
         """Return the name of a service's host in the region, by which KMS and CloudWatch Logs know it too."""
         return f"{service}.{self.region}.{dns_suffix(self.partition)}"

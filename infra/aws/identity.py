@@ -77,7 +77,7 @@ class WorkloadRole(pulumi.ComponentResource):
 
 def known_role_arn(stack: Stack, purpose: str) -> str:
     """Return the ARN that the role for a `purpose` has. As plain text it shows in a preview, where outputs are unknown."""
-    return f"arn:{stack.account.partition}:iam::{stack.account.id}:role/{_known_name(stack, purpose)}"
+    return stack.account.iam_arn(f"role/{_known_name(stack, purpose)}")
 
 
 def associate(

@@ -59,7 +59,7 @@ def _account_administers(account: Account) -> Statement:
     return {
         "Sid": "AccountAdministers",
         "Effect": "Allow",
-        "Principal": {"AWS": f"arn:{account.partition}:iam::{account.id}:root"},
+        "Principal": {"AWS": account.iam_arn("root")},
         "Action": "kms:*",
         "Resource": "*",
     }

@@ -43,8 +43,7 @@ class Stack:
     @property
     def boundary_arn(self) -> str | None:
         """Return the permissions boundary of the stack's roles; None without one."""
-        policy = f"policy/{names.permissions_boundary(self.name)}"
-        return f"arn:{self.account.partition}:iam::{self.account.id}:{policy}" if self.bounded else None
+        return self.account.iam_arn(f"policy/{names.permissions_boundary(self.name)}") if self.bounded else None
 
     @property
     def disposable(self) -> bool:

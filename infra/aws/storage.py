@@ -149,7 +149,7 @@ def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
                 "kms:CallerAccount": account.id,
                 "kms:ViaService": account.host("s3"),
             },
-            "ArnLike": {"aws:PrincipalArn": f"arn:{account.partition}:iam::{account.id}:role/{roles}"},
+            "ArnLike": {"aws:PrincipalArn": account.iam_arn(f"role/{roles}")},
             "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]},
         },
     }

@@ -95,7 +95,7 @@ def _reading(account: Account, cluster_name: str) -> list[Statement]:
         allow(["iam:ListInstanceProfiles"], ["*"], sid="ListInstanceProfiles"),
         allow(
             ["iam:GetInstanceProfile"],
-            [f"arn:{account.partition}:iam::{account.id}:instance-profile/*"],
+            [account.iam_arn("instance-profile/*")],
             sid="ReadInstanceProfiles",
         ),
         allow(["eks:DescribeCluster"], [account.arn("eks", f"cluster/{cluster_name}")], sid="FindTheCluster"),
