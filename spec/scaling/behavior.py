@@ -53,7 +53,7 @@ def behavior(settings: Settings) -> dict[str, Any]:
     More: at once four times the pods that there are, or four more, and again after the time that a start takes. While they
     start, the backlog that they are for goes on growing, and without a limit it would ask for all pods that there may be; a
     lower limit loses requests for several starts where the load is many times the usual one
-    (benchmarks/autoscaling.md#the-pace). One scrape may come upon a queue that is empty a moment later, by chance alone
+    (benchmarks/autoscaling.md#pace). One scrape may come upon a queue that is empty a moment later, by chance alone
     (tests/spec/scaling/test_chance.py): KEDA asks for the mean of half a minute, and where each look has the number of one
     scrape, what asks for pods has to last for two looks.
 

@@ -26,7 +26,7 @@ BUSY_SHARE = 0.7
 See docs/facts/triton-metrics.md#measured-pod.
 """
 BUSY_SHARE_BESIDE_SPARE = 0.8
-"""The same where there is a spare pod, which is what the 70 % would leave free (benchmarks/autoscaling.md#a-spare-pod)."""
+"""The same where there is a spare pod, which is what the 70 % would leave free (benchmarks/autoscaling.md#spare-pod)."""
 SPARE_PODS = 1
 BUSY_SHARE_BESIDE_BOUNDED_QUEUE = 0.9
 """The same of a model whose requests are rejected when they can no longer be answered in time (`queueTimeoutMs`).
