@@ -1,175 +1,159 @@
-"""The claims that `stackctl certify` does not try, each with the reason: a report names every claim of the page."""
+"""The claims that `stackctl certify` does not check, each with the reason: a report names every claim of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-OFFLINE = "it is about this repository's files, so that `make test` shows as much here as anywhere"
-_DISRUPTIVE = "it needs a load, and something broken under it: try it by hand, on a stack that may fail"
-_PREVIEWS = "it is about previews, which are made before an account is there"
-_GITHUB = "it needs a repository on GitHub whose workflows take the roles"
-_BEFORE = "it is done before a run begins"
-_TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
-_MODELS = "it needs other models than those of `make models`: release yours, and ask them"
-_BY_HAND = "`stackctl cold-start STACK --measured` tells it of a stack that is up"
-_CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
+OFFLINE = "it is about this repository's files: `make test` shows the same here"
+_DISRUPTIVE = "it needs a load and a fault: try it by hand on a stack that may fail"
+_PREVIEWS = "it is about previews, which need no account"
+_GITHUB = "it needs a GitHub repository whose workflows assume the roles"
+_BEFORE = "it happens before a run begins"
+_TUNNEL = "a run works without it: start one with `stackctl tunnel STACK -- stackctl certify STACK`"
+_MODELS = "it needs models other than `make models`': release yours and send them requests"
+_BY_HAND = "`stackctl cold-start STACK --measured` reports it for a running stack"
+_CLIENTS = "it needs clients inside the VPC during the measurement"
 
 UNTRIED: Mapping[str, str] = {
     "every mistake in a stack file is reported at once, before a resource exists": OFFLINE,
     "`preview` and `up` register the same resources": _PREVIEWS,
     "a preview needs no credentials and no account": _PREVIEWS,
-    "a changed value shows as that field of that Deployment": _PREVIEWS,
-    "a stack keeps every [policy](policies.md), and each policy finds its defect": OFFLINE,
-    "a pull request's comment says what changes, what goes down, what policies say, what it costs, and how a worse scaling "
-    "setting does under load": _PREVIEWS,
-    "a command ends with a sentence and a documented code whatever it runs in: outside of a checkout, in a deleted folder, "
-    "without a home, programs or a locale, with a broken AWS configuration, on a full disk, with nobody reading": (
-        "each of these surroundings would have to be made while it runs"
+    "a preview shows a changed value as that field of that Deployment": _PREVIEWS,
+    "every stack complies with every [policy](policies.md), and each policy detects its defect": OFFLINE,
+    "a pull request's comment reports changes, downtime, policies, cost and scaling under load": _PREVIEWS,
+    "every command ends with a sentence and a documented exit code, in any environment": (
+        "a run cannot create these environments"
     ),
-    "the fleets of `stackctl plan` hold the wants, and none with each model on one fleet are cheaper": (
-        "it needs the rates of models on GPUs, measured: `modelctl tune` does that"
+    "fleets of `stackctl plan` meet the requirements; no cheaper plan has one fleet per model": (
+        "it needs measured rates on GPUs: `modelctl tune` measures them"
     ),
-    "`stackctl init` writes a stack file that is valid and true for the account": _BEFORE,
-    "AWS credentials of every kind are used, or the command says what to do": _BEFORE,
-    "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
-    "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
-    "interruption, and pushes over nothing": _BEFORE,
-    "stacks of one environment have no name in common, in one region or in two, and every ARN and host is of the region's "
-    "partition": "it needs two stacks",
-    "a stack is judged by the policies of what it is, whatever its name": OFFLINE,
-    "the first preview of each stack, which knows no kubeconfig on AWS, violates no mandatory policy": _PREVIEWS,
-    "the twin's `eks.Cluster` has the official component's children: parents, inputs, dependencies, ignored changes": (
-        "it is about the twin"
+    "`stackctl init` writes a valid stack file that matches the account": _BEFORE,
+    "AWS credentials of every kind work, or the command says what to do": _BEFORE,
+    "`make state` creates the state bucket, and resumes after an interruption": _BEFORE,
+    "`stackctl image` finds a release's digest; `--mirror` copies the image, resumes, and overwrites nothing": _BEFORE,
+    "stacks of one environment share no name in any region; ARNs and hosts have the region's partition": (
+        "it needs two stacks"
     ),
-    "a node group or an add-on that fails after AWS returned its id is [reported with its cause and the command that "
-    "repairs it](runbooks/NodeGroupCreateFailed.md), and `first-inference` does not wait for its nodes": (
+    "policies apply by a stack's properties, whatever its name": OFFLINE,
+    "a first preview, without a kubeconfig, violates no mandatory policy": _PREVIEWS,
+    "the twin's `eks.Cluster` has the official component's children, inputs and dependencies": "it is about the twin",
+    "a half-created node group or add-on is [reported with cause and repair](runbooks/NodeGroupCreateFailed.md)": (
         "it needs a node group that EC2 cannot start"
     ),
-    "stacks come up while IAM and Pod Identity are 15 s late and tags and aliases of KMS keys a minute": (
-        "nobody can choose how late AWS is; a run that comes up has seen one delay"
+    "stacks come up while IAM and Pod Identity lag 15 s, KMS tags and aliases a minute": (
+        "AWS's delays cannot be chosen; a successful run has met one"
     ),
-    "a principal of IAM has in the cluster what its access entry says, and nothing without one": (
+    "an IAM principal has its access entry's permissions in the cluster, and none without one": (
         "it needs several principals of the account"
     ),
-    "commands reach pods by the API server's port forward, wherever they run, and a lost forward is never held against a "
-    "model": _DISRUPTIVE,
-    "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
-    "two releases whose ids begin alike are told apart by every command, and no object of a release is replaced": (
-        "it needs somebody who may write to the bucket and means harm"
+    "commands reach pods by port forward; a lost forward never counts against a model": _DISRUPTIVE,
+    "`promote` copies a release into all buckets, or none after a mistake": "it needs several stacks",
+    "every command tells releases with similar ids apart; no object of a release is overwritten": (
+        "it needs an attacker with write access to the bucket"
     ),
-    "what is deployed is what the approvers have read": _GITHUB,
-    "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
-        "it costs by the observation, and no stack of this repository has it"
+    "the deployment equals the preview that was approved": _GITHUB,
+    "Container Insights: group with key and retention, minimal agent permissions, room for pods": (
+        "it costs money per observation, and no shipped stack enables it"
     ),
-    "nodes pull images in parallel": "it needs two starts of the same node, with the setting and without",
-    "a stack in [a VPC or a cluster that was there](existing.md) makes neither, and leaves both as they were when it goes": (
-        "it needs a VPC or a cluster of somebody else's, held against what it was"
+    "nodes pull images in parallel": "it needs two starts of a node, with and without the setting",
+    "[an existing VPC or cluster](existing.md) is used, never changed, and kept at teardown": (
+        "it needs an existing VPC or cluster to compare before and after"
     ),
-    "a program reaches a private API server through `stackctl tunnel`": _TUNNEL,
-    "clients of the gateway: who is not known, not allowed or too fast is refused; keys reach it from Secrets Manager; a "
-    "domain with its certificate leads to it": "it needs a hosted zone, and clients inside the VPC",
-    "with `gateway.imageRegistry` no image of Envoy comes from Docker Hub": (
+    "programs reach a private API server through `stackctl tunnel`": _TUNNEL,
+    "the gateway refuses unknown, unauthorized and too frequent clients; keys come from Secrets Manager": (
+        "it needs a hosted zone, and clients inside the VPC"
+    ),
+    "with `gateway.imageRegistry` no Envoy image comes from Docker Hub": (
         "it needs a pull-through cache of Docker Hub in ECR"
     ),
-    "`stackctl certify` brings a stack up, says of each claim of this page whether the account agrees, and takes the stack "
-    "away whatever happens": "it is what runs",
-    "a runner of GitHub's jobs in the VPC is let in to the API server, and may not deploy by itself": _GITHUB,
-    "workflows and the roles that they use": _GITHUB,
-    "no secret is shown": "it needs somebody who reads state, logs and command lines, and knows what is secret",
-    "where the time of a start goes is told for each fleet, and by the pods that run": _BY_HAND,
-    "a fleet without pods gets its first by a message of the queue, or by a request at the gateway, and loses the last when "
-    "all is answered, not in an outage of Prometheus": "it needs a fleet that may have no pod, and the time until it has "
-    "lost the last",
-    "the rules of 100 models are in objects that prometheus-operator takes: it refuses one of more than 512 KiB": (
-        "it needs a hundred models"
+    "`stackctl certify` creates a stack, checks each claim of this page, and always deletes the stack": (
+        "this command is the claim"
     ),
-    "nodes are started by cluster-autoscaler": "no node says which of them it has started",
-    "broken nodes are replaced": "a node would have to be broken, and its replacement takes up to half an hour",
-    "what must last cannot be deleted without the flag": "the stack is taken away again, so that it must have the flag",
-    "what an upgrade replaces or deletes is known before it": "it needs a stack of an earlier release",
-    "what a change would replace, lose and interrupt in a stack that runs is said on its exported state": _PREVIEWS,
+    "a GitHub runner in the VPC reaches the API server, and may not deploy by itself": _GITHUB,
+    "workflows and their roles": _GITHUB,
+    "no output, log or command line shows a secret": "it needs a person who reads state, logs and command lines",
+    "`cold-start` reports where a start's time goes, per fleet and from running pods": _BY_HAND,
+    "a fleet scales from zero on a message or a request, and back after the last answer": (
+        "it needs a fleet with `minReplicas: 0`, and the time until its last pod is removed"
+    ),
+    "rules of 100 models fit prometheus-operator's limit of 512 KiB per object": "it needs a hundred models",
+    "cluster-autoscaler starts nodes": "no node records whether cluster-autoscaler started it",
+    "broken nodes are replaced": "it needs a broken node, and half an hour for its replacement",
+    "protected resources cannot be deleted without the flag": "a run deletes its stack, so the stack has the flag",
+    "an upgrade reports beforehand which resources it replaces or deletes": "it needs a stack of an earlier release",
+    "a rehearsal reports a change's replacements, losses and interruptions from the exported state": _PREVIEWS,
     "moving to another GPU pool loses no request": _DISRUPTIVE,
     "a new Kubernetes version loses no request": _DISRUPTIVE,
     "generated model configurations are valid and load": (
-        "those of the released models load where Triton becomes ready, a claim of its own; others need models of yours"
+        "a ready Triton shows it for the released models; others need your models"
     ),
-    "the GPU memory budget of a pod": "each model would have to be alone on a GPU, under the largest of its requests",
+    "the GPU memory budget of a pod": "it needs each model on its own GPU, with its largest request",
     "no accepted request is lost when a pod drains": _DISRUPTIVE,
     "a rolling update under load fails no request": _DISRUPTIVE,
-    "a stack may have several [fleets](fleets.md), and a model moves from one to another without a lost request": (
+    "a stack may have several [fleets](fleets.md); moving a model between them loses no request": _DISRUPTIVE,
+    "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
+    "with `access: local` an in-place rollout under load fails no request": _DISRUPTIVE,
+    "after an `up` that timed out, the next one waits again and repairs it": "it needs an `up` that fails",
+    "a [blue-green](blue-green.md) release passes golden inferences, gets traffic by steps, and rolls back if bad": (
         _DISRUPTIVE
     ),
-    "an in-place rollout under load fails no request and mixes no versions": _DISRUPTIVE,
-    "with `access: local` a rollout in place under load fails no request: a sidecar brings the next release, a killed one "
-    "goes on, a wrong file ends the rollout before any pod loads": _DISRUPTIVE,
-    "an `up` that waited in vain is repaired by the next, which waits again": "it needs an `up` that fails",
-    "a release on [pods of its own](blue-green.md) is asked after its golden inferences, gets more requests by steps, and a "
-    "bad one is taken back by itself": _DISRUPTIVE,
-    "a release gets [copies of live requests](blue-green.md#copies-of-requests) and is judged by them before a client has "
-    "an answer of it": "it needs clients of the gateway, and twice the pods",
-    "answers of live requests are [compared](blue-green.md#answers-of-live-requests) with those of the release, and a "
-    "candidate whose answers differ is taken back before a client has one": (
-        "it needs clients of the gateway, twice the pods, and a release that answers otherwise"
+    "a release is checked by [copies of live requests](blue-green.md#copies-of-requests) before clients get its answers": (
+        "it needs gateway clients and twice the pods"
     ),
-    "a killed or concurrent rollout ends well": _DISRUPTIVE,
-    "a part that is killed, silent, gone or wrong costs nothing that was accepted, and all is well again within a stated "
-    "time": _DISRUPTIVE,
-    "tuning holds an SLO at a higher rate than no batching, and at a low one": _CLIENTS,
+    "a candidate whose [answers differ](blue-green.md#answers-of-live-requests) is rolled back before a client gets one": (
+        "it needs gateway clients, twice the pods, and a release with different answers"
+    ),
+    "a killed or concurrent rollout ends consistently": _DISRUPTIVE,
+    "a killed, silent or missing part loses no accepted request, and recovers in a stated time": _DISRUPTIVE,
+    "tuned values meet an SLO at a higher rate than no batching": _CLIENTS,
     "clients: deadlines, retries, balancing, sequences, streams": _CLIENTS,
-    "a client in the server's pod passes tensors in shared memory, behind the key of the admin API; what a killed client "
-    "leaves is removed by the next": _CLIENTS,
-    "a queued request is answered once, whatever is killed; poison ends in the dead-letter queue": _DISRUPTIVE,
-    "clients that know nothing of the gateway [work as they are](traffic.md#unmodified-clients): health, metadata, "
-    "configuration, inference, streams; the rest of Triton stays closed": _CLIENTS,
-    "a ready pod whose model answers only errors gets no requests for a while": _DISRUPTIVE,
-    "alerts and recording rules": (
-        "an alert needs something broken, and Prometheus can be asked from inside the cluster alone"
+    "a client in the server's pod passes tensors in shared memory, behind the admin API's key": _CLIENTS,
+    "a queued request is answered once, whatever is killed; bad messages reach the dead-letter queue": _DISRUPTIVE,
+    "[unmodified clients](traffic.md#unmodified-clients) work; the rest of Triton stays closed": _CLIENTS,
+    "a ready pod whose model fails every request is ejected for a while": _DISRUPTIVE,
+    "alerts and recording rules": "an alert needs a fault, and Prometheus answers only inside the cluster",
+    "the metrics in rules and dashboards exist": "Prometheus answers only inside the cluster",
+    "`modelctl parity` and alerts report pods that serve other models or versions than the rest": (
+        "it needs pods that differ"
     ),
-    "the metrics that rules and dashboards read exist": "Prometheus can be asked from inside the cluster alone",
-    "pods that serve other models, versions or configurations than the rest are found, by `modelctl parity` and by alerts "
-    "(`monitoring.parityImage`)": "it needs pods that differ",
-    "the images of modelctl and the worker are [built](images.md) by the repository: two builds have one digest, and Python "
-    "is the only program in them": "no account is needed: `make e2e-slow GROUP=images`",
+    "the repository [builds](images.md) its images: two builds have one digest, Python is the only program": (
+        "it needs no account: `make e2e-slow GROUP=images`"
+    ),
     "pods follow a load": _CLIENTS,
-    "no pod goes while Prometheus is away": _DISRUPTIVE,
+    "no pod is removed while Prometheus is down": _DISRUPTIVE,
     "slow and refused requests keep their traces": _CLIENTS,
-    "a language model is scaled and watched by what its backend exports, and its memory counted": _MODELS,
-    "a plan that the server's TensorRT does not load is refused, by a release and by a preview": _MODELS,
-    "a language model of the vLLM backend is released by NVIDIA's own sample config, answers by streams, and exports what "
-    "rules and dashboard read": _MODELS,
-    "clients of OpenAI's API reach language models, by pods and gateway": _MODELS,
-    "a Job on each kind of GPU of a stack builds a plan of a released model, and the next release takes it": _MODELS,
-    "NVIDIA's configs of vLLM and TensorRT-LLM are released as they are, and what keeps an engine from starting is told; so "
-    "are backends of one's own": _MODELS,
-    "a release reaches the pod's disk before the server starts, verified; a killed fetch is resumed; a wrong file keeps the "
-    "pod from starting and is named": _DISRUPTIVE,
-    "pods of a node download a release once, and serve from copies of their own": "it needs a second pod on the same node",
-    'an ONNX model with `backend: "onnxruntime"` is served on the twin by the config that a GPU would have': (
-        "it is about the twin"
+    "language models scale and alert on their backend's metrics, and their memory counts": _MODELS,
+    "a release and a preview refuse a plan that the server's TensorRT cannot load": _MODELS,
+    "a vLLM model is released from NVIDIA's sample config, streams, and exports the metrics used": _MODELS,
+    "clients of OpenAI's API reach language models at pods and gateway": _MODELS,
+    "a Job per GPU type builds a plan of a released model, and the next release takes it": _MODELS,
+    "NVIDIA's vLLM and TensorRT-LLM configs and custom backends are released; errors that stop an engine are reported": (
+        _MODELS
     ),
-    "real ONNX models (types of files; text in pictures by three models behind one in Python) answer as the packages that "
-    "they come from do, one for speech as its file does on onnxruntime with the state kept by hand, from the release that "
-    "`dev`, `staging` and `prod` pin, whose id is made anew": "a run asks one of them, once; `modelctl watch` asks more",
-    "a config that is not one of its ONNX file, a damaged file, missing weights, an operator set that a stack's Triton "
-    "lacks: refused before anything is uploaded": (
-        "such files would have to be put past the release that refuses them, before NVIDIA's own backend"
+    "a verified release is on disk before the server starts; a killed fetch resumes; a wrong file is named": _DISRUPTIVE,
+    "pods of a node download a release once, and serve from their own copies": "it needs a second pod on the same node",
+    'an ONNX model with `backend: "onnxruntime"` is served on the twin by its GPU config': "it is about the twin",
+    "the pinned release's real ONNX models answer as their packages do": (
+        "a run sends one request to one model; `modelctl watch` sends more"
+    ),
+    "`release` refuses wrong configs, damaged or missing files and unsupported operator sets before any upload": (
+        "it needs such files at NVIDIA's backend, and the release refuses them"
     ),
     "[your ONNX model](your-model.md), from a file to an answer": _MODELS,
-    "a 400 MB ONNX transformer, an ONNX detector and a three-step pipeline with a Python tokenizer get from files to "
-    "answers with four keys per model, and a TorchScript file into the release": _MODELS,
-    "a busy pod of many models under a CPU quota stays ready": _DISRUPTIVE,
-    "ONNX models through TensorRT get a profile from batches of 1 to the largest": _MODELS,
-    "`modelctl import` makes of an ONNX file, and of a directory or a server of MLflow's, a model that a "
-    "release takes": "it needs a server of MLflow's: import a model of it, and release that",
-    "a Python model finds the packages that it brings": _MODELS,
-    "a canary is judged by its requests: bad ones are found, and few right ones are taken back": _DISRUPTIVE,
-    "replayed requests are answered by a new version as by the old one, or the rollout is undone": _DISRUPTIVE,
-    "`modelctl watch` finds a release that answers wrongly or fails, and pins the one before": _DISRUPTIVE,
-    "no request fails while all pods of Triton, or an Envoy, are replaced behind the gateway; a new pod gets its share "
-    "little by little": _DISRUPTIVE,
-    "what is added to Triton's pod is valid, counted and restricted": "it needs a stack that adds something, like EFA",
-    "`twin replay` says what a change of scaling, pools or models does to latency and cost": (
-        "it needs a load of hours, recorded, and what it cost: give the recording to `twin replay`"
+    "a transformer, a detector and a three-step pipeline reach answers with four keys per model": _MODELS,
+    "a busy pod with many models under a CPU quota stays ready": _DISRUPTIVE,
+    "ONNX models through TensorRT have a profile for batches of 1 to the maximum": _MODELS,
+    "`modelctl import` turns an ONNX file or an MLflow model into a releasable model": (
+        "it needs an MLflow server: import a model from it and release it"
+    ),
+    "a Python model finds its packed packages": _MODELS,
+    "the canary gate detects bad releases and rolls back few good ones": _DISRUPTIVE,
+    "replayed requests get the old version's answers, or the rollout is rolled back": _DISRUPTIVE,
+    "`modelctl watch` detects a wrong or failing release, and pins the previous one": _DISRUPTIVE,
+    "replacing all Triton pods, or an Envoy, fails no request; new pods warm up slowly": _DISRUPTIVE,
+    "additions to Triton's pod are valid, counted and restricted": "it needs a stack with such an addition, like EFA",
+    "`twin replay` predicts latency and cost of changed scaling, pools or models": (
+        "it needs a recorded load of hours and its cost: pass the recording to `twin replay`"
     ),
 }
 """By the words of the claim on the page."""

@@ -22,8 +22,8 @@ from tests.paths import ROOT
 from tests.spec.stack_config import settings
 
 PAGE = claims.read(ROOT / claims.PAGE)
-DRIFT = "VPC, IAM, KMS, S3, node groups and the rest are created, read, updated and deleted"
-GONE = "teardown goes in order; orphans lists all that is left, and nothing of others"
+DRIFT = "AWS resources are created, read, updated and deleted"
+GONE = "teardown follows the right order; `orphans` lists everything left, and nothing of others"
 
 
 @dataclass

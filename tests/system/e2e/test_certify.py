@@ -12,14 +12,14 @@ from tests.system.e2e.newcomer import prepare_models, servers_alone
 STACK = "trial"
 IMAGE = f"nvcr.io/nvidia/tritonserver@sha256:{'0123456789abcdef' * 4}"
 TRIED = {
-    "VPC, IAM, KMS, S3, node groups and the rest are created, read, updated and deleted",
+    "AWS resources are created, read, updated and deleted",
     "nodes join with the declared labels, taints and GPUs",
-    "every pod of a stack has room on its nodes, in staging and prod with a zone lost",
+    "every pod fits its nodes; in staging and prod with one zone lost",
     "Triton starts with the rendered arguments and becomes ready",
     "Triton reads one release from S3",
-    "preflight finds what an account lacks, and can only read",
-    "teardown goes in order; orphans lists all that is left, and nothing of others",
-    "the commands of [going to AWS](aws.md) lead from an empty account to an answer, and back to an empty account",
+    "preflight reports what an account lacks, and only reads",
+    "teardown follows the right order; `orphans` lists everything left, and nothing of others",
+    "the commands of [going to AWS](aws.md) lead from an empty account to an answer, and back",
 }
 """The claims that the twin can show: moto knows no add-ons, nor what Access Analyzer and the simulator of IAM answer."""
 
