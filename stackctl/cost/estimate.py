@@ -67,7 +67,7 @@ def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
         region=prices.region,
         as_of=prices.as_of,
         items=items,
-        notes=(*([prices.missing(unpriced)] if unpriced else []), *usage.notes(settings)),
+        notes=(*([prices.missing(unpriced)] if unpriced else []), *usage.notes(settings), *prices.aged(today)),
         per_million=_per_million(settings, expected),
         fleets={
             fleet.name: usage.fleet_cost(settings, fleet, prices) for fleet in settings.each_fleet if fleet.name is not None

@@ -62,6 +62,7 @@ _FORM = {"region": str, "prices": {str: _ENTRY}}
 _USD = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(E-[0-9]{1,2})?")
 """As Decimal writes amounts; beyond a thousand million nothing has a price."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_AGED = timedelta(days=180)
 _AHEAD = timedelta(days=366)
 """A day may be so far ahead: a clock that is months behind is no reason to be without prices."""
 _INSTANCE = re.compile(rf"{EC2}\.[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|[0-9]*xlarge|metal(-[0-9]+xl)?)", re.ASCII)
@@ -102,6 +103,13 @@ class PriceTable:
     def source(self) -> str:
         """Return where the prices are from, in words."""
         return f"list prices of {self.region}" + (f" as of {self.as_of}" if self.as_of else ", of which there is no table")
+
+    def aged(self, today: date) -> list[str]:
+        """Return a warning if the oldest price is more than 180 days old."""
+        if self.as_of is None or today - self.as_of <= _AGED:
+            return []
+        refresh = f"`python3 -m stackctl cost refresh {self.region}` updates them"
+        return [f"prices are {(today - self.as_of).days} days old (as of {self.as_of}): {refresh}"]
 
     def missing(self, what: Sequence[str]) -> str:
         """Return that the prices of these things are not known, and what to do about it."""

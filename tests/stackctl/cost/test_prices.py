@@ -91,6 +91,21 @@ def test_an_instance_type_has_a_price_whether_or_not_the_catalogue_knows_it(tmp_
     assert prices.load("xx", tmp_path) == table
 
 
+@pytest.mark.parametrize(
+    ("today", "notes"),
+    [
+        (date(2026, 6, 30), []),
+        (
+            date(2026, 7, 1),
+            ["prices are 181 days old (as of 2026-01-01): `python3 -m stackctl cost refresh xx` updates them"],
+        ),
+    ],
+)
+def test_prices_of_more_than_180_days_are_a_warning(today: date, notes: list[str]) -> None:
+    prices_ = {"nat.hour": Price(Decimal(1), date(2026, 1, 1)), "eks.hour": Price(Decimal(1), TODAY)}
+    assert prices.PriceTable("xx", prices_).aged(today) == notes
+
+
 @pytest.mark.parametrize(("today", "taken"), [(TODAY, True), (date(2025, 12, 1), True), (date(2025, 11, 19), False)])
 def test_a_clock_that_is_months_behind_takes_no_price_away(tmp_path: Path, today: date, taken: bool) -> None:
     (tmp_path / "xx.json").write_text(table_of(asOf=TODAY.isoformat()))
