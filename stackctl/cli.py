@@ -300,9 +300,9 @@ def review_render(
 @review.command("gate")
 def review_gate(reports: Reports) -> int:
     """Fail when a preview failed, when a mandatory policy is not kept, and when no policy pack ran."""
-    from stackctl.review import judged
+    from stackctl.review import verdict
 
-    return judged.gate(reports)
+    return verdict.gate(reports)
 
 
 @review.command("same")
@@ -311,14 +311,14 @@ def review_same(
     now: Annotated[Path, typer.Argument(metavar="NOW", help="Report of a preview of the same stack, made since.")],
 ) -> int:
     """Fail when a preview would do something else than the one that was approved."""
-    from stackctl.review import judged
+    from stackctl.review import verdict
 
-    return judged.same(approved, now)
+    return verdict.same(approved, now)
 
 
 @review.command("unchanged")
 def review_unchanged(reports: Reports) -> int:
     """Fail when a report has a change or a failure."""
-    from stackctl.review import judged
+    from stackctl.review import verdict
 
-    return judged.unchanged(reports)
+    return verdict.unchanged(reports)

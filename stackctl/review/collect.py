@@ -5,12 +5,22 @@ The engine tells what a stack has, not what it costs; and it prints the configur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import Any
 
+from spec import reading
+from spec.capacity import pods_per_node
 from spec.names import TRITON_RELEASE
-from spec.settings import Settings, SettingsError
+from spec.reading import Unreadable
+from spec.settings import GpuPool, Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
+from spec.settings.fleets import Fleet
+from spec.settings.nodes import CpuPool
 from stackctl.cost import prices
 from stackctl.cost.estimate import Estimate, estimate
 from stackctl.cost.throughput import EvidenceError
@@ -21,15 +31,16 @@ from stackctl.review.report import (
     Candidate,
     Cost,
     CostLine,
+    Figures,
     MeasuredCost,
     ModelChange,
     ModelMove,
     Quota,
     Range,
     Replay,
+    ReplayedFleet,
     Report,
 )
-from stackctl.review.room import waits_for_nodes
 from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at, settings_of
 
 
@@ -193,3 +204,112 @@ def _quotas(now: Settings, then: Settings | None) -> tuple[Quota, ...]:
         )
         for need in needed_quotas(now)
     )
+
+
+_Fleets = Sequence[Fleet[Settings]]
+
+
+def waits_for_nodes(now: Settings, then: Settings) -> Iterator[str]:
+    """Yield, for each group of nodes that is too small for old and new pods at a time, what waits and what would be enough.
+
+    Of the fleets that stay and of the new ones the fewest pods count, for which `up` waits.
+    """
+    old, new = _released(then), _released(now)
+    before, after = ({fleet.release for fleet in fleets} for fleets in (old, new))
+    groups: list[GpuPool | CpuPool] = [*now.gpu.pools, *([now.nodes.cpu] if now.nodes.cpu is not None else [])]
+    for group in groups:
+        going = [fleet for fleet in old if fleet.release not in after and _on(fleet, group)]
+        coming = [fleet for fleet in new if fleet.release not in before and _on(fleet, group)]
+        staying = [fleet for fleet in old if fleet.release in after and _on(fleet, group)]
+        fixed = group.desired if isinstance(group, GpuPool) and now.node_autoscaler == "none" else None
+        room = group.max if fixed is None else fixed
+        needed = ceil(sum(_nodes(fleet, group, _most(fleet.stack)) for fleet in going) + _fewest(group, coming, staying))
+        if not going or not coming or needed <= room:
+            continue
+        key = f"gpu.pools ({group.name})" if isinstance(group, GpuPool) else "nodes.cpu"
+        left = room - _fewest(group, coming, staying)
+        yield (
+            f"{key}: `pulumi up` starts {_pods(coming, fewest=True)} before it ends {_pods(going)}, and {room} nodes do not "
+            f"hold both: it waits for nodes as long as {_held(going, group, left)}; give "
+            f"{'max' if fixed is None else 'desired'} {needed} for this update, and {room} again after it (docs/fleets.md)"
+        )
+
+
+def _released(settings: Settings) -> _Fleets:
+    return settings.each_fleet if settings.models.release is not None else ()
+
+
+def _on(fleet: Fleet[Settings], group: GpuPool | CpuPool) -> bool:
+    return fleet.stack.triton_nodes.name == group.name
+
+
+def _most(settings: Settings) -> int:
+    return settings.autoscaling.max_replicas if settings.autoscaling is not None else settings.fewest_pods
+
+
+def _nodes(fleet: Fleet[Settings], group: GpuPool | CpuPool, pods: int) -> Fraction:
+    """Return the nodes that pods of a fleet fill, which may share one with those of others."""
+    return Fraction(pods, pods_per_node(fleet.stack, group))
+
+
+def _fewest(group: GpuPool | CpuPool, *fleets: _Fleets) -> Fraction:
+    found = [_nodes(fleet, group, fleet.stack.fewest_pods) for some in fleets for fleet in some]
+    return sum(found, start=Fraction())
+
+
+def _pods(fleets: _Fleets, *, fewest: bool = False) -> str:
+    """Name fleets with their pods: `2 to 4 pods of triton`, `2 pods of triton-a and 1 of triton-b`."""
+    counted = []
+    for fleet in fleets:
+        least, most = fleet.stack.fewest_pods, _most(fleet.stack)
+        most = least if fewest else most
+        number = f"{least}" if least == most else f"{least} to {most}"
+        counted.append(f"{number} pod{'' if most == 1 else 's'} of {fleet.release}")
+    return " and ".join(counted)
+
+
+def _held(going: _Fleets, group: GpuPool | CpuPool, left: Fraction) -> str:
+    """Say from how many pods on the old Deployments keep the nodes that the new ones need."""
+    names = " and ".join(fleet.release for fleet in going)
+    there = f"{names} {'has' if len(going) == 1 else 'have'}"
+    most = int(max(left, Fraction()) * min(pods_per_node(fleet.stack, group) for fleet in going))
+    return f"{there} more than {most} pod{'' if most == 1 else 's'}" if most else f"{there} any pod"
+
+
+_NUMBER = (int, float)
+_KEYS = ("missedShare", "gpuHours", "usd", "longestShortageSeconds", "turns")
+
+
+def read_replay(file: Path, stack: str) -> Replay | None:
+    """Return the fleets for which a trace comes to something else than before; None where there is no before.
+
+    Raises Unreadable.
+    """
+    document = reading.json_file(file)
+    reading.checked(document, {"stack": str, "trace": str, "after": {str: dict}, "before": {str: dict}, "notes": [str]}, "")
+    if document.get("stack") != stack:
+        raise Unreadable(f"it is of the stack {document.get('stack')}, not of {stack}", source=file)
+    before, after = document.get("before"), document.get("after") or {}
+    if before is None:
+        return None
+    fleets = tuple(
+        ReplayedFleet(name, _figures(before.get(name), file), _figures(after.get(name), file))
+        for name in dict.fromkeys((*after, *before))
+    )
+    changed = tuple(fleet for fleet in fleets if fleet.before != fleet.after)
+    return Replay(str(document.get("trace")), changed, tuple(document.get("notes") or ()))
+
+
+def _figures(fleet: dict[str, Any] | None, file: Path) -> Figures | None:
+    if fleet is None:
+        return None
+    missed, hours, usd, shortage, turns = map(fleet.get, _KEYS)
+    if not isinstance(missed, _NUMBER) or not isinstance(hours, _NUMBER) or not isinstance(usd, (*_NUMBER, type(None))):
+        raise _incomplete(file)
+    if type(shortage) is not int or type(turns) is not int:
+        raise _incomplete(file)
+    return Figures(Decimal(str(missed)), Decimal(str(hours)), None if usd is None else Decimal(str(usd)), shortage, turns)
+
+
+def _incomplete(file: Path) -> Unreadable:
+    return Unreadable(f"a fleet of it has not all of {', '.join(_KEYS)}; `twin replay --json` prints them", source=file)

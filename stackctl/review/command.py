@@ -11,10 +11,10 @@ from spec import reading
 from spec.files import rewrite
 from spec.reading import Unreadable
 from stackctl.review import collect as collecting
-from stackctl.review import document, redaction, replayed, report_files
+from stackctl.review import document, redaction, report
 from stackctl.review import preview as preview_of_the_engine
-from stackctl.review.judged import WrongPreview
 from stackctl.review.plan import Plan
+from stackctl.review.verdict import WrongPreview
 
 
 def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Path], output: Path | None) -> None:
@@ -33,7 +33,7 @@ def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Pa
     loads, problems = [], []
     for file in replays:
         try:
-            load = replayed.read(file, stack)
+            load = collecting.read_replay(file, stack)
         except Unreadable as error:
             problems.append(str(error))
         else:
@@ -49,7 +49,7 @@ def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Pa
 
 def render(reports: Sequence[Path], stacks: Sequence[str], title: str, name: str, output: Path | None) -> None:
     """Write the comment of reports as Markdown. Of `stacks` those without a report are told as failed. Raises Failure."""
-    found = redaction.everywhere(tuple(report_files.read_for_comment(reports, stacks)))
+    found = redaction.everywhere(tuple(report.read_for_comment(reports, stacks)))
     _write(document.render(found, title=title, name=name), output)
 
 

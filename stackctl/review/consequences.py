@@ -1,99 +1,100 @@
-"""The consequences of replacing or deleting a resource: what goes down. A type that is not here is told without one.
-
-Written for who approves: what stops, what is lost, what has to be done about it.
-"""
+"""Consequences of replaced and deleted resources, and updates that AWS refuses. Written for the person who approves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from stackctl.review.plan import Step
+from stackctl.review.plan import ABSENT, Step
 
 _REPLACED: Mapping[str, str] = {
-    "aws:ec2/vpc:Vpc": "the whole network goes, and with it the cluster and everything on it: plan a new stack instead",
-    "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in it go; a cluster takes another one of its own VPC only",
-    "aws:ec2/natGateway:NatGateway": "nodes of its zones have no way out until the new one is there; the address changes",
-    "aws:ec2/eip:Eip": "the public address changes: allow lists elsewhere that have it break",
-    "aws:ec2/internetGateway:InternetGateway": "everything loses the internet until the new one is attached",
-    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls of that service from private subnets fail until the new one is available",
+    "aws:ec2/vpc:Vpc": "deletes the whole network with the cluster and everything on it: plan a new stack instead",
+    "aws:eks/cluster:Cluster": "deletes the whole cluster: Triton, gateway, monitoring. No request is answered meanwhile",
+    "aws:ec2/subnet:Subnet": "removes its nodes, endpoints and load balancers; a cluster accepts only subnets of its VPC",
+    "aws:ec2/natGateway:NatGateway": "its zones have no internet access until the new one exists; the address changes",
+    "aws:ec2/eip:Eip": "the public address changes; allow lists with the old address break",
+    "aws:ec2/internetGateway:InternetGateway": "no internet access until the new one is attached",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls to that service from private subnets fail until the new one is available",
     "aws:ec2/routeTable:RouteTable": "its subnets have no routes until the new one is associated",
-    "aws:ec2/securityGroup:SecurityGroup": "connections that it allows end; AWS refuses while something uses it",
-    "aws:ec2/launchTemplate:LaunchTemplate": "every node of its group is replaced, one after the other",
-    "aws:eks/cluster:Cluster": "the whole cluster goes: Triton, gateway, monitoring. Nothing is answered meanwhile",
-    "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and their pods; new GPU nodes may find no capacity",
-    "aws:eks/addon:Addon": "what the add-on does (DNS, network, volumes) stops until the new one runs",
+    "aws:ec2/securityGroup:SecurityGroup": "its connections are cut; AWS refuses while a resource uses it",
+    "aws:ec2/launchTemplate:LaunchTemplate": "replaces every node of its group, one after the other",
+    "aws:eks/nodeGroup:NodeGroup": "removes all nodes of the group and their pods; new GPU nodes may lack capacity",
+    "aws:eks/addon:Addon": "the add-on's function (DNS, network, volumes) stops until the new one runs",
     "aws:eks/accessEntry:AccessEntry": "that role has no access to the cluster meanwhile",
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "that role has no permissions in the cluster meanwhile",
     "aws:eks/podIdentityAssociation:PodIdentityAssociation": "new pods of that service account get no credentials meanwhile",
-    "aws:kms/key:Key": "what the old key encrypted cannot be read once it is deleted, 30 days from then",
-    "aws:s3/bucket:Bucket": "the bucket is emptied or its deletion fails; what reads it (Triton: models) fails",
-    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods that mount it lose their models; the new one loads the bucket anew",
-    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "new objects of the bucket are not seen meanwhile",
-    "aws:sqs/queue:Queue": "messages in the queue are lost, and its URL changes for who sends",
-    "aws:iam/role:Role": "its ARN may change: who uses it is refused until restarted with the new one",
-    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account takes a role (IRSA) meanwhile",
-    "aws:cloudwatch/logGroup:LogGroup": "the logs in it are lost",
-    "pulumi:providers:aws": "every AWS resource of the provider may be replaced with it",
-    "pulumi:providers:kubernetes": "every Kubernetes object goes with it: look for the cluster in this list",
-    "kubernetes:apps/v1:Deployment": "all of its pods end before new ones are there, unless the new one has another name",
-    "kubernetes:apps/v1:StatefulSet": "all of its pods end before new ones are there; volumes stay",
-    "kubernetes:apps/v1:DaemonSet": "it is on no node until the new one is there",
-    "kubernetes:core/v1:Service": "its address changes, and a load balancer behind it is made anew with another name",
-    "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
-    "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
-    "kubernetes:core/v1:PersistentVolume": "it waits until the pods that mount it end; pods that start wait for the new one",
-    "kubernetes:helm.sh/v3:Release": "the chart is uninstalled and installed again; its custom resources may go",
-    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "the load balancer is made anew: clients need its new name",
-    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": "HTTP requests for its model get 404 until the new one is there",
-    "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": "gRPC requests for its model find nothing meanwhile",
-    "kubernetes:keda.sh/v1alpha1:ScaledObject": "nothing scales meanwhile; the number of pods stays",
-    "kubernetes:karpenter.sh/v1:NodePool": "its nodes are drained and go",
+    "aws:kms/key:Key": "data encrypted with the old key is unreadable after its deletion in 30 days",
+    "aws:s3/bucket:Bucket": "empties the bucket, or fails to delete it; its readers (Triton: models) fail",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods lose their models; the new file system loads the bucket again",
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "new objects of the bucket are invisible meanwhile",
+    "aws:sqs/queue:Queue": "loses the messages in the queue; its URL changes for senders",
+    "aws:iam/role:Role": "its ARN may change: its users are refused until they restart with the new one",
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account can assume a role (IRSA) meanwhile",
+    "aws:cloudwatch/logGroup:LogGroup": "loses its logs",
+    "pulumi:providers:aws": "may replace every AWS resource of the provider",
+    "pulumi:providers:kubernetes": "replaces every Kubernetes object: look for the cluster in this list",
+    "kubernetes:apps/v1:Deployment": "terminates all its pods before new ones exist, unless the new one has another name",
+    "kubernetes:apps/v1:StatefulSet": "terminates all its pods before new ones exist; volumes stay",
+    "kubernetes:apps/v1:DaemonSet": "runs on no node until the new one exists",
+    "kubernetes:core/v1:Service": "its address changes; a load balancer behind it is created again with another name",
+    "kubernetes:core/v1:Namespace": "deletes everything in the namespace, volumes included",
+    "kubernetes:core/v1:PersistentVolumeClaim": "loses the volume's data",
+    "kubernetes:core/v1:PersistentVolume": "waits until its pods terminate; new pods wait for the new volume",
+    "kubernetes:helm.sh/v3:Release": "uninstalls and installs the chart; its custom resources may be deleted",
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "creates the load balancer again: clients need its new name",
+    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": "HTTP requests for its model get 404 until the new one exists",
+    "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": "gRPC requests for its model fail meanwhile",
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": "stops scaling meanwhile; the number of pods stays",
+    "kubernetes:karpenter.sh/v1:NodePool": "drains and removes its nodes",
 }
 
 _DELETED: Mapping[str, str] = {
-    "aws:ec2/vpc:Vpc": "the whole network goes, with everything in it",
-    "aws:ec2/subnet:Subnet": "nodes, endpoints and load balancers in it go",
-    "aws:ec2/internetGateway:InternetGateway": "everything in the VPC loses the internet",
-    "aws:ec2/routeTable:RouteTable": "its subnets have the routes of the VPC's main table alone",
-    "aws:ec2/securityGroup:SecurityGroup": "connections that it allows end; AWS refuses while something uses it",
-    "aws:eks/cluster:Cluster": "the whole cluster goes, with everything on it",
-    "aws:eks/nodeGroup:NodeGroup": "all nodes of the group go, and the pods on them",
-    "aws:eks/addon:Addon": "what the add-on does (DNS, network, volumes) ends",
-    "aws:eks/accessEntry:AccessEntry": "that role has no access to the cluster any more",
-    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "that role has no permissions in the cluster any more",
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation": "pods of that service account get no credentials any more",
-    "aws:kms/key:Key": "what it encrypted cannot be read 30 days from then; it can be rescued until",
-    "aws:s3/bucket:Bucket": "what is in it is lost",
-    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods that mount it lose their models; what is in the bucket stays there",
-    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "new objects of the bucket are not seen any more",
-    "aws:sqs/queue:Queue": "messages in it are lost",
-    "aws:iam/role:Role": "who uses it is refused",
-    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account takes a role (IRSA) any more",
-    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls of that AWS service go through NAT, and fail where there is none",
-    "aws:ec2/natGateway:NatGateway": "nodes of its zones lose the way out, or take another zone's",
-    "aws:cloudwatch/logGroup:LogGroup": "the logs in it are lost",
-    "aws:cloudwatch/metricAlarm:MetricAlarm": "nobody is told any more",
-    "aws:budgets/budget:Budget": "nobody is told of spending any more",
-    "kubernetes:apps/v1:Deployment": "its pods end",
-    "kubernetes:apps/v1:StatefulSet": "its pods end; volumes stay and are billed",
-    "kubernetes:apps/v1:DaemonSet": "its pods end, on every node",
-    "kubernetes:core/v1:Service": "who calls it finds nothing; a load balancer behind it goes",
-    "kubernetes:core/v1:Namespace": "everything in the namespace is deleted, volumes included",
-    "kubernetes:core/v1:PersistentVolumeClaim": "the data of the volume is lost",
-    "kubernetes:core/v1:PersistentVolume": "pods that mount it keep it until they end, and do not start again",
-    "kubernetes:helm.sh/v3:Release": "what the chart runs ends; its custom resources may go",
-    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "clients find nothing: its load balancer goes",
+    "aws:ec2/vpc:Vpc": "deletes the whole network with everything in it",
+    "aws:ec2/subnet:Subnet": "removes its nodes, endpoints and load balancers",
+    "aws:ec2/internetGateway:InternetGateway": "the VPC loses internet access",
+    "aws:ec2/routeTable:RouteTable": "its subnets have only the routes of the VPC's main table",
+    "aws:ec2/securityGroup:SecurityGroup": "its connections are cut; AWS refuses while a resource uses it",
+    "aws:eks/cluster:Cluster": "deletes the whole cluster with everything on it",
+    "aws:eks/nodeGroup:NodeGroup": "removes all nodes of the group and their pods",
+    "aws:eks/addon:Addon": "the add-on's function (DNS, network, volumes) stops",
+    "aws:eks/accessEntry:AccessEntry": "that role loses access to the cluster",
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "that role loses its permissions in the cluster",
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": "pods of that service account lose their credentials",
+    "aws:kms/key:Key": "data encrypted with it is unreadable after 30 days; until then it can be restored",
+    "aws:s3/bucket:Bucket": "loses its content",
+    "aws:fsx/lustreFileSystem:LustreFileSystem": "pods lose their models; the bucket keeps its objects",
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "new objects of the bucket become invisible",
+    "aws:sqs/queue:Queue": "loses the messages in it",
+    "aws:iam/role:Role": "its users are refused",
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "no service account can assume a role (IRSA) any more",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "calls to that AWS service go through NAT, and fail without NAT",
+    "aws:ec2/natGateway:NatGateway": "nodes of its zones lose internet access, or use another zone's",
+    "aws:cloudwatch/logGroup:LogGroup": "loses its logs",
+    "aws:cloudwatch/metricAlarm:MetricAlarm": "stops this notification",
+    "aws:budgets/budget:Budget": "stops notifications about spending",
+    "kubernetes:apps/v1:Deployment": "terminates its pods",
+    "kubernetes:apps/v1:StatefulSet": "terminates its pods; volumes stay and are billed",
+    "kubernetes:apps/v1:DaemonSet": "terminates its pods on every node",
+    "kubernetes:core/v1:Service": "its callers fail; a load balancer behind it is deleted",
+    "kubernetes:core/v1:Namespace": "deletes everything in the namespace, volumes included",
+    "kubernetes:core/v1:PersistentVolumeClaim": "loses the volume's data",
+    "kubernetes:core/v1:PersistentVolume": "pods that mount it keep it until they terminate, and cannot start again",
+    "kubernetes:helm.sh/v3:Release": "uninstalls the chart; its custom resources may be deleted",
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": "deletes the load balancer: clients cannot connect",
     "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": "HTTP requests for its model get 404",
-    "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": "gRPC requests for its model find nothing",
-    "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy": "who may ask is not restricted by it any more",
-    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": "nothing scales any more",
-    "aws:route53/record:Record": "its name leads nowhere",
-    "kubernetes:karpenter.sh/v1:NodePool": "its nodes are drained and go",
-    "kubernetes:keda.sh/v1alpha1:ScaledObject": "nothing scales any more",
-    "kubernetes:policy/v1:PodDisruptionBudget": "a drain may take all of its pods at once",
-    "kubernetes:networking.k8s.io/v1:NetworkPolicy": "who may reach the pods is not restricted by it any more",
+    "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": "gRPC requests for its model fail",
+    "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy": "removes its restriction of clients",
+    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": "stops scaling",
+    "aws:route53/record:Record": "its name no longer resolves",
+    "kubernetes:karpenter.sh/v1:NodePool": "drains and removes its nodes",
+    "kubernetes:keda.sh/v1alpha1:ScaledObject": "stops scaling",
+    "kubernetes:policy/v1:PodDisruptionBudget": "a drain may remove all its pods at once",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": "removes its restriction of connections to the pods",
 }
+
+_CLUSTER, _VPC = "aws:eks/cluster:Cluster", "aws:ec2/vpc:Vpc"
+_SUBNETS = "vpcConfig.subnetIds"
+_KEY = "encryptionConfig.provider.keyArn"
 
 _WITH_PODS = frozenset(f"kubernetes:apps/v1:{kind}" for kind in ("Deployment", "StatefulSet", "DaemonSet"))
 
@@ -101,12 +102,12 @@ _BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _
 
 
 def of(action: Literal["replace", "delete"], type_: str) -> str | None:
-    """Return what goes down, as half a sentence; None where this table does not know."""
+    """Return the outage as a clause without its subject; None for a type without an entry."""
     return _BY_ACTION[action].get(type_)
 
 
 def weight(type_: str) -> int:
-    """Return where the table has a type among what is replaced, for sorting; the types that it lacks come last."""
+    """Return the position of a type among the replaced ones, for sorting; unknown types come last."""
     return list(_REPLACED).index(type_) if type_ in _REPLACED else len(_REPLACED)
 
 
@@ -116,5 +117,36 @@ def types() -> frozenset[str]:
 
 
 def replaces_pods(step: Step) -> bool:
-    """Return whether an update in place ends the pods that there are, and starts others: a label of theirs is enough."""
+    """Return whether an in-place update replaces the pods; a changed label of theirs is enough."""
     return step.type in _WITH_PODS and any(f"{change.path}.".startswith("spec.template.") for change in step.changed)
+
+
+def refusal(step: Step, replaced: Sequence[Step]) -> str | None:
+    """Return why the update `step` fails next to these replacements, as a clause; None if it succeeds."""
+    return _refused_alone(step) or refused_beside(step, replaced)
+
+
+def refused_beside(step: Step, replaced: Sequence[Step]) -> str | None:
+    """Return why these replacements make AWS refuse the update `step`, as a clause; None if they do not.
+
+    EKS changes a cluster's subnets in place, but only to subnets of the cluster's VPC.
+    """
+    moves = step.type == _CLUSTER and any(change.path.startswith(_SUBNETS) for change in step.changed)
+    if moves and any(other.type == _VPC for other in replaced):
+        return "EKS refuses this update, because a cluster cannot change its VPC: plan a new stack instead"
+    return None
+
+
+def _refused_alone(step: Step) -> str | None:
+    """Return why the update `step` never takes effect.
+
+    The provider sets the key for secrets only on a cluster without one, and otherwise does nothing:
+    https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/cluster.go (resourceClusterUpdate).
+    """
+    keys = step.action == "update" and step.type == _CLUSTER
+    if keys and any(change.path.startswith(_KEY) and change.before != ABSENT for change in step.changed):
+        return (
+            "the provider does nothing here: a cluster keeps the key of its secrets, which are unreadable without it; "
+            "keep that key, or plan a new stack"
+        )
+    return None

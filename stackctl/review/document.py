@@ -1,20 +1,19 @@
-"""The whole comment: a table of all stacks, then each stack, cut so that GitHub takes it.
+"""The whole comment: verdicts and a table of all stacks, then each stack, cut to GitHub's limit.
 
-What is cut is said, section by section, and no section is cut for the sake of another that is longer than it. Where there
-is no room for all sections, or for all rows of the table, those of the least importance are left out of all stacks first.
+The worst stack comes first and is open; the others are folded. Each section names what is cut from it, and the longest
+sections are cut first. If sections or rows have to be left out, the least important ones of all stacks go first.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.failure import NOT_TRIED, Failure
 from stackctl.review import sections
-from stackctl.review.markdown import code, prose, shortened
+from stackctl.review.markdown import Section, code, prose, shortened
 from stackctl.review.report import Report
-from stackctl.review.section import Section
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 and does not say how it counts what is not ASCII."""
@@ -33,14 +32,20 @@ _WHERE = "`python3 -m stackctl review render REPORT` gives one stack all of the 
 
 @dataclass(frozen=True)
 class _Stack:
-    """A report, and what its sections are, the most important first."""
+    """A report and its sections, the most important first. `folded`: shown only after a click."""
 
     report: Report
     sections: tuple[Section, ...]
+    folded: bool = False
 
     @classmethod
     def of(cls, report: Report) -> _Stack:
         return cls(report, tuple(sections.of(report)) or (Section("", (), "", rank=sections.LAST),))
+
+    @property
+    def top(self) -> tuple[str, str]:
+        """Return its verdict and its row in the table."""
+        return sections.verdict(self.report), sections.summary_row(self.report)
 
     @property
     def importance(self) -> int:
@@ -49,15 +54,21 @@ class _Stack:
 
     @property
     def heading(self) -> str:
-        """Return what stands before its sections."""
+        """Return the text before its sections."""
         name = f"\n### {code(shortened(self.report.stack, 60))}\n"
         idle = not self.report.plan.steps and not self.report.plan.errors
-        return f"{name}\nNo resource changes.\n" if idle else name
+        text = f"{name}\nNo resource changes.\n" if idle else name
+        return f"{text}\n<details><summary>Details</summary>\n" if self.folded else text
+
+    @property
+    def end(self) -> str:
+        """Return the text after its sections."""
+        return "\n</details>\n" if self.folded else ""
 
     @property
     def fixed(self) -> int:
-        """Return how many characters it takes before the first of its sections."""
-        return len(self.heading) + len(_without(self.sections))
+        """Return the number of characters besides its sections."""
+        return len(self.heading) + len(_without(self.sections)) + len(self.end)
 
 
 class WrongName(Failure):
@@ -81,10 +92,11 @@ def render(reports: Sequence[Report], *, title: str, name: str, limit: int = MOS
     if limit < FEWEST_CHARACTERS:
         raise ValueError(f"a limit of {limit} characters; at least {FEWEST_CHARACTERS}")
     top = [marker(name), f"## {prose(shortened(title, _LONGEST_TITLE))}", ""]
-    stacks = _in_table([_Stack.of(report) for report in reports], limit // 2)
+    worst_first = sorted(map(_Stack.of, reports), key=lambda stack: stack.importance)
+    stacks = _in_table([replace(stack, folded=position > 0) for position, stack in enumerate(worst_first)], limit // 2)
     if reports:
-        rows = [sections.summary_row(stack.report) for stack in stacks]
-        top += [_compared(reports), sections.SUMMARY_HEAD, *rows]
+        verdicts, rows = zip(*(stack.top for stack in stacks), strict=True) if stacks else ((), ())
+        top += [*verdicts, "", _compared(reports), sections.SUMMARY_HEAD, *rows]
     else:
         top.append("No stack was previewed.")
     beginning = "\n".join(top) + "\n"
@@ -100,14 +112,14 @@ def _compared(reports: Sequence[Report]) -> str:
 
 
 def _in_table(stacks: Sequence[_Stack], room: int) -> list[_Stack]:
-    """Return the stacks whose rows there is room for, in their order; those that matter least are left out."""
-    kept = set()
-    for position in sorted(range(len(stacks)), key=lambda one: stacks[one].importance):
-        room -= len(sections.summary_row(stacks[position].report)) + 1
+    """Return the first stacks, as many as have room for a verdict and a row."""
+    kept = []
+    for stack in stacks:
+        room -= sum(len(line) + 1 for line in stack.top)
         if room < 0:
             break
-        kept.add(position)
-    return [stack for position, stack in enumerate(stacks) if position in kept]
+        kept.append(stack)
+    return kept
 
 
 def _heading(section: Section) -> str:
@@ -148,7 +160,7 @@ def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], roo
     for position in sorted(kept):
         stack, shown = stacks[position], kept[position]
         text += stack.heading + "".join(_text(section, next(shares)) for section in shown)
-        text += _without([section for section in stack.sections if section not in shown])
+        text += _without([section for section in stack.sections if section not in shown]) + stack.end
     return text
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from stackctl.review.markdown import code, prose
+from stackctl.review.markdown import Section, code, prose, short
 from stackctl.review.report import Cost, CostLine, Figures, MeasuredCost, Quota, Range, Replay, ReplayedFleet
-from stackctl.review.section import Section, short
 
 _CENTS_BELOW = 100
 _REQUESTS = 10_000
+_BAR = 20
+"""Characters of a full bar."""
 _VERDICTS = {
     (1, 1): "worse",
     (1, 0): "worse",
@@ -32,8 +33,16 @@ def cost_cell(cost: Cost | None) -> str:
     return _moved(cost.before.expected if cost.before else None, cost.after.expected)
 
 
+def cost_moves(cost: Cost | None) -> list[str]:
+    """Return the change of the expected monthly cost, with the date of the prices; empty without a change."""
+    before = cost.before.expected if cost is not None and cost.before is not None else None
+    if cost is None or before is None or _dollars(before) == _dollars(cost.after.expected):
+        return []
+    return [f"{_signed(cost.after.expected - before)} US$ a month at prices of {prose(cost.as_of)}"]
+
+
 def cost(cost: Cost | None) -> Section:
-    """Return what the stack costs, before and after."""
+    """Return the stack's cost, before and after."""
     if cost is None:
         return Section("Cost", (), "parts")
     compared = cost.before is not None
@@ -41,7 +50,7 @@ def cost(cost: Cost | None) -> Section:
     rows += [_cost_row(code(short(line.name)), line, compared) for line in cost.lines]
     head = [
         f"US$ a month at list prices of {prose(cost.region)} as of {prose(cost.as_of)}: "
-        "with as few nodes as there may be, as expected, with the most."
+        "with the fewest, the expected and the most nodes."
     ]
     if cost.per_million_after is not None:
         moved = _moved(cost.per_million_before, cost.per_million_after)
@@ -84,12 +93,12 @@ def replays(replays: Sequence[Replay]) -> Section:
     notes = tuple(dict.fromkeys(note for replay in changed for note in replay.notes))
     assumed = any(note.endswith("(assumed)") for note in notes)
     head = [
-        "The same requests replayed through the scaling of before and after, in virtual time, on servers that are a model "
-        "(docs/replay.md has the loads). Who missed the SLO was answered later than `sloP95Ms`, or not.",
+        "The same requests, replayed through both scaling settings in virtual time on simulated servers "
+        "(docs/replay.md has the loads). A request misses the SLO if its answer is later than `sloP95Ms`, or absent.",
         "",
         *_in_words(changed),
         *([f"No difference: {same}.", ""] if same else []),
-        *(["Some times are assumed: only the difference between before and after means something.", ""] if assumed else []),
+        *(["Some times are assumed: trust only the difference between before and after.", ""] if assumed else []),
         *(f"{prose(note)}." for note in notes),
         "",
         "| load | fleet | missed the SLO | longest without capacity | GPU-hours | US$ of the nodes | changes of direction |",
@@ -100,9 +109,10 @@ def replays(replays: Sequence[Replay]) -> Section:
 
 
 def _in_words(replays: Iterable[Replay]) -> Iterator[str]:
-    """Yield how much better or worse each fleet does that was there before."""
+    """Yield the comparison of each fleet that existed before, with bars."""
     told = [
         f"* {code(short(replay.trace))}, {code(short(fleet.name))}: {_compared(fleet.before, fleet.after)}"
+        f"\n{_bars(fleet.before, fleet.after)}"
         for replay in replays
         for fleet in replay.fleets
         if fleet.before is not None and fleet.after is not None
@@ -127,6 +137,18 @@ def _compared(before: Figures, after: Figures) -> str:
     return f"**{verdict}**: {of_requests}{recovery}; {of_hours}."
 
 
+def _bars(before: Figures, after: Figures) -> str:
+    """Return two pairs of text bars, in a fence of the list's item; the longer bar of a pair is full."""
+    lines = []
+    for title, field, form in (("missed SLO", "missed", "{:.2%}"), ("GPU-hours ", "gpu_hours", "{:,.1f}")):
+        pair = [getattr(before, field), getattr(after, field)]
+        longest = max(pair)
+        for when, number in zip(("before", "after "), pair, strict=True):
+            length = round(number / longest * _BAR) if longest > 0 else 0
+            lines.append(f"  {title} {when} {'█' * max(length, 0):<{_BAR}} {form.format(number)}")
+    return "\n".join(["  ```text", *lines, "  ```"])
+
+
 def _sign(difference: Decimal) -> int:
     return (difference > 0) - (difference < 0)
 
@@ -146,9 +168,12 @@ def _replayed(trace: str, fleet: ReplayedFleet) -> str:
 def _moved(before: Decimal | None, after: Decimal) -> str:
     if before is None or _dollars(before) == _dollars(after):
         return _dollars(after)
-    difference = after - before
+    return f"{_dollars(before)} → {_dollars(after)} ({_signed(after - before)})"
+
+
+def _signed(difference: Decimal) -> str:
     sign = "+" if difference > 0 else "−"  # noqa: RUF001 - a minus sign, for people
-    return f"{_dollars(before)} → {_dollars(after)} ({sign}{_dollars(abs(difference))})"
+    return f"{sign}{_dollars(abs(difference))}"
 
 
 def _dollars(amount: Decimal) -> str:
@@ -159,10 +184,7 @@ def quotas(quotas: tuple[Quota, ...] | None) -> Section:
     """Return which quotas the account needs."""
     if not quotas:
         return Section("Quotas", (), "quotas")
-    head = (
-        "What the account's service quotas have to be, at least, for the stack at its largest.\n\n"
-        "| quota | code | needed |\n| --- | --- | ---: |"
-    )
+    head = "The service quotas that the stack needs at its largest size.\n\n| quota | code | needed |\n| --- | --- | ---: |"
     return Section("Quotas", tuple(_quota_row(quota) for quota in quotas), "quotas", head)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 LONGEST_MESSAGE = 1200
 """Characters of one message of the engine or of a policy."""
@@ -87,3 +89,35 @@ def _visible(text: str) -> str:
         hidden = (category in _NOT_SHOWN and one not in "\n\t") or one in _BLANK or marks > _MOST_MARKS
         seen.append("\N{REPLACEMENT CHARACTER}" if hidden else one)
     return "".join(seen).replace("<!--", "<!\N{ZERO WIDTH SPACE}--")
+
+
+_LONGEST_NAME = 160
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its items, each of which stands for itself. `noun`: what one item is, for what is left out.
+
+    `rank`: its place among the kinds of sections; the smaller, the less a reviewer can do without it.
+    """
+
+    title: str
+    items: tuple[str, ...]
+    noun: str
+    head: str = ""
+    rank: int = 0
+
+
+def short(text: str) -> str:
+    """Return a name of any origin, cut where it is too long."""
+    return shortened(text, _LONGEST_NAME)
+
+
+def all_names(names: Sequence[str]) -> str:
+    """Return names as code, with commas."""
+    return ", ".join(code(short(name)) for name in names)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

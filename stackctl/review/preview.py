@@ -8,14 +8,14 @@ out of the document (pulumi pkg/backend/display/json.go).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from spec import reading
 from spec.reading import Unreadable
 from stackctl.review import changes
-from stackctl.review.causes import Replacement, roots
+from stackctl.review.changes import at, is_unknown
 from stackctl.review.markdown import shortened
 from stackctl.review.plan import WAITING_POLICY, Action, Change, Plan, Step, Violation
 from stackctl.review.redaction import redacted
@@ -343,3 +343,78 @@ def _messages(diagnostics: Sequence[Mapping[str, Any]], severity: str) -> tuple[
         if one.get("severity") == severity
     )
     return tuple(dict.fromkeys(message for message in found if message))
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A resource that is replaced: its id until now, its states as the engine has them, and the properties that force it."""
+
+    urn: str
+    id: str
+    old: Mapping[str, Any]
+    new: Mapping[str, Any]
+    reasons: Sequence[str]
+
+
+def roots(replacements: Sequence[Replacement]) -> dict[str, str]:
+    """URN -> URN of the replacement that all began with; those that are causes themselves are left out."""
+    owners = _owners(replacements)
+    causes = {one.urn: cause for one in replacements if (cause := _cause(one, owners)) is not None}
+    return {urn: root for urn in causes if (root := _root(urn, causes)) != urn}
+
+
+def _owners(replacements: Sequence[Replacement]) -> dict[str, str]:
+    """Old value -> URN of the resource that it comes from; what several may have given is nobody's."""
+    given: dict[str, set[str]] = {}
+    for one in replacements:
+        taken = set(_texts(one.old.get("inputs")))
+        for text in set(_texts(one.old.get("outputs"))) - taken:
+            given.setdefault(text, set()).add(one.urn)
+    ids: dict[str, set[str]] = {}
+    for one in replacements:
+        if one.id and one.id not in _handed_on(one):
+            ids.setdefault(one.id, set()).add(one.urn)
+    # Whose id it is has given it, whatever else has it among its outputs.
+    return {text: urns.pop() for text, urns in (given | ids).items() if len(urns) == 1}
+
+
+def _handed_on(one: Replacement) -> set[str]:
+    """Return what the resource has from another one: old values of inputs that are not known now.
+
+    AWS identifies the settings of a bucket by the bucket's name, and the policies of a queue by its URL.
+    """
+    old, new = one.old.get("inputs") or {}, one.new.get("inputs") or {}
+    return {text for key, value in old.items() if any(map(is_unknown, _texts(new.get(key)))) for text in _texts(value)}
+
+
+def _cause(one: Replacement, owners: Mapping[str, str]) -> str | None:
+    old, new = one.old.get("inputs") or {}, one.new.get("inputs") or {}
+    for path in sorted(one.reasons):
+        if not any(map(is_unknown, _texts(at(new, path)))):
+            continue
+        for text in _texts(at(old, path)):
+            owner = owners.get(text)
+            if owner is not None and owner != one.urn:
+                return owner
+    return None
+
+
+def _root(urn: str, causes: Mapping[str, str]) -> str:
+    """Return where the chain of causes begins; a circle, which the engine cannot make, begins at its first by name."""
+    seen = [urn]
+    while (cause := causes.get(seen[-1])) is not None:
+        if cause in seen:
+            return min(seen[seen.index(cause) :])
+        seen.append(cause)
+    return seen[-1]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from _texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member)

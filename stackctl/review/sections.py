@@ -1,4 +1,4 @@
-"""The parts of the comment about one stack, in the order in which a reviewer wants them."""
+"""The sections of the comment about one stack, the most important first, and its verdict in one line."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from stackctl.review import consequences, figures, refusals
-from stackctl.review.markdown import block, code, prose
-from stackctl.review.plan import Change, Step
-from stackctl.review.policy_results import policies, policy_cell
+from stackctl.review import consequences, figures
+from stackctl.review.markdown import Section, all_names, block, code, listed, prose, short
+from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Candidate, ModelChange, ModelMove, Report
-from stackctl.review.section import Section, all_names, listed, short
 
 MOST_CHANGES = 12
-"""Properties of one resource that are told."""
+"""Properties of one resource that are shown."""
 MOST_NAMES = 20
-"""Names of one type that are told."""
+"""Names of one type that are shown."""
 CLUSTER = "aws:eks/cluster:Cluster"
 LAST = 1000
-"""The rank of what has nothing to say."""
-_ROLLED = "its pods are replaced, as what they are made from (`spec.template`) changes"
+"""The rank of a stack without sections."""
+_ROLLED = "its pods are replaced, because `spec.template` changes"
 _CHART_NOT_LOADED = re.compile(
     r'looks like "([^"\s]{1,160})" is not a valid chart repository|failed to download "([^"\s]{1,160})"'
 )
@@ -32,13 +30,13 @@ packages."""
 
 
 def of(report: Report) -> list[Section]:
-    """Return all sections that have something to say."""
+    """Return all sections that have content."""
     plan = report.plan
     replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
     updated, created = _doing(plan.steps, "update"), _doing(plan.steps, "create")
     sections = [
         Section("The preview failed", tuple(block(error) for error in plan.errors), "errors", _chart_advice(plan.errors)),
-        Section("Replaced: these are deleted and made anew", tuple(_replacements(replaced, updated)), "entries"),
+        Section("Replaced: deleted and created again", tuple(_replacements(replaced, updated)), "entries"),
         Section("Deleted", tuple(map(_deleted, deleted)), "resources"),
         Section("Models", _models(report), "models"),
         policies(report),
@@ -78,6 +76,27 @@ def _first(sources: Sequence[str]) -> str:
     return ", ".join(map(code, sources[:MOST_NAMES]))
 
 
+def verdict(report: Report) -> str:
+    """Return the line about the stack at the top: the worst replacement, deletions, mandatory violations and cost."""
+    plan = report.plan
+    replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
+    parts = ["**the preview failed**"] if plan.errors else []
+    if replaced:
+        worst = min(replaced, key=lambda step: (consequences.weight(step.type), step.key))
+        effect = consequences.of("replace", worst.type)
+        more = f" and {len(replaced) - 1} more" if len(replaced) > 1 else ""
+        parts.append(f"**{code(short(worst.name))} is replaced**{f' ({effect})' if effect else ''}{more}")
+    if deleted:
+        parts.append(f"**{len(deleted)} deleted**")
+    mandatory = sum(violation.mandatory for violation in _violations(report))
+    if mandatory:
+        parts.append(f"**{mandatory} mandatory policy violation{'s' if mandatory > 1 else ''}**")
+    if not parts:
+        count = len(plan.steps)
+        parts.append(f"{count} change{'s' if count > 1 else ''}, no replacement" if count else "no resource changes")
+    return f"- {code(short(report.stack))}: {'; '.join([*parts, *figures.cost_moves(report.cost)])}."
+
+
 def summary_row(report: Report) -> str:
     """Return the row of the stack in the table at the top."""
     cells = [code(short(report.stack))]
@@ -115,7 +134,8 @@ def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator
         text = _replaced(step)
         yield f"{text}\n  - **{len(followers)} more because of that**, by type:" if followers else text
         yield from _brought(followers)
-        yield from (f"  - **{_resource(other)}**: {why}" for other in updated if (why := refusals.beside(other, [step])))
+        refused = ((other, consequences.refused_beside(other, [step])) for other in updated)
+        yield from (f"  - **{_resource(other)}**: {why}" for other, why in refused if why)
 
 
 def _brought(steps: Sequence[Step]) -> Iterator[str]:
@@ -130,9 +150,9 @@ def _brought(steps: Sequence[Step]) -> Iterator[str]:
         protected = [step.name for step in found if step.protected]
         yield "".join(
             [
-                # Each of what goes down is named: who approves has to find the one that must not.
+                # Every affected resource is named, so that the reviewer sees the one that must stay.
                 f"    - **{what}: {all_names(names)}**{why}" if down is not None else f"    - {what}{why}: {_names(names)}",
-                f". **What goes down:** {down}" if down is not None else "",
+                f". **Effect:** {down}" if down is not None else "",
                 f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
             ]
         )
@@ -144,7 +164,7 @@ def _replaced(step: Step) -> str:
     down = consequences.of("replace", step.type)
     lines = [f"- **{_resource(step)} is replaced**{why}."]
     if down is not None:
-        lines.append(f"  **What goes down:** {down}.")
+        lines.append(f"  **Effect:** {down}.")
     if step.protected:
         lines.append("  It is protected: the engine refuses until somebody unprotects it.")
     return "\n".join([*lines, *_changes(step.changed)])
@@ -157,7 +177,7 @@ def _deleted(step: Step) -> str:
 
 
 def _updated(step: Step, replaced: Sequence[Step]) -> str:
-    why = refusals.of(step, replaced)
+    why = consequences.refusal(step, replaced)
     said = f": **{why}**" if why else f": {_ROLLED}" if consequences.replaces_pods(step) else ""
     return "\n".join([f"- {_resource(step)}{said}", *_changes(step.changed)])
 
@@ -239,3 +259,90 @@ def _warning(text: str) -> str:
     """Return the first line, and those below it as a list of their own."""
     first, *others = [line for line in text.splitlines() if line.strip()] or [""]
     return "\n".join([f"- {prose(first)}", *(f"  - {prose(line)}" for line in others)])
+
+
+_WAITS = re.compile(r"([\w-]+) \(([^()]*)\)")
+_WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
+
+
+def policies(report: Report) -> Section:
+    """Return which packs ran, and what they found."""
+    violations = _violations(report)
+    items = (*map(_violation, violations), *_deferred(report.plan.violations))
+    packs = report.plan.packs
+    if packs is None:
+        head = "" if not items else "Violations:"
+    elif not packs:
+        head = "No policy pack ran."
+    else:
+        ran = listed([f"{code(short(name))} {prose(version)}".strip() for name, version in sorted(packs.items())])
+        head = f"{ran}: {_verdict(report.plan, violations)}."
+    return Section("Policies", items, "results of policies", head)
+
+
+def _violations(report: Report) -> list[Violation]:
+    return [violation for violation in report.plan.violations if not violation.deferred]
+
+
+def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
+    if plan.ended_before_resources and not violations:
+        return "not evaluated: the preview failed before the first resource"
+    found = _violations_counted(violations) if violations else "no violation"
+    return found if not plan.errors else f"{found}; the preview failed before everything was checked"
+
+
+def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
+    """Yield what policies judge later: how many checks that are, and below it each policy with all that it waits for."""
+    for one in violations:
+        if one.deferred and one.policy == WAITING_POLICY:
+            yield from _waiting(one.message)
+    by_policy: dict[str, list[str]] = {}
+    for one in violations:
+        if one.deferred and one.policy != WAITING_POLICY:
+            by_policy.setdefault(one.policy, []).append(one.resource)
+    if by_policy:
+        count = sum(map(len, by_policy.values()))
+        many = "1 check is" if count == 1 else f"{count} checks are"
+        yield f"- {many} made in the update, when the values are known:"
+        for policy, resources in sorted(by_policy.items()):
+            yield f"  - {code(short(policy))} on {all_names(resources)}"
+
+
+def _waiting(message: str) -> Iterator[str]:
+    """Yield what our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
+    # The engine puts the policy's description on a line of its own before what the policy says.
+    said = (message.splitlines() or ["Some checks wait for values; which ones is not said"])[-1]
+    told, _, listed = said.partition(": ")
+    if not _WAITING.fullmatch(listed):
+        yield f"- {prose(said)}"
+        return
+    yield f"- {prose(told)}:"
+    for policy, places in _WAITS.findall(listed):
+        yield f"  - {code(short(policy))}" + (f": {all_names(places.split(', '))}" if places else "")
+
+
+def _violation(violation: Violation) -> str:
+    level = "**mandatory**" if violation.mandatory else "advisory"
+    severity = f" ({prose(violation.severity)})" if violation.severity else ""
+    where = f" on {code(short(violation.resource))}" if violation.resource else ""
+    return f"- {level} {code(short(violation.policy))}{severity}{where}: {prose(violation.message)}"
+
+
+def _violations_counted(violations: Sequence[Violation]) -> str:
+    mandatory = sum(violation.mandatory for violation in violations)
+    return f"{mandatory} mandatory, {len(violations) - mandatory} advisory"
+
+
+def policy_cell(report: Report) -> str:
+    """Return the cell of the table at the top."""
+    plan = report.plan
+    violations = _violations(report)
+    if violations:
+        counted = _violations_counted(violations)
+        told = f"**{counted}**" if any(violation.mandatory for violation in violations) else counted
+        return f"{told}, not all checked" if plan.errors else told
+    if not plan.packs:
+        return "not checked"
+    if not plan.errors:
+        return "kept"
+    return "nothing checked" if plan.ended_before_resources else "not all checked"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spec.failure import FAILED, NOT_TRIED, Failure
+from stackctl.review import report
 from stackctl.review.plan import Plan, Step
 from stackctl.review.report import Report
 
@@ -45,3 +51,43 @@ def _properties(step: Step) -> str:
 def changes_something(made: Report) -> bool:
     """Return whether the preview has a step, or has failed, so that it is not known."""
     return bool(made.plan.steps or made.plan.errors)
+
+
+class WrongPreview(Failure):
+    """A preview that is of another stack than the one named."""
+
+    exit_code = NOT_TRIED
+
+
+def gate(reports: Sequence[Path]) -> int:
+    """Say why changes may not go on; return the exit code, FAILED when one may not. Raises NoReport."""
+    bad = {made.stack: problems for made in report.read_all(reports) if (problems := objections(made.plan))}
+    for stack, problems in bad.items():
+        print(f"{stack}: {'; '.join(problems)}", file=sys.stderr)
+    return FAILED if bad else 0
+
+
+def unchanged(reports: Sequence[Path]) -> int:
+    """Name the stacks with changes or failures; return the exit code, FAILED when there are some. Raises NoReport."""
+    differing = [made.stack for made in report.read_all(reports) if changes_something(made)]
+    if differing:
+        print(f"changes or failures: {', '.join(differing)}", file=sys.stderr)
+    return FAILED if differing else 0
+
+
+def same(approved: Path, now: Path) -> int:
+    """Name what differs from the approved preview; return the exit code, FAILED when something does. Raises NoReport."""
+    before, after = _only(approved), _only(now)
+    if before.stack != after.stack:
+        raise WrongPreview(f"{now} is of the stack {after.stack}, and what was approved of {before.stack}")
+    differences = departures(before, after)
+    for line in differences:
+        print(f"{after.stack}: {line}", file=sys.stderr)
+    return FAILED if differences else 0
+
+
+def _only(path: Path) -> Report:
+    found = report.read_all([path])
+    if len(found) > 1:
+        raise WrongPreview(f"{path} has the reports of {', '.join(made.stack for made in found)}; name the file of one")
+    return found[0]

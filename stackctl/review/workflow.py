@@ -28,7 +28,7 @@ from console.program import guard
 from spec import reading
 from spec.failure import NOT_TRIED, Failure
 from spec.files import rewrite
-from stackctl.review import document, report_files, verdict
+from stackctl.review import document, report, verdict
 from stackctl.review.github import Repository
 
 REPORTS = Path("reports")
@@ -45,7 +45,7 @@ class WrongStep(Failure):
 def render() -> None:
     """Write the text of all reports to `TEXT`. Raises Failure."""
     stacks = _variable("REVIEW_STACKS").split()
-    found = report_files.read_for_comment([REPORTS] if REPORTS.exists() else [], stacks)
+    found = report.read_for_comment([REPORTS] if REPORTS.exists() else [], stacks)
     text = document.render(found, title=_variable("REVIEW_TITLE"), name=_variable("REVIEW_NAME"))
     rewrite(TEXT, text.encode())
 
@@ -89,7 +89,7 @@ def _pull_request(repository: Repository) -> int:
 
 
 def _some_change() -> bool:
-    return any(verdict.changes_something(made) for made in report_files.read_all([REPORTS]))
+    return any(verdict.changes_something(made) for made in report.read_all([REPORTS]))
 
 
 def _variable(name: str) -> str:

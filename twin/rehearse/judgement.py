@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from spec import reading
 from spec.names import WARM_PODS_NAMESPACE
-from stackctl.review import consequences, refusals
+from stackctl.review import consequences
 from stackctl.review.plan import Change, Plan, Step
 from twin.plugins import differences
 
@@ -236,7 +236,7 @@ def _updated(
     step: Step, replaced: Sequence[Step], old: Mapping[str, Any], new: Mapping[str, Any], scaled: Mapping[str, int]
 ) -> tuple[Effect, str | None]:
     found: list[tuple[Effect, str | None]] = []
-    refusal = refusals.of(step, replaced)
+    refusal = consequences.refusal(step, replaced)
     if refusal is not None:
         found.append(("refused", refusal))
     if step.type == _DEPLOYMENT:

@@ -40,7 +40,7 @@ def test_a_folder_of_reports_becomes_one_comment(reports: Path) -> None:
     assert done.exit_code == 0
     text = done.stdout
     assert text.startswith("<!-- triton-eks: preview -->\n")
-    assert text.index("### `dev`") < text.index("### `prod`")
+    assert text.index("### `prod`") < text.index("### `dev`"), "the worst stack is first"
 
 
 def test_a_matrix_of_stacks_becomes_one_comment_that_github_takes(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_matrix_of_stacks_becomes_one_comment_that_github_takes(tmp_path: Path
     text = done.stdout
     assert len(text) <= document.MOST_CHARACTERS
     assert re.findall(r"^\| `(prod-\d+)`", text, re.MULTILINE) == [f"prod-{number:02}" for number in range(60)]
-    assert text.count("\n#### Replaced: these are deleted and made anew\n") == 60
+    assert text.count("\n#### Replaced: deleted and created again\n") == 60
     done = review("gate", str(tmp_path))
     assert done.exit_code == 1
     assert done.stderr.count(": 1 mandatory violation\n") == 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spec.charts import CHARTS
-from stackctl.review import document, markdown, refusals, sections
+from stackctl.review import consequences, document, markdown, sections
 from stackctl.review.plan import ABSENT, WAITING_POLICY, Action, Change, Plan, Step, Violation
-from stackctl.review.report import Report
+from stackctl.review.report import Cost, Figures, Range, Replay, ReplayedFleet, Report
 from tests.golden import Golden
 from tests.stackctl.review import scenarios
 from triton_policies.waiting import Waiting
@@ -32,6 +33,44 @@ SCENARIOS = {
 def test_the_comment_is_as_reviewed(name: str, golden: Golden) -> None:
     text = document.render([make() for make in SCENARIOS[name]], title="What this pull request does", name="preview")
     golden.check(GOLDEN / f"{name}.md", text)
+
+
+def test_the_comment_begins_with_a_verdict_per_stack_and_folds_all_but_the_worst() -> None:
+    subnets = [Step("replace", "aws:ec2/subnet:Subnet", f"subnet-{number}") for number in range(2)]
+    cluster = Step("replace", "aws:eks/cluster:Cluster", "control-plane")
+    violation = Violation("iam-no-wildcard", True, "critical", "reader", "m")
+    cost = Cost("us-west-2", "2026-05-01", *(Range(Decimal(usd), Decimal(usd), Decimal(usd)) for usd in (1200, 1901)), ())
+    stacks = [
+        Report("dev", Plan(())),
+        Report("staging", Plan((Step("update", "aws:sqs/queue:Queue", "requests"),))),
+        Report("prod", Plan((*subnets, cluster), violations=(violation,), packs={"p": "1"}), cost=cost),
+    ]
+    text = document.render(stacks, title="t", name="n")
+    assert text.splitlines()[3:7] == [
+        "- `prod`: **`control-plane` is replaced** (deletes the whole cluster: Triton, gateway, monitoring. No request is "
+        "answered meanwhile) and 2 more; **1 mandatory policy violation**; +701 US$ a month at prices of 2026-05-01.",
+        "- `staging`: 1 change, no replacement.",
+        "- `dev`: no resource changes.",
+        "",
+    ]
+    bodies = text.split("\n### `")[1:]
+    assert [(body.partition("`")[0], body.count("<details>"), body.count("</details>")) for body in bodies] == [
+        ("prod", 0, 0),
+        ("staging", 1, 1),
+        ("dev", 1, 1),
+    ]
+
+
+def test_a_load_before_and_after_is_shown_as_bars_of_20_characters_at_most() -> None:
+    before, after = Figures(Decimal("0.01"), Decimal(8), None), Figures(Decimal("0.04"), Decimal(6), None)
+    replay = Replay("diurnal", (ReplayedFleet("triton", before, after),))
+    text = document.render([Report("prod", Plan(()), replays=(replay,))], title="t", name="n")
+    assert [line.strip() for line in text.splitlines() if (" before " in line and "█" in line) or " after  " in line] == [
+        f"missed SLO before {'█' * 5}{' ' * 15} 1.00%",
+        f"missed SLO after  {'█' * 20} 4.00%",
+        f"GPU-hours  before {'█' * 20} 8.0",
+        f"GPU-hours  after  {'█' * 15}{' ' * 5} 6.0",
+    ]
 
 
 def test_a_replacement_whose_cause_is_not_in_the_report_is_told_by_itself() -> None:
@@ -112,8 +151,8 @@ def test_what_goes_down_with_another_one_is_in_bold_and_named_to_the_last() -> N
     everyone = ", ".join(f"`x{number:02}`" for number in range(25))
     some = ", ".join(f"`x{number:02}`" for number in range(20))
     assert [line for line in text.splitlines() if line.startswith("    - ")] == [
-        f"    - **25 `{subnet}`: {everyone}**, because of `y`. **What goes down:** nodes, endpoints and load balancers in "
-        "it go; a cluster takes another one of its own VPC only",
+        f"    - **25 `{subnet}`: {everyone}**, because of `y`. **Effect:** removes its nodes, endpoints and "
+        "load balancers; a cluster accepts only subnets of its VPC",
         f"    - 25 `{tag}`, because of `y`: {some} and 5 more",
     ]
 
@@ -153,11 +192,11 @@ def test_of_many_stacks_what_matters_least_is_left_out_and_each_says_what() -> N
     assert len(text) <= document.MOST_CHARACTERS
     assert len(re.findall(r"^\| `stack-", text, re.MULTILINE)) == 100
     told = {stack.partition("`\n")[0]: stack for stack in text.split("\n### `")[1:]}
-    assert list(told) == [f"stack-{number:04}" for number in range(100)]
+    assert list(told) == ["stack-0099", "stack-0098", *(f"stack-{number:04}" for number in range(98))]
     assert "#### The preview failed\n\n```text\nno such zone\n" in told["stack-0099"]
     assert "#### Deleted\n\n- `the-vpc` (`aws:ec2/vpc:Vpc`)" in told["stack-0098"]
     assert all("#### Policies" in told[f"stack-{number:04}"] for number in range(98))
-    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Under load, Quotas.\n")
+    assert told["stack-0097"].endswith("\nSections left out for want of space: Cost, Under load, Quotas.\n\n</details>\n")
 
 
 @pytest.mark.parametrize(("action", "said"), [("create", 1), ("update", 0)])
@@ -206,7 +245,7 @@ def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement
     above, _, below = text.partition("#### Changed in place\n")
     assert above.count("the provider does nothing here") == 0
     assert below.count("the provider does nothing here: a cluster keeps the key of its secrets") == 1
-    assert above.count("EKS refuses this update, as a cluster stays in the VPC that it was made in") == 1
+    assert above.count("EKS refuses this update, because a cluster cannot change its VPC") == 1
 
 
 @pytest.mark.parametrize(
@@ -221,13 +260,13 @@ def test_a_key_that_a_cluster_keeps_is_told_of_the_cluster_and_of_no_replacement
 def test_a_change_of_what_pods_are_made_from_says_that_they_are_replaced(path: str, replaced: bool) -> None:
     step = Step("update", "kubernetes:apps/v1:Deployment", "triton", changed=(Change(path, ABSENT, "true"),))
     text = document.render([Report("prod", Plan((step,)))], title="t", name="n")
-    said = "its pods are replaced, as what they are made from (`spec.template`) changes"
+    said = "its pods are replaced, because `spec.template` changes"
     assert (f"- `triton` (`kubernetes:apps/v1:Deployment`): {said}\n" in text) is replaced
 
 
 def test_a_first_key_of_a_cluster_is_carried_out() -> None:
     keys = Change("encryptionConfig.provider.keyArn", ABSENT, "arn:new")
-    assert refusals.of(Step("update", "aws:eks/cluster:Cluster", "control-plane", changed=(keys,)), ()) is None
+    assert consequences.refusal(Step("update", "aws:eks/cluster:Cluster", "control-plane", changed=(keys,)), ()) is None
 
 
 def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None:
@@ -236,7 +275,7 @@ def test_of_more_stacks_than_a_comment_has_room_for_the_worst_are_told() -> None
     rows = re.findall(r"^\| `(stack-\d+)`", text, re.MULTILINE)
     told = re.findall(r"^### `(stack-\d+)`", text, re.MULTILINE)
     assert 100 < len(told) < len(rows) < 2000
-    assert rows[-2:] == told[-2:] == ["stack-1998", "stack-1999"]
+    assert rows[:3] == told[:3] == ["stack-1999", "stack-1998", "stack-0000"]
     assert "#### The preview failed\n\n```text\nno such zone\n" in text
     assert text.endswith(
         f"\n… and the sections of {len(rows) - len(told)} stacks of the table, left out for want of space. "

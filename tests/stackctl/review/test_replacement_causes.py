@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stackctl.review.causes import Replacement, roots
+from stackctl.review.preview import Replacement, roots
 from tests.stackctl.review.scenarios import UNKNOWN
 
 

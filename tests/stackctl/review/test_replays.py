@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spec.reading import Unreadable
-from stackctl.review import figures, replayed
+from stackctl.review import collect, figures
 from stackctl.review.report import Figures, Replay, ReplayedFleet
 
 FLEET = {"missedShare": 0.01, "gpuHours": 24.0, "usd": 24.14, "longestShortageSeconds": 40, "turns": 2, "wanted": []}
@@ -33,8 +33,8 @@ def printed(folder: Path, **changes: Any) -> Path:
 
 
 def test_of_what_is_the_same_the_load_is_named_where_another_makes_a_difference(tmp_path: Path) -> None:
-    assert replayed.read(printed(tmp_path, before=None), "prod") is None
-    same = replayed.read(printed(tmp_path), "prod")
+    assert collect.read_replay(printed(tmp_path, before=None), "prod") is None
+    same = collect.read_replay(printed(tmp_path), "prod")
     assert same == Replay("diurnal", (), ("n",))
     assert not figures.replays((same,)).items
     other = Replay("flash-crowd", (ReplayedFleet("triton", figured(), figured(missed="0.2")),), ("n",))
@@ -48,7 +48,7 @@ def test_a_fleet_that_changes_is_told_and_the_others_are_not(tmp_path: Path) -> 
     worse = {**FLEET, "missedShare": 0.25, "usd": None}
     file = printed(tmp_path, before={"a": FLEET, "b": FLEET}, after={"a": worse, "b": FLEET, "c": FLEET})
     same = figured()
-    assert replayed.read(file, "prod") == Replay(
+    assert collect.read_replay(file, "prod") == Replay(
         "diurnal",
         (
             ReplayedFleet("a", same, figured("0.25", usd=None)),
@@ -73,7 +73,7 @@ def test_a_fleet_that_changes_is_told_and_the_others_are_not(tmp_path: Path) -> 
 )
 def test_another_document_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Unreadable, match=said):
-        replayed.read(printed(tmp_path, **changes), "prod")
+        collect.read_replay(printed(tmp_path, **changes), "prod")
 
 
 @pytest.mark.parametrize(

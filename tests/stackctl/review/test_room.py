@@ -10,8 +10,8 @@ import pytest
 from spec.settings import Settings
 from spec.settings.digest import digest_of
 from stackctl.review import collect, sections
+from stackctl.review.collect import waits_for_nodes
 from stackctl.review.plan import Plan
-from stackctl.review.room import waits_for_nodes
 from tests.spec.stack_config import REMOVED, settings
 from tests.spec.test_blue_green import BLUE_GREEN
 from tests.spec.test_fleets import CPU_MODEL, GPU_MODEL, POOLS, released

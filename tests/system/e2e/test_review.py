@@ -69,8 +69,8 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
     assert set(replaced) == {(VPC, "network-vpc"), (BUCKET, "models-bucket")}
     assert replaced[VPC, "network-vpc"] == OF_THE_VPC
     assert replaced[BUCKET, "models-bucket"] == OF_THE_BUCKET
-    assert "  **What goes down:** the whole network goes, and with it the cluster and everything on it" in comment
-    assert "  **What goes down:** the bucket is emptied or its deletion fails" in comment
+    assert "  **Effect:** deletes the whole network with the cluster and everything on it" in comment
+    assert "  **Effect:** empties the bucket, or fails to delete it" in comment
     assert re.search(
         r"^    - \*\*2 `aws:eks/nodeGroup:NodeGroup`: .*`nodes-system-group`\*\*, because of `subnetIds",
         comment,
@@ -99,7 +99,7 @@ def _output(twin: Twin, package: str, *arguments: str) -> str:
 
 def _replaced(comment: str) -> dict[tuple[str, str], dict[str, int]]:
     """Type and name of each replacement that has a cause of its own; by type, how many are replaced because of it."""
-    section = comment.partition("#### Replaced: these are deleted and made anew\n")[2].partition("\n#### ")[0]
+    section = comment.partition("#### Replaced: deleted and created again\n")[2].partition("\n#### ")[0]
     found: dict[tuple[str, str], dict[str, int]] = {}
     for line in section.splitlines():
         if entry := ENTRY.match(line):
