@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages that lie outside of docs/, links that lead there, and Mermaid without a CDN."""
+"""Hooks of the documentation site: pages outside of docs/ and links to them, Mermaid without a CDN, and llms.txt."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
     files.append(File.generated(config, "assets/mermaid.min.js", abs_src_path=str(mermaid())))
     return files
+
+
+def on_env(_environment: object, config: MkDocsConfig, files: Files) -> None:
+    """Add llms.txt (https://llmstxt.org): the title and address of each page, for programs that read documentation."""
+    pages = [f"- [{page.title}]({page.url})" for file in files.documentation_pages() if (page := file.page) is not None]
+    text = f"# {config.site_name}\n\n> {config.site_description}\n\n## Pages\n\n" + "\n".join(pages) + "\n"
+    files.append(File.generated(config, "llms.txt", content=text))
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:

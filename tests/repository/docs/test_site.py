@@ -68,6 +68,15 @@ def test_links_that_lead_nowhere_fail_the_build_and_the_pages_have_none(built: B
     assert built.done.stderr.count("WARNING") == 3, built.done.stderr
 
 
+def test_llms_txt_has_every_page_with_its_title(site: Path) -> None:
+    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# Triton on EKS"
+    assert "- [Going to AWS](aws/)" in lines
+    links = [match[1] for line in lines if (match := re.fullmatch(r"- \[.+\]\((.*)\)", line))]
+    assert len(links) == len(_pages()) + 1, "every page, and the one that only the test has"
+    assert [link for link in links if not (site / link / "index.html").is_file()] == []
+
+
 def test_every_page_can_be_searched(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
@@ -85,6 +94,7 @@ def test_the_site_has_pages_and_what_they_show_alone(site: Path) -> None:
         ".js",
         ".map",
         ".css",
+        ".txt",
         ".json",
         ".xml",
         ".gz",
