@@ -26,8 +26,6 @@ def environment(cache: Path) -> dict[str, str]:
     folders = {name: cache / folder for name, folder in FOLDERS.items()}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
-    telemetry = folders["GOTMPDIR"]
-    (telemetry / "mode").write_text("off")
     return {
         **{name: value for name, value in os.environ.items() if name in _REACH or not re.match("GO[A-Z0-9]", name)},
         **{name: str(folder) for name, folder in folders.items()},
@@ -36,6 +34,6 @@ def environment(cache: Path) -> dict[str, str]:
         "GOFLAGS": "-modcacherw",  # or the modules could not be removed
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
-        # Else `go` counts its runs in the person's configuration (cmd/internal/telemetry).
-        "TEST_TELEMETRY_DIR": str(telemetry),
+        # Else `go` counts its runs in the person's configuration (cmd/internal/telemetry). Here it can create no file.
+        "TEST_TELEMETRY_DIR": os.devnull,
     }
