@@ -280,7 +280,7 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
 	start=$$SECONDS
-	echo "python: making $(VENV) from the pinned, hashed lock (1.6 GB; half a minute on a fast line) ..."
+	echo "python: making $(VENV) from the pinned, hashed lock (1.5 GB; half a minute on a fast line) ..."
 	mkdir -p $(VENV)
 	touch $(MADE)
 	find $(VENV) -mindepth 1 -maxdepth 1 ! -path $(MADE) -exec rm -rf {} +
