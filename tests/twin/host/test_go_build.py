@@ -49,7 +49,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Programs]:
 
 
 def test_the_time_left_is_for_all_that_is_to_be_built(tmp_path: Path, sets: list[Programs]) -> None:
-    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
+    with go_build.building(tmp_path / "packages" / "go" / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
         assert builds.left() is None
         wait_until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one", 60)
         assert builds.progress["small"].phase is Phase.WAITING
@@ -67,7 +67,7 @@ def test_the_time_left_is_for_all_that_is_to_be_built(tmp_path: Path, sets: list
 def test_the_time_left_goes_by_what_was_compiled_now(
     tmp_path: Path, sets: list[Programs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
+    with go_build.building(tmp_path / "packages" / "go" / "bin" / "go", sets, tmp_path / "cache" / "build") as builds:
         wait_until(lambda: builds.progress["large"].compiled == 2, "two of the three packages of the first one", 60)
         # Three quarters of 40 s have been done, 10 of them earlier: 20 in as many seconds, so 10 more.
         with monkeypatch.context() as now:
@@ -81,7 +81,7 @@ def test_the_time_left_goes_by_what_was_compiled_now(
 
 
 def test_what_is_not_waited_for_is_stopped(tmp_path: Path, sets: list[Programs]) -> None:
-    with go_build.building(tmp_path / "bin" / "go", sets, tmp_path / "cache" / "build"):
+    with go_build.building(tmp_path / "packages" / "go" / "bin" / "go", sets, tmp_path / "cache" / "build"):
         wait_until(lambda: go_stand_in.builds(tmp_path), "the first build", 60)
     assert [path.name for path in (tmp_path / "built").iterdir()] == ["large.lock"]
 
@@ -98,7 +98,7 @@ def test_a_dependency_is_compiled_as_the_patch_says(tmp_path: Path, monkeypatch:
     (published / "main.go").write_text("every\n")
     monkeypatch.setenv("GO_MODULE", str(published))
     programs = Programs("g", "v1", module, {"g": "example.com/g"}, ("-ldflags", ""), tmp_path / "built", 1, "example.com/up")
-    with go_build.building(tmp_path / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds:
+    with go_build.building(tmp_path / "packages" / "go" / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds:
         for _ in builds.until_there(["g"]):
             pass
     assert (
@@ -120,7 +120,7 @@ def test_a_patch_that_does_not_fit_is_told(tmp_path: Path, monkeypatch: pytest.M
     )
     with (
         pytest.raises(go_build.BuildFailed, match=r"(?s)git apply.*patch failed: main.go:1"),
-        go_build.building(tmp_path / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds,
+        go_build.building(tmp_path / "packages" / "go" / "bin" / "go", [programs], tmp_path / "cache" / "build") as builds,
     ):
         for _ in builds.until_there(["g"]):
             pass

