@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from infra.serving import triton, worker
 from infra.serving.triton import FleetArgs
 from spec.helm_value_rules import TRITON_OWNED, WORKER_OWNED
 from spec.settings import Settings, SettingsError, load_stack_file
+from tests.charts.values_reference import leaves
 from tests.infra.access import stack
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
@@ -22,16 +23,8 @@ SHARED_WITH_PEOPLE = {"drain.longestRequestSeconds", "spread.host", "podAnnotati
 """The program raises the first, computes the second for packed pods only, and adds the third to those of people."""
 
 
-def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}"
-
-
 def not_owned(values: Mapping[str, Any], owned: tuple[str, ...]) -> set[str]:
-    return {leaf for leaf in leaves(values) if not any(f"{leaf}.".startswith(f"{key}.") for key in owned)}
+    return {leaf for leaf in leaves(dict(values)) if not any(f"{leaf}.".startswith(f"{key}.") for key in owned)}
 
 
 @pytest.mark.parametrize("read", SHIPPED, ids=lambda read: read.environment)
