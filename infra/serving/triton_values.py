@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spec import helm_values
-from spec.names import TRITON_CHART
-from spec.settings import ModelServing, Problem, SettingsError
+from spec.settings import ModelServing
+from spec.settings.chart_values import pod_values
 
 
 @dataclass(frozen=True)
@@ -21,12 +20,9 @@ class Drain:
 
 
 def read_drain(environment: str, serving: Mapping[str, ModelServing]) -> Drain:
-    """Read how an environment's pods end, who wait for the streams of these models where those are longer.
-
-    Raises SettingsError where neither values nor chart have it in whole seconds.
-    """
-    longest = max(_seconds(environment, "longestRequestSeconds"), longest_stream(serving))
-    return Drain(_seconds(environment, "preStopSeconds"), longest)
+    """Return how an environment's pods end; they wait for the streams of these models if those are longer."""
+    values = pod_values(environment)
+    return Drain(values.pre_stop, max(values.longest_request, longest_stream(serving)))
 
 
 def longest_stream(serving: Mapping[str, ModelServing]) -> int:
@@ -36,15 +32,6 @@ def longest_stream(serving: Mapping[str, ModelServing]) -> int:
 
 
 def longest_answer(environment: str, serving: Mapping[str, ModelServing]) -> int:
-    """Return the most seconds to an answer, of a stream to its first response. Raises SettingsError as `read_drain` does."""
+    """Return the most seconds to an answer, of a stream to its first response."""
     firsts = (wants.model_copy(update={"longest_stream_seconds": None}) for wants in serving.values())
-    return max(_seconds(environment, "longestRequestSeconds"), *(wants.longest_request_seconds for wants in firsts), 0)
-
-
-def _seconds(environment: str, key: str) -> int:
-    layers = helm_values.value_layers(TRITON_CHART, environment)
-    for values in (*reversed(layers.values()), helm_values.default_values(TRITON_CHART)):
-        given = helm_values.value_at(values, f"drain.{key}")
-        if isinstance(given, int):
-            return given
-    raise SettingsError(next(iter(layers)), [Problem(f"drain.{key}", "is missing; give whole seconds")])
+    return max(pod_values(environment).longest_request, *(wants.longest_request_seconds for wants in firsts), 0)

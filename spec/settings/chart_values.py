@@ -27,7 +27,7 @@ class PodValues:
     of the other containers.
     `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
     `follower_millis` and `follower`: those of the one that copies releases beside the server, with access local in place.
-    `longest_request`: the seconds that a pod which ends waits for requests.
+    `pre_stop` and `longest_request`: the seconds until a pod that ends gets SIGTERM, and those that it waits for requests.
     `extra_objects`: kind and name of each object that is installed beside the pods.
     """
 
@@ -43,6 +43,7 @@ class PodValues:
     beside: int = 0
     follower_millis: int = 250
     follower: int = 256
+    pre_stop: int = 15
     longest_request: int = 60
     extra_objects: tuple[str, ...] = ()
 
@@ -60,7 +61,7 @@ def pod_values(environment: str) -> PodValues:
         return CHART_DEFAULTS
     values, default = rendered_values(TRITON_CHART, environment, _ROOT), CHART_DEFAULTS
     copies, arguments = value_at(values, "modelCache.headroom"), value_at(values, "server.extraArgs")
-    longest = value_at(values, "drain.longestRequestSeconds")
+    pre_stop, longest = (value_at(values, f"drain.{name}Seconds") for name in ("preStop", "longestRequest"))
     # An init container without a restartPolicy has ended before the server starts.
     inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
     beside = [*_list(values, "extraContainers"), *inits]
@@ -78,6 +79,7 @@ def pod_values(environment: str) -> PodValues:
         beside=sum(mebibytes(value_at(container, "resources.memory"), 0) for container in beside),
         follower_millis=_millis(value_at(values, "modelRepository.fetch.follower.cpu")) or default.follower_millis,
         follower=mebibytes(value_at(values, "modelRepository.fetch.follower.memory"), default.follower),
+        pre_stop=pre_stop if isinstance(pre_stop, int) else default.pre_stop,
         longest_request=longest if isinstance(longest, int) else default.longest_request,
         extra_objects=tuple(
             f"{item.get('kind')} {value_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")

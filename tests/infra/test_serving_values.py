@@ -1,15 +1,16 @@
 """Values that the program gives to the Triton chart."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from infra.serving.triton import FleetArgs, model_prefixes, values
 from infra.serving.triton_values import Drain, longest_answer, longest_stream, read_drain
-from spec.settings import ModelServing, SettingsError
+from spec.settings import ModelServing, chart_values
+from spec.settings.chart_values import pod_values
 from spec.settings.models import Models
 from spec.settings.release import Release
 from tests.charts import rendering
@@ -97,26 +98,26 @@ def test_the_chart_takes_the_values_of_the_program(rollout: str) -> None:
 
 
 @pytest.fixture
-def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """base.yaml waits 60 s for a request, dev.yaml 30 s, prod.yaml says nothing."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "helm-values" / "triton"
-    folder.mkdir(parents=True)
-    for name, seconds in (("base", 60), ("dev", 30), ("prod", None)):
-        content = {} if seconds is None else {"drain": {"longestRequestSeconds": seconds}}
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """base.yaml waits 60 s for a request, dev.yaml 30 s, and prod has no file."""
+    written = {"charts/triton/values.yaml": "drain: {preStopSeconds: 15, longestRequestSeconds: 50}"}
+    written |= {
+        f"helm-values/triton/{name}.yaml": f"drain: {{longestRequestSeconds: {n}}}"
+        for name, n in (("base", 60), ("dev", 30))
+    }
+    for path, text in written.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.setattr(chart_values, "_ROOT", tmp_path)
+    pod_values.cache_clear()
+    yield
+    pod_values.cache_clear()
 
 
 @pytest.mark.usefixtures("drains")
 def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
     """By the environment's file, then the base, then the chart's own default."""
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15, longestRequestSeconds: 50}")
     assert (read_drain("dev", {}), read_drain("prod", {})) == (Drain(15, 30), Drain(15, 60))
-    (chart / "values.yaml").write_text("drain: {}")
-    with pytest.raises(SettingsError, match=r"^helm-values/triton/base\.yaml: drain\.preStopSeconds: is missing"):
-        read_drain("dev", {})
 
 
 STREAM = {**WANTED, "decoupled": True}
@@ -136,9 +137,6 @@ def streams(**seconds: int | None) -> dict[str, ModelServing]:
 
 @pytest.mark.usefixtures("drains")
 def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15}")
     assert read_drain("dev", streams(chat=300, short=2)) == Drain(15, 301)
     assert read_drain("dev", streams(short=2)) == Drain(15, 30)
     assert longest_stream(streams(unknown=None)) == 0
@@ -146,9 +144,6 @@ def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
 
 @pytest.mark.usefixtures("drains")
 def test_traces_wait_for_the_longest_answer_and_for_no_stream() -> None:
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("{}")
     assert longest_answer("dev", streams(chat=3000)) == longest_answer("dev", {}) == 30
     slow = {"slow": streams(chat=3000)["chat"].model_copy(update={"slo_p95_ms": 20_000})}
     assert longest_answer("dev", slow) == 40
