@@ -128,8 +128,8 @@ def _worker(values: Values, settings: Settings) -> Mistakes:
     yield from _probe(values, "probes")
     yield from _peers(values)
     if settings.nodes.cpu is not None:
-        for key in ("nodeSelector", "tolerations"):
-            if values.get(key):
+        for key, default in (("nodeSelector", {}), ("tolerations", []), ("spread", {"hosts": True})):
+            if values.get(key) != default:
                 yield (key,), "nodes.cpu of the stack file decides it; remove it here"
 
 

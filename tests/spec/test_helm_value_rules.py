@@ -13,6 +13,7 @@ from spec import helm_value_rules
 from spec.settings import SettingsError, load_stack_file
 from tests.paths import ROOT
 from tests.spec.stack_config import settings
+from tests.spec.test_capacity import POOL
 from tests.spec.test_stack_mistakes_worker import KEDA
 
 IMAGE = "mirror/helper@sha256:" + "0123456789abcdef" * 4
@@ -417,3 +418,20 @@ def test_the_program_waits_for_streams_of_a_known_length_by_itself(checkout: Pat
 def test_the_shipped_values_have_no_mistake(environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     helm_value_rules.check(load_stack_file(ROOT / "stacks" / f"Pulumi.{environment}.yaml"))
+
+
+def test_what_the_program_computes_for_packed_pods_and_for_nodes_of_workers_is_refused(checkout: Path) -> None:
+    (checkout / "triton" / "base.yaml").write_text("spread: {host: DoNotSchedule}")
+    assert refused() == []
+    assert refused(POOL) == [
+        "helm-values/triton/base.yaml: spread.host: Karpenter packs these pods on nodes, so the program sets it; remove it "
+        "here"
+    ]
+    (checkout / "triton" / "base.yaml").write_text("{}")
+    (checkout / "worker" / "base.yaml").write_text("nodeSelector: {a: b}\nspread: {hosts: false}")
+    assert refused({"worker": KEDA}) == []
+    nodes = {"instanceTypes": ["m7i.large"], "max": 2, "diskGiB": 50}
+    assert refused({**POOL, "worker": KEDA, "nodes.cpu": nodes}) == [
+        f"helm-values/worker/base.yaml: {key}: nodes.cpu of the stack file decides it; remove it here"
+        for key in ("nodeSelector", "spread")
+    ]
