@@ -89,7 +89,7 @@ def _errors(chart: str, environment: str, rules: Any) -> Iterator[SettingsError]
         yield SettingsError(_file(layers, location), [Problem(render_path(location), message)])
 
 
-def _file(layers: Mapping[str, Values], location: Location) -> str:
+def _file(layers: dict[str, dict[str, Any]], location: Location) -> str:
     """Return the uppermost file that has the value, else the mapping around it; the base's if the chart has both."""
     keys = list(takewhile(lambda part: isinstance(part, str), location))
     for depth in range(len(keys), 0, -1):
@@ -199,7 +199,7 @@ def _probe(values: Values, key: str) -> Mistakes:
 def _peers(values: Values) -> Mistakes:
     """Refuse ranges of addresses that are none, and sources that are the whole internet: nothing authenticates them."""
     policy = values.get("networkPolicy") or {}
-    peers = [
+    peers: list[tuple[Location, Values, bool]] = [
         (("networkPolicy", key, index), peer, True)
         for key in ("clients", "monitoring")
         for index, peer in _items(policy.get(key))
@@ -258,7 +258,7 @@ def _volumes_and_containers(values: Values) -> Mistakes:
     """Refuse additions to the pod that replace or weaken what the chart has."""
     yield from _twice(("extraVolumes",), values.get("extraVolumes"), "name", _VOLUMES)
     known = _VOLUMES | {str(volume.get("name")) for _, volume in _items(values.get("extraVolumes"))}
-    mounts = [(("extraVolumeMounts",), values.get("extraVolumeMounts"))]
+    mounts: list[tuple[Location, Any]] = [(("extraVolumeMounts",), values.get("extraVolumeMounts"))]
     for index, mount in _items(values.get("extraVolumeMounts")):
         if _SERVERS_PATHS.fullmatch(str(mount.get("mountPath"))):
             yield (
@@ -266,7 +266,7 @@ def _volumes_and_containers(values: Values) -> Mistakes:
                 f"{mount['mountPath']} would hide files that the server needs; use another path, like /mnt/data or "
                 "/opt/tritonserver/backends/mine",
             )
-    names, ports = set(_CONTAINERS), dict(_PORTS)
+    names, ports = set(_CONTAINERS), dict[Any, str](_PORTS)
     for key in ("extraInitContainers", "extraContainers"):
         yield from _twice((key,), values.get(key), "name", names)
         for index, container in _items(values.get(key)):
@@ -289,11 +289,11 @@ def _volumes_and_containers(values: Values) -> Mistakes:
                 if re.fullmatch("NVIDIA_.*|CUDA_VISIBLE_DEVICES", called):
                     yield where, f"{called} would give the container the server's GPUs past the device plugin; remove it"
             mounts.append(((*at, "volumeMounts"), container.get("volumeMounts")))
-    for at, mounted in mounts:
-        yield from _twice(at, mounted, "mountPath")
+    for location, mounted in mounts:
+        yield from _twice(location, mounted, "mountPath")
         for index, mount in _items(mounted):
             if mount.get("name") not in known:
-                yield (*at, index, "name"), f"there is no volume {mount.get('name')}; add it to extraVolumes"
+                yield (*location, index, "name"), f"there is no volume {mount.get('name')}; add it to extraVolumes"
 
 
 def _objects(values: Values) -> Mistakes:
