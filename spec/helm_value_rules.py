@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import takewhile
 from typing import Any
@@ -94,7 +93,9 @@ def _file(layers: dict[str, dict[str, Any]], location: Location) -> str:
     keys = list(takewhile(lambda part: isinstance(part, str), location))
     for depth in range(len(keys), 0, -1):
         for path, values in reversed(layers.items()):
-            found = reduce(lambda at, key: at.get(key) if isinstance(at, Mapping) else None, keys[:depth], values)
+            found: Any = values
+            for key in keys[:depth]:
+                found = found.get(key) if isinstance(found, Mapping) else None
             if found is not None:
                 return path
     return next(iter(layers))
@@ -170,8 +171,7 @@ def _drain(values: Values, settings: Settings) -> Mistakes:
     The time of an ensemble is that of its steps together, which a stack does not say. For streams of a known length the
     program waits by itself.
     """
-    drain = values.get("drain")
-    longest, batch = (drain or {}).get("longestRequestSeconds"), (drain or {}).get("longestBatchSeconds")
+    longest, batch = (helm_values.value_at(values, f"drain.longest{name}Seconds") for name in ("Request", "Batch"))
     if not isinstance(longest, int):
         return
     if isinstance(batch, int) and batch > longest:
@@ -198,19 +198,20 @@ def _probe(values: Values, key: str) -> Mistakes:
 
 def _peers(values: Values) -> Mistakes:
     """Refuse ranges of addresses that are none, and sources that are the whole internet: nothing authenticates them."""
-    policy = values.get("networkPolicy") or {}
+    policy = values.get("networkPolicy")
+    policy = policy if isinstance(policy, Mapping) else {}
     peers: list[tuple[Location, Values, bool]] = [
         (("networkPolicy", key, index), peer, True)
         for key in ("clients", "monitoring")
         for index, peer in _items(policy.get(key))
     ]
     for index, rule in _items(policy.get("extraEgress")):
-        at = ("networkPolicy", "extraEgress", index)
-        peers += [((*at, "to", place), peer, False) for place, peer in _items(rule.get("to"))]
+        egress = ("networkPolicy", "extraEgress", index)
+        peers += [((*egress, "to", place), peer, False) for place, peer in _items(rule.get("to"))]
         for place, port in _items(rule.get("ports")):
             first, last = port.get("port"), port.get("endPort")
             if isinstance(first, int) and isinstance(last, int) and last < first:
-                yield (*at, "ports", place, "endPort"), f"{last} is less than port; give {first} or more"
+                yield (*egress, "ports", place, "endPort"), f"{last} is less than port; give {first} or more"
     for at, peer, incoming in peers:
         block = peer.get("ipBlock")
         if not isinstance(block, Mapping):
@@ -299,8 +300,12 @@ def _volumes_and_containers(values: Values) -> Mistakes:
 def _objects(values: Values) -> Mistakes:
     seen: set[str] = set()
     for index, item in _items(values.get("extraObjects")):
-        kind, metadata, at = str(item.get("kind")), item.get("metadata") or {}, ("extraObjects", index)
-        name = f"{kind} {metadata.get('name')}"
+        kind, namespace, at = (
+            str(item.get("kind")),
+            helm_values.value_at(item, "metadata.namespace"),
+            ("extraObjects", index),
+        )
+        name = f"{kind} {helm_values.value_at(item, 'metadata.name')}"
         if name in seen:
             yield at, f"{name} is listed twice; list it once"
         seen.add(name)
@@ -308,8 +313,8 @@ def _objects(values: Values) -> Mistakes:
             yield (*at, "kind"), "values must not contain a Secret; create it elsewhere, or by an ExternalSecret"
         if _CLUSTER_WIDE.fullmatch(kind):
             yield (*at, "kind"), f"a {kind} belongs to the whole cluster; create it elsewhere"
-        if metadata.get("namespace", TRITON_NAMESPACE) != TRITON_NAMESPACE:
-            yield (*at, "metadata", "namespace"), f"{metadata['namespace']} is not {TRITON_NAMESPACE}; remove it"
+        if namespace not in (None, TRITON_NAMESPACE):
+            yield (*at, "metadata", "namespace"), f"{namespace} is not {TRITON_NAMESPACE}; remove it"
 
 
 def _twice(at: Location, items: Any, key: str, taken: Iterable[str] = ()) -> Mistakes:

@@ -330,6 +330,12 @@ def test_credentials_of_another_store_come_from_a_secret(checkout: Path) -> None
         {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/opt/tritonserver/backends/mine"}]},
         {"resources": {"vpc.amazonaws.com/efa": 1}, "podLabels": {"team": "vision"}},
         {"extraEnv": "not a list", "networkPolicy": {"clients": [{"ipBlock": "not a mapping"}]}},
+        {
+            "networkPolicy": "none",
+            "drain": "60s",
+            "extraObjects": [{"kind": "ConfigMap", "metadata": "a"}],
+            "podLabels": "a",
+        },
     ],
     ids=str,
 )
