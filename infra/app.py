@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pulumi
 
@@ -36,15 +35,15 @@ from infra.platform.gateway import ports as gateway_ports
 from infra.platform.monitoring import install_monitoring
 from infra.platform.tracing import install_collector
 from infra.platform.viewers import ViewAccess
-from infra.serving import triton, triton_values, worker
+from infra.serving import triton_values
 from infra.serving.inference import serve_models
-from infra.serving.local_chart import owned_values
 from infra.serving.request_path import answer_requests
 from infra.serving.routed_model import routed
 from infra.serving.routes import client_rates
-from infra.serving.triton import FleetArgs, model_reader
+from infra.serving.triton import model_reader
 from infra.serving.warm_pods import keep_nodes_warm
-from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_CHART, TRITON_HTTP_URL, WORKER_CHART
+from spec import helm_value_rules
+from spec.names import GATEWAY, GATEWAY_NAMESPACE, TRITON_HTTP_URL
 from spec.scaling.behavior import assumptions
 from spec.settings import Settings, SettingsError
 from spec.settings.blue_green import is_blue_green
@@ -72,8 +71,7 @@ def deploy(settings: Settings) -> None:
     Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, when a VPC
     or a cluster that is there already does not do, or when the Helm values hold flags that the server does not understand.
     """
-    triton_values.check_extra_arguments(settings.environment, settings.triton.ngc_release.server)
-    triton_values.check_drain(settings.environment, settings.models.serving)
+    helm_value_rules.check(settings)
     drain = triton_values.read_drain(settings.environment, settings.models.serving)
     account = aws_account.current(settings.region)
     _warn_about_a_second_entry(account, settings)
@@ -82,7 +80,6 @@ def deploy(settings: Settings) -> None:
     existing = look_up(settings, file)
     stack = Stack.of(settings, account)
     require_boundary(stack, file)
-    _refuse_owned_values(settings, stack, file)
 
     # AWS: network, cluster with its nodes and add-ons, models
     if settings.cost is not None:
@@ -130,18 +127,6 @@ def deploy(settings: Settings) -> None:
     keep_nodes_warm(cluster, settings, after=gpu_nodes)
 
     _export(settings, cluster, zones, models, reader, requests)
-
-
-def _refuse_owned_values(settings: Settings, stack: Stack, file: str) -> None:
-    """Refuse Helm values that the program sets itself, before the first resource. Raises SettingsError."""
-    computed: list[tuple[str, dict[str, Any]]] = []
-    if settings.models.release is not None:
-        computed += [(TRITON_CHART, triton.values(stack, FleetArgs.of(fleet, settings))) for fleet in settings.each_fleet]
-    if settings.worker is not None:
-        computed.append((WORKER_CHART, worker.values(stack, settings.worker, settings)))
-    errors = [error for chart, values in computed for error in owned_values(chart, settings.environment, values, file)]
-    if errors:
-        raise SettingsError.of_all(errors)
 
 
 def _cluster(

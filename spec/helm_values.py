@@ -14,9 +14,12 @@ from typing import Any
 from spec import reading, yaml_reader
 from spec.problem import Problem, SettingsError
 from spec.reading import Unreadable
+from spec.stack_names import ENVIRONMENTS
+from spec.wording import one_of
 
 _VALUES = Path("helm-values")
 _CHARTS = Path("charts")
+_FILES = tuple(f"{layer}.yaml" for layer in ("base", *ENVIRONMENTS))
 
 
 def local_chart(chart: str) -> str:
@@ -29,9 +32,18 @@ def folder(chart: str) -> Path:
     return _VALUES / chart
 
 
-def value_files(chart: str, environment: str) -> list[Path]:
-    """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's."""
-    return [folder(chart) / f"{layer}.yaml" for layer in ("base", environment)]
+def value_files(chart: str, environment: str, checkout: Path = Path()) -> list[Path]:
+    """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's if it has one.
+
+    Raises SettingsError for a file of any other name, which would have no effect.
+    """
+    for path in sorted((checkout / folder(chart)).iterdir()):
+        if path.name not in _FILES:
+            raise SettingsError(
+                str(folder(chart) / path.name), [Problem("the file", f"has no effect; use {one_of(_FILES)}")]
+            )
+    overlay = folder(chart) / f"{environment}.yaml"
+    return [folder(chart) / "base.yaml", *([overlay] if (checkout / overlay).is_file() else [])]
 
 
 def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
@@ -57,7 +69,7 @@ def rendered_values(chart: str, environment: str, checkout: Path) -> dict[str, A
 
     What the program computes is not among them. Raises SettingsError.
     """
-    files = [_CHARTS / chart / "values.yaml", *value_files(chart, environment)]
+    files = [_CHARTS / chart / "values.yaml", *value_files(chart, environment, checkout)]
     return merge(*(read(checkout / file) for file in files))
 
 

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.aws.cluster_access import ClusterAccess
-from infra.serving import triton_values
 from spec import helm_values
 from spec.names import ServiceAccount
-from spec.settings import Problem, SettingsError
-
-
-def owned_values(chart: str, environment: str, computed: Mapping[str, Any], file: str) -> Iterator[SettingsError]:
-    """Yield, by file of values, those of people in the place of which the program puts `computed`.
-
-    The longest request is theirs, and the program only raises it. `file`: the stack file.
-    """
-    for path, values in helm_values.value_layers(chart, environment).items():
-        owned = [key for key in _keys_of_both(values, computed) if key != triton_values.LONGEST_REQUEST]
-        if owned:
-            problem = f"the program sets it, from {file}, and this value would have no effect; remove it here"
-            yield SettingsError(path, [Problem(key, problem) for key in owned])
-
-
-def _keys_of_both(values: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the dotted path of each computed value that `values` has too, or has something else than a mapping above it."""
-    for key in values.keys() & computed.keys():
-        above, below = computed[key], values[key]
-        if isinstance(above, Mapping) and isinstance(below, Mapping):
-            yield from sorted(f"{key}.{path}" for path in _keys_of_both(below, above))
-        elif above != {}:
-            yield key
 
 
 def install_local_chart(

@@ -61,15 +61,13 @@ class TritonScaling(pulumi.ComponentResource):
                 },
                 cluster.in_cluster(self, *needed),
             )
-        elif fleet.stack.pod_autoscaler == "hpa":
+        else:
             k8s.autoscaling.v2.HorizontalPodAutoscaler(
                 f"{name}-autoscaler",
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=fleet.release, namespace=TRITON_NAMESPACE),
                 spec=cast(Any, autoscaler_spec(fleet.stack, fleet.deployment)),
                 opts=cluster.in_cluster(self),
             )
-        else:
-            raise ValueError(f"the pods of {fleet.release} have no autoscaler: triton.autoscaler is none")
         self.register_outputs({})
 
 

@@ -23,10 +23,11 @@ class PodValues:
     MiB; the defaults are the chart's.
 
     `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
-    `extra_disk`: the further volumes on disk. `beside_millis` and `beside`: CPU and memory of the other containers.
+    `extra_disk` and `extra_memory`: the further volumes on disk and in memory. `beside_millis` and `beside`: CPU and memory
+    of the other containers.
     `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
     `follower_millis` and `follower`: those of the one that copies releases beside the server, with access local in place.
-    `longest_request`: the seconds that a pod which ends waits for requests.
+    `pre_stop` and `longest_request`: the seconds until a pod that ends gets SIGTERM, and those that it waits for requests.
     `extra_objects`: kind and name of each object that is installed beside the pods.
     """
 
@@ -37,10 +38,12 @@ class PodValues:
     smallest_cache: int = 1024
     extra_args: tuple[str, ...] = ()
     extra_disk: int = 0
+    extra_memory: int = 0
     beside_millis: int = 0
     beside: int = 0
     follower_millis: int = 250
     follower: int = 256
+    pre_stop: int = 15
     longest_request: int = 60
     extra_objects: tuple[str, ...] = ()
 
@@ -58,27 +61,25 @@ def pod_values(environment: str) -> PodValues:
         return CHART_DEFAULTS
     values, default = rendered_values(TRITON_CHART, environment, _ROOT), CHART_DEFAULTS
     copies, arguments = value_at(values, "modelCache.headroom"), value_at(values, "server.extraArgs")
-    longest = value_at(values, "drain.longestRequestSeconds")
+    pre_stop, longest = (value_at(values, f"drain.{name}Seconds") for name in ("preStop", "longestRequest"))
     # An init container without a restartPolicy has ended before the server starts.
     inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
     beside = [*_list(values, "extraContainers"), *inits]
-    volumes = [volume.get("emptyDir") for volume in _list(values, "extraVolumes")]
+    volumes = [volume for item in _list(values, "extraVolumes") if isinstance(volume := item.get("emptyDir"), Mapping)]
     return PodValues(
-        shm=_mebibytes(value_at(values, "shm.size"), default.shm),
-        server=_mebibytes(value_at(values, "shm.memoryMargin"), default.server),
-        tmp=_mebibytes(value_at(values, "tmp.size"), default.tmp),
+        shm=mebibytes(value_at(values, "shm.size"), default.shm),
+        server=mebibytes(value_at(values, "shm.memoryMargin"), default.server),
+        tmp=mebibytes(value_at(values, "tmp.size"), default.tmp),
         cache_copies=copies if isinstance(copies, int) else default.cache_copies,
-        smallest_cache=_mebibytes(value_at(values, "modelCache.minimumSize"), default.smallest_cache),
+        smallest_cache=mebibytes(value_at(values, "modelCache.minimumSize"), default.smallest_cache),
         extra_args=tuple(str(argument) for argument in arguments) if isinstance(arguments, list) else (),
-        extra_disk=sum(
-            _mebibytes(volume.get("sizeLimit"), 0)
-            for volume in volumes
-            if isinstance(volume, Mapping) and volume.get("medium") != "Memory"
-        ),
+        extra_disk=sum(mebibytes(volume.get("sizeLimit"), 0) for volume in volumes if volume.get("medium") != "Memory"),
+        extra_memory=sum(mebibytes(volume.get("sizeLimit"), 0) for volume in volumes if volume.get("medium") == "Memory"),
         beside_millis=sum(_millis(value_at(container, "resources.cpu")) for container in beside),
-        beside=sum(_mebibytes(value_at(container, "resources.memory"), 0) for container in beside),
+        beside=sum(mebibytes(value_at(container, "resources.memory"), 0) for container in beside),
         follower_millis=_millis(value_at(values, "modelRepository.fetch.follower.cpu")) or default.follower_millis,
-        follower=_mebibytes(value_at(values, "modelRepository.fetch.follower.memory"), default.follower),
+        follower=mebibytes(value_at(values, "modelRepository.fetch.follower.memory"), default.follower),
+        pre_stop=pre_stop if isinstance(pre_stop, int) else default.pre_stop,
         longest_request=longest if isinstance(longest, int) else default.longest_request,
         extra_objects=tuple(
             f"{item.get('kind')} {value_at(item, 'metadata.name')}" for item in _list(values, "extraObjects")
@@ -106,7 +107,8 @@ def _millis(cpu: Any) -> int:
     return cpu_millis(cpu) if isinstance(cpu, str) and _CPU.fullmatch(cpu) else 0
 
 
-def _mebibytes(size: Any, default: int) -> int:
+def mebibytes(size: Any, default: int) -> int:
+    """Return a quantity in MiB; the default if it is none of `Mi` or `Gi`."""
     if not isinstance(size, str) or not _SIZE.fullmatch(size):
         return default
     return int(size[:-2]) * {"Mi": 1, "Gi": 1024}[size[-2:]]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spec import helm_values
 from spec.helm_values import merge
 from tests.paths import ROOT
 from twin.releases import helm
@@ -70,7 +71,7 @@ def render_values(
 
 
 def value_files(environment: str) -> list[Path]:
-    return [VALUE_FILES / "base.yaml", VALUE_FILES / f"{environment}.yaml"]
+    return [ROOT / path for path in helm_values.value_files("triton", environment, ROOT)]
 
 
 def only(objects: Iterable[Object], kind: str, name: str | None = None) -> Object:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.charts import pod_security, rendering
@@ -61,27 +59,6 @@ def test_clients_reach_it_and_its_metrics_are_where_those_of_tritonserver_are(ob
     clients, monitoring = rendering.only(objects, "NetworkPolicy")["spec"]["ingress"]
     assert [port["port"] for port in clients["ports"]] == [8000, 8001, 8002]
     assert [port["port"] for port in monitoring["ports"]] == [8002]
-
-
-CANNOT = "the server of the OpenAI-compatible front end (server.openai) cannot be told it; leave it out"
-
-
-@pytest.mark.parametrize(
-    ("more", "path"),
-    [
-        ({"server": {"responseCacheBytes": 1024}}, "server.responseCacheBytes"),
-        ({"server": {"rateLimiter": {"resources": {"slots": 1}}}}, "server.rateLimiter.resources"),
-        ({"server": {"extraArgs": ["--log-verbose=1"]}}, "server.extraArgs"),
-        ({"tracing": {"endpoint": "http://collector:4318/v1/traces"}}, "tracing.endpoint"),
-        ({"release": {"configName": "prod"}}, "release.configName"),
-        ({"release": {"part": True}}, "release.part"),
-    ],
-)
-def test_what_its_server_cannot_be_told_is_refused(more: dict[str, Any], path: str) -> None:
-    server = {**TOKENIZER["server"], **more.get("server", {})}
-    with pytest.raises(HelmError, match=path) as refused:
-        rendering.render({**more, "server": server}, environment="prod")
-    assert f"{path}: {CANNOT}" in str(refused.value)
 
 
 def test_a_tokenizer_is_a_name_or_a_directory() -> None:

@@ -60,7 +60,6 @@ def test_the_pod_may_call_the_collector_in_its_namespace(url: str, namespace: st
 @pytest.mark.parametrize(
     ("tracing", "said"),
     [
-        ({"endpoint": "http://collector:80/v1/traces"}, "tracing.endpoint: http://collector:80/v1/traces is on port 80"),
         ({"endpoint": "https://collector:4318/v1/traces"}, "tracing.endpoint"),
         ({"endpoint": "http://collector:4318"}, "tracing.endpoint"),
         ({"endpoint": URL, "rate": 0}, "tracing.rate"),
@@ -72,11 +71,3 @@ def test_what_cannot_work_is_refused(tracing: dict[str, Any], said: str) -> None
     with pytest.raises(helm.HelmError) as error:
         rendering.render({"tracing": tracing}, environment="prod")
     assert said in str(error.value)
-
-
-def test_flags_of_tracing_are_not_given_twice() -> None:
-    extra = {"server": {"extraArgs": ["--trace-config=rate=1"]}}
-    with pytest.raises(helm.HelmError, match=r"server.extraArgs: --trace-config=rate=1 is set by the chart while"):
-        rendering.render({**TRACING, **extra}, environment="prod")
-    args = rendering.container(extra, environment="prod")["args"]
-    assert args[-1] == "--trace-config=rate=1"

@@ -1,73 +1,51 @@
-"""Helm values of people that the program sets itself, or that are there twice."""
+"""The values that the program computes are those that `helm-values` must not have."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from infra import app
-from spec.settings import SettingsError
+from infra.app import deploy
+from infra.serving import triton, worker
+from infra.serving.triton import FleetArgs
+from spec.helm_value_rules import TRITON_OWNED, WORKER_OWNED
+from spec.settings import Settings, SettingsError, load_stack_file
+from tests.charts.values_reference import leaves
 from tests.infra.access import stack
+from tests.paths import ROOT
 from tests.spec.stack_config import settings
-from tests.spec.test_stack_mistakes_worker import KEDA
+from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 
-FILE = "stacks/Pulumi.staging.yaml"
+SHIPPED = [load_stack_file(ROOT / "stacks" / f"Pulumi.{name}.yaml") for name in ("local", "dev", "staging", "prod")]
+SHARED_WITH_PEOPLE = {"drain.longestRequestSeconds", "spread.host", "podAnnotations.karpenter.sh/do-not-disrupt"}
+"""The program raises the first, computes the second for packed pods only, and adds the third to those of people."""
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose files of values are empty."""
+def not_owned(values: Mapping[str, Any], owned: tuple[str, ...]) -> set[str]:
+    return {leaf for leaf in leaves(dict(values)) if not any(f"{leaf}.".startswith(f"{key}.") for key in owned)}
+
+
+@pytest.mark.parametrize("read", SHIPPED, ids=lambda read: read.environment)
+def test_every_value_that_the_program_computes_is_one_that_people_cannot_write(read: Settings) -> None:
+    for fleet in read.each_fleet:
+        if fleet.stack.models.release is not None:
+            assert not_owned(triton.values(stack(), FleetArgs.of(fleet, read)), TRITON_OWNED) <= SHARED_WITH_PEOPLE
+    for section in (KEDA, BY_HAND, {**KEDA, "awsEndpoint": "http://127.0.0.1:5000"}):
+        given = settings({"worker": section})
+        assert given.worker is not None
+        assert not_owned(worker.values(stack(), given.worker, given), WORKER_OWNED) == set()
+
+
+def test_a_mistake_in_the_values_stops_the_program_before_it_asks_or_makes_anything(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an engine the first question to the account would fail in another way."""
     monkeypatch.chdir(tmp_path)
-    for chart in ("triton", "worker"):
-        for layer in ("base", "staging"):
-            file = tmp_path / "helm-values" / chart / f"{layer}.yaml"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("", encoding="utf-8")
-    return tmp_path / "helm-values"
-
-
-def refused() -> str:
-    with pytest.raises(SettingsError) as error:
-        app._refuse_owned_values(settings({"worker": KEDA}), stack(), FILE)
-    return str(error.value)
-
-
-def test_values_of_the_program_are_refused_with_both_files(folder: Path) -> None:
-    (folder / "triton" / "staging.yaml").write_text(
-        "image: {digest: 'sha256:0'}\nresources: {cpu: 1}\ndrain: {preStopSeconds: 5}\nshm: {size: 1Gi}\n", encoding="utf-8"
-    )
-    problem = f"the program sets it, from {FILE}, and this value would have no effect; remove it here"
-    assert sorted(refused().splitlines()) == [
-        f"helm-values/triton/staging.yaml: image.digest: {problem}",
-        f"helm-values/triton/staging.yaml: resources.cpu: {problem}",
-    ]
-
-
-def test_values_of_all_files_are_reported_at_once(folder: Path) -> None:
-    (folder / "triton" / "base.yaml").write_text("image: {digest: 'sha256:0'}\n", encoding="utf-8")
-    (folder / "triton" / "staging.yaml").write_text("resources: {cpu: 1}\n", encoding="utf-8")
-    (folder / "worker" / "base.yaml").write_text("serviceAccount: {name: mine}\n", encoding="utf-8")
-    assert [line.partition(": the program")[0] for line in refused().splitlines()] == [
-        "helm-values/triton/base.yaml: image.digest",
-        "helm-values/triton/staging.yaml: resources.cpu",
-        "helm-values/worker/base.yaml: serviceAccount.name",
-    ]
-
-
-def test_values_of_the_worker_are_refused_alike(folder: Path) -> None:
-    (folder / "worker" / "base.yaml").write_text("serviceAccount: {name: mine}\n", encoding="utf-8")
-    assert refused().startswith("helm-values/worker/base.yaml: serviceAccount.name: the program sets it, from ")
-
-
-@pytest.mark.parametrize("chart", ["triton", "worker"])
-def test_a_key_that_is_there_twice_is_refused_with_both_lines(folder: Path, chart: str) -> None:
-    (folder / chart / "staging.yaml").write_text("probes: {}\n\nprobes: {periodSeconds: 3}\n", encoding="utf-8")
-    assert refused() == (
-        f"helm-values/{chart}/staging.yaml: line 3, column 1: 'probes' is there twice, first on line 1; keep one of them"
-    )
-
-
-def test_other_values_are_for_people(folder: Path) -> None:
-    (folder / "triton" / "base.yaml").write_text("drain: {longestRequestSeconds: 30}\nshm: {size: 1Gi}\n", encoding="utf-8")
-    app._refuse_owned_values(settings({"worker": KEDA}), stack(), FILE)
+    base = "server: {extraArgs: [--model-warmup=1]}"
+    for path, text in {"charts/triton/values.yaml": "{}", "helm-values/triton/base.yaml": base}.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    with pytest.raises(SettingsError, match="--model-warmup: tritonserver has no such flag"):
+        deploy(settings({}, "prod"))

@@ -1,17 +1,16 @@
-"""Values that the program gives to the Triton chart, and the flags that people add to it."""
+"""Values that the program gives to the Triton chart."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from infra.app import deploy
 from infra.serving.triton import FleetArgs, model_prefixes, values
-from infra.serving.triton_values import Drain, check_drain, check_extra_arguments, longest_answer, longest_stream, read_drain
-from spec.settings import ModelServing, SettingsError, load_stack_file
+from infra.serving.triton_values import Drain, longest_answer, longest_stream, read_drain
+from spec.settings import ModelServing, chart_values
+from spec.settings.chart_values import pod_values
 from spec.settings.models import Models
 from spec.settings.release import Release
 from tests.charts import rendering
@@ -99,102 +98,26 @@ def test_the_chart_takes_the_values_of_the_program(rollout: str) -> None:
 
 
 @pytest.fixture
-def helm_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Writes `server.extraArgs` of base.yaml and prod.yaml into a folder that becomes the working directory."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "helm-values" / "triton"
-    folder.mkdir(parents=True)
-
-    def write(base: list[str] | None, prod: list[str] | None) -> None:
-        for name, arguments in (("base", base), ("prod", prod)):
-            content = {} if arguments is None else {"server": {"extraArgs": arguments}}
-            (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-
-    return write
-
-
-@pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])
-def test_the_flags_of_the_shipped_values_are_understood(environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    check_extra_arguments(environment, "2.71.0")
-
-
-def test_a_wrong_flag_is_said_with_its_file_and_path(helm_values: Callable[..., None]) -> None:
-    helm_values(["--rate-limit=2000", "--backend-config=trt,precision_mode=FP16"], None)
-    with pytest.raises(SettingsError) as error:
-        check_extra_arguments("prod", "2.71.0")
-    assert str(error.value).splitlines() == [
-        "helm-values/triton/base.yaml: server.extraArgs: --rate-limit: '2000' is not a choice; use execution_count or off; "
-        "it limits executions at a time, requests per second are for the gateway",
-        "helm-values/triton/base.yaml: server.extraArgs: --backend-config: there is no backend 'trt'; use python, "
-        "onnxruntime, tensorrt, openvino or pytorch",
-    ]
-
-
-def test_the_list_of_the_environment_takes_the_place_of_the_bases(helm_values: Callable[..., None]) -> None:
-    helm_values(["--rate-limit=2000"], ["--log-verbose=1"])
-    check_extra_arguments("prod", "2.71.0")
-    helm_values(["--log-verbose=1"], ["--allow-client-shm=false"])
-    with pytest.raises(SettingsError) as error:
-        check_extra_arguments("prod", "2.68.0")
-    assert str(error.value) == (
-        "helm-values/triton/prod.yaml: server.extraArgs: --allow-client-shm: came with server 2.69, 2.68.0 would not start; "
-        "leave it out"
-    )
-
-
-def test_a_wrong_flag_stops_the_program_before_it_asks_or_makes_anything(helm_values: Callable[..., None]) -> None:
-    """Without an engine the first question to the account would fail in another way."""
-    helm_values(["--model-warmup=1"], None)
-    with pytest.raises(SettingsError, match="--model-warmup: tritonserver has no such flag"):
-        deploy(settings({}, "prod"))
-
-
-def serving(**slo_p95_ms: int) -> dict[str, ModelServing]:
-    wants = {name: {"device": "cpu", "sloP95Ms": slo, "expectedRate": 1, "peakRate": 1} for name, slo in slo_p95_ms.items()}
-    return dict(settings({"models.release": None, "models.serving": wants}).models.serving)
-
-
-@pytest.fixture
-def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """base.yaml waits 60 s for a request, dev.yaml 30 s, prod.yaml says nothing."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "helm-values" / "triton"
-    folder.mkdir(parents=True)
-    for name, seconds in (("base", 60), ("dev", 30), ("prod", None)):
-        content = {} if seconds is None else {"drain": {"longestRequestSeconds": seconds}}
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-
-
-@pytest.mark.usefixtures("drains")
-def test_a_pod_is_not_stopped_before_the_longest_request_that_it_accepted() -> None:
-    check_drain("prod", serving(quick=50, slow=30_000))
-    check_drain("prod", {})
-    with pytest.raises(SettingsError) as error:
-        check_drain("prod", serving(quick=50, slow=30_001))
-    assert str(error.value) == (
-        "helm-values/triton/base.yaml: drain.longestRequestSeconds: 60 s, but a request of slow may wait 30.001 s in the "
-        "queue and then take its SLO, 30.001 s; give 61 or more"
-    )
-
-
-@pytest.mark.usefixtures("drains")
-def test_the_drain_of_the_environment_takes_the_place_of_the_bases() -> None:
-    check_drain("prod", serving(slow=15_001))
-    with pytest.raises(SettingsError, match=r"^helm-values/triton/dev\.yaml: drain\.longestRequestSeconds: 30 s, "):
-        check_drain("dev", serving(slow=15_001))
+def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """base.yaml waits 60 s for a request, dev.yaml 30 s, and prod has no file."""
+    written = {"charts/triton/values.yaml": "drain: {preStopSeconds: 15, longestRequestSeconds: 50}"}
+    written |= {
+        f"helm-values/triton/{name}.yaml": f"drain: {{longestRequestSeconds: {n}}}"
+        for name, n in (("base", 60), ("dev", 30))
+    }
+    for path, text in written.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.setattr(chart_values, "_ROOT", tmp_path)
+    pod_values.cache_clear()
+    yield
+    pod_values.cache_clear()
 
 
 @pytest.mark.usefixtures("drains")
 def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
     """By the environment's file, then the base, then the chart's own default."""
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15, longestRequestSeconds: 50}")
     assert (read_drain("dev", {}), read_drain("prod", {})) == (Drain(15, 30), Drain(15, 60))
-    (chart / "values.yaml").write_text("drain: {}")
-    with pytest.raises(SettingsError, match=r"^helm-values/triton/base\.yaml: drain\.preStopSeconds: is missing"):
-        read_drain("dev", {})
 
 
 STREAM = {**WANTED, "decoupled": True}
@@ -214,10 +137,6 @@ def streams(**seconds: int | None) -> dict[str, ModelServing]:
 
 @pytest.mark.usefixtures("drains")
 def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("drain: {preStopSeconds: 15}")
-    check_drain("dev", streams(chat=300))
     assert read_drain("dev", streams(chat=300, short=2)) == Drain(15, 301)
     assert read_drain("dev", streams(short=2)) == Drain(15, 30)
     assert longest_stream(streams(unknown=None)) == 0
@@ -225,9 +144,6 @@ def test_a_pod_that_stops_waits_for_the_longest_stream() -> None:
 
 @pytest.mark.usefixtures("drains")
 def test_traces_wait_for_the_longest_answer_and_for_no_stream() -> None:
-    chart = Path("charts") / "triton"
-    chart.mkdir(parents=True)
-    (chart / "values.yaml").write_text("{}")
     assert longest_answer("dev", streams(chat=3000)) == longest_answer("dev", {}) == 30
     slow = {"slow": streams(chat=3000)["chat"].model_copy(update={"slo_p95_ms": 20_000})}
     assert longest_answer("dev", slow) == 40
@@ -243,9 +159,3 @@ def test_a_stream_gives_pods_connections_and_rollouts_its_time(monkeypatch: pyte
     assert rendering.flag(container, "--exit-timeout-secs") == "306"
     assert rendering.flag(container, "--grpc-max-connection-age-grace") == "301000"
     assert pod["terminationGracePeriodSeconds"] == 30 + 306 + 15 + 10
-
-
-@pytest.mark.parametrize("environment", ["local", "dev", "staging", "prod"])
-def test_the_shipped_drain_holds_the_longest_request(environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    check_drain(environment, load_stack_file(ROOT / "stacks" / f"Pulumi.{environment}.yaml").models.serving)

@@ -96,8 +96,12 @@ def test_a_values_file_that_cannot_be_read_is_named(base_file: Callable[[str], N
 
 
 def test_the_environments_file_comes_after_the_base_and_so_wins() -> None:
-    layers = value_layers("triton", "prod")
-    assert list(layers) == ["helm-values/triton/base.yaml", "helm-values/triton/prod.yaml"]
-    assert list(layers) == [str(file) for file in value_files("triton", "prod")]
+    layers = value_layers("triton", "dev")
+    assert list(layers) == ["helm-values/triton/base.yaml", "helm-values/triton/dev.yaml"]
+    assert list(layers) == [str(file) for file in value_files("triton", "dev")]
     assert layers["helm-values/triton/base.yaml"]["shm"]["size"]
-    assert layers["helm-values/triton/prod.yaml"] == {}
+    assert layers["helm-values/triton/dev.yaml"]["drain"]
+
+
+def test_an_environment_without_a_file_has_the_values_of_the_base() -> None:
+    assert list(value_layers("triton", "prod")) == ["helm-values/triton/base.yaml"]

@@ -13,12 +13,12 @@ issuer that EKS reports for the cluster, which is known only once the cluster ex
 from __future__ import annotations
 
 import base64
-import fnmatch
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from twin.aws.iam import authorization
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 AUDIENCE_ANNOTATION = "eks.amazonaws.com/audience"
@@ -92,7 +92,10 @@ def check_policy(policy: Mapping[str, Any], caller: Caller, role: str) -> None:
     reasons = []
     allowed = False
     for number, statement in enumerate(_listed(policy.get("Statement"))):
-        reason = _statement_mismatch(statement, caller)
+        try:
+            reason = _statement_mismatch(statement, caller)
+        except ValueError as error:
+            raise IdentityRefused(f"statement {number} of the trust policy of {role}: {error}") from error
         if reason is None and statement.get("Effect") == "Deny":
             raise IdentityRefused(f"statement {number} of the trust policy of {role} denies {caller.name}")
         allowed = allowed or (reason is None and statement.get("Effect") == "Allow")
@@ -106,7 +109,7 @@ def check_policy(policy: Mapping[str, Any], caller: Caller, role: str) -> None:
 def _statement_mismatch(statement: Mapping[str, Any], caller: Caller) -> str | None:
     actions = _listed(statement.get("Action"))
     for needed in caller.actions:
-        if not any(fnmatch.fnmatchcase(needed.lower(), str(action).lower()) for action in actions):
+        if not authorization.is_any(needed, actions):
             return f"its action is {', '.join(map(str, actions))}, not {needed}"
     principal = statement.get("Principal")
     trusted = _listed(principal.get(caller.kind)) if isinstance(principal, Mapping) else []
@@ -118,24 +121,9 @@ def _statement_mismatch(statement: Mapping[str, Any], caller: Caller) -> str | N
             if actual is None:
                 return f"{operator} {key}: {caller.presents} has none"
             patterns = [str(value) for value in _listed(expected)]
-            if not any(_compare(operator, value, pattern) for value in actual for pattern in patterns):
+            if not any(authorization.holds(operator, value, patterns) for value in actual):
                 return f"{operator} {key} wants {' or '.join(patterns)}, and {caller.presents} has {', '.join(actual)}"
     return None
-
-
-def _compare(operator: str, value: str, pattern: str) -> bool:
-    match operator:
-        case "StringEquals":
-            return value == pattern
-        case "StringEqualsIgnoreCase":
-            return value.lower() == pattern.lower()
-        case "StringLike":
-            # IAM knows `*` and `?` only; a `[` is a letter to it.
-            expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-            return re.fullmatch(expression, value, re.DOTALL) is not None
-    raise IdentityRefused(
-        f"the condition operator {operator} in a trust policy is not known to twin/identity/irsa.py: add it there"
-    )
 
 
 def _listed(value: Any) -> list[Any]:

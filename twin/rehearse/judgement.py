@@ -14,7 +14,7 @@ from typing import Any, Literal
 from spec import reading
 from spec.names import WARM_PODS_NAMESPACE
 from stackctl.review import consequences
-from stackctl.review.plan import Change, Plan, Step
+from stackctl.review.plan import Plan, Step
 from twin.plugins import differences
 
 Effect = Literal["refused", "lost", "interrupted", "rolled", "weakened", "not known", "none"]
@@ -240,7 +240,7 @@ def _updated(
     if refusal is not None:
         found.append(("refused", refusal))
     if step.type == _DEPLOYMENT:
-        found += _deployment(step.changed, old.get("spec") or {}, new.get("spec") or {}, scaled.get(_name_of(new)))
+        found += _deployment(step, old.get("spec") or {}, new.get("spec") or {}, scaled.get(_name_of(new)))
     for rule in _IN_PLACE:
         if rule.type == step.type and any(_below(change.path, rule.properties) for change in step.changed):
             found.append((rule.effect, rule.says))
@@ -296,13 +296,13 @@ def _name_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _deployment(
-    changed: Sequence[Change], old: Mapping[str, Any], new: Mapping[str, Any], scaled: int | None
+    step: Step, old: Mapping[str, Any], new: Mapping[str, Any], scaled: int | None
 ) -> list[tuple[Effect, str | None]]:
     found: list[tuple[Effect, str | None]] = []
     before, after = old.get("replicas"), new.get("replicas")
     if isinstance(before, int) and isinstance(after, int) and after < before:
         found.append(("interrupted", "no pod is left") if after == 0 else ("rolled", f"{before - after} of its pods end"))
-    if any(_below(change.path, ("spec.template",)) for change in changed):
+    if consequences.replaces_pods(step):
         # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
         pods = scaled if scaled is not None else after if isinstance(after, int) else 1
         found.append(_rollout(new.get("strategy") or {}, pods))

@@ -269,11 +269,6 @@ capabilities:
 {{- list (merge (dict "resources" $resources "securityContext" $rights) (omit . "resources")) | toYaml -}}
 {{- end }}
 
-{{/* Response cache, in MiB of host memory. */}}
-{{- define "triton.responseCacheMebibytes" -}}
-{{- include "triton.ceilDiv" (list .Values.server.responseCacheBytes 1048576) -}}
-{{- end }}
-
 {{/* The OpenAI-compatible front end has the server in its own process, and takes few of its flags. */}}
 {{- define "triton.openai" -}}
 {{- if .Values.server.openai.tokenizer -}}true{{- end -}}

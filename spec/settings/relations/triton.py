@@ -143,14 +143,15 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
-    """Require memory of a pod for /dev/shm, the server and the response cache, as the chart does."""
+    """Require memory of a pod for /dev/shm, volumes in memory, the server and the response cache."""
     triton = subject.document.triton
     values = values_of(subject.document)
     # Under MPS the pod's /dev/shm is that of the daemon (docs/facts/gpu-nodes.md#shared-memory-under-mps).
     shared = 0 if _has_shm_of_mps(subject) else values.shm
-    needed = shared + values.server + (triton.response_cache_mib or 0)
+    needed = shared + values.extra_memory + values.server + (triton.response_cache_mib or 0)
     if triton.memory_gib * 1024 < needed:
-        cache = f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
+        cache = f", {values.extra_memory} MiB of volumes in memory (extraVolumes)" if values.extra_memory else ""
+        cache += f", {triton.response_cache_mib} MiB of response cache" if triton.response_cache_mib else ""
         yield Problem(
             "triton.memoryGiB",
             f"{triton.memory_gib} GiB do not hold {shared} MiB of /dev/shm, {values.server} MiB for the "

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from examples.packaged import build
-from infra.serving import triton_values
 from modelctl.release.progress import Silent
 from modelctl.release.publish import prepare
 from modelctl.repository.load import load
+from spec import helm_value_rules
 from spec.scaling.signal import signals
 from spec.settings import load as settings_of
 from tests.system.e2e import pinned
@@ -61,7 +61,7 @@ def test_it_is_a_stack_as_the_program_wants_it(autoscaled: TwinHome) -> None:
     assert (settings.worker.autoscaler, settings.worker.replicas, settings.worker.min_replicas) == ("keda", None, 0)
     assert settings.autoscaling is not None
     assert settings.triton_nodes.desired == settings.autoscaling.max_replicas, "nothing starts nodes on the twin"
-    triton_values.check_drain(settings.environment, settings.models.serving)
+    helm_value_rules.check(settings)
     named = {signal.name: signal.target for signal in signals(settings)}
     assert (named["pending-timed_batch"], named["busy-timed_batch"]) == (8, 0.2)
 

@@ -41,7 +41,7 @@ def refusals(statements: Sequence[Statement], calls: Iterable[Call]) -> Iterator
         if denied:
             yield f"{call}: denied by {', '.join(one['Sid'] for one in denied)}"
             continue
-        near = [one for one in statements if one["Effect"] == "Allow" and _is_any(call.action, one["Action"])]
+        near = [one for one in statements if one["Effect"] == "Allow" and is_any(call.action, one["Action"])]
         missed = {one["Sid"]: _misses(one, call) for one in near}
         if not any(found == [] for found in missed.values()):
             told = "; ".join(f"{sid}: {', '.join(found)}" for sid, found in missed.items())
@@ -53,17 +53,18 @@ def _misses(statement: Statement, call: Call) -> list[str]:
     unknown = statement.keys() - {"Sid", "Effect", "Action", "Resource", "Condition"}
     if unknown:
         raise ValueError(f"{statement['Sid']}: {', '.join(sorted(unknown))} is not evaluated here")
-    found = [] if _is_any(call.action, statement["Action"]) else ["another action"]
+    found = [] if is_any(call.action, statement["Action"]) else ["another action"]
     if not any(_glob(pattern).fullmatch(call.resource) for pattern in statement["Resource"]):
         found.append("another resource")
     for operator, wanted in statement.get("Condition", {}).items():
         for key, values in wanted.items():
-            if not _holds(operator, call.context.get(key), values if isinstance(values, list) else [values]):
+            if not holds(operator, call.context.get(key), values if isinstance(values, list) else [values]):
                 found.append(f"{operator} {key} {values}, and it is {call.context.get(key)}")
     return found
 
 
-def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]) -> bool:
+def holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]) -> bool:
+    """Return whether a condition holds for the value of its key. Raises ValueError for an operator that is not known."""
     if operator == "Null":
         return (value is None) == (wanted == ["true"])
     if operator == "ForAllValues:StringEquals":
@@ -79,6 +80,7 @@ def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]
         return value not in wanted
     match: Any = {
         "StringEquals": str.__eq__,
+        "StringEqualsIgnoreCase": lambda one, other: one.lower() == other.lower(),
         "StringLike": _is_like,
         "ArnEquals": _arn_is_like,
         "ArnLike": _arn_is_like,
@@ -88,8 +90,9 @@ def _holds(operator: str, value: str | tuple[str, ...] | None, wanted: list[str]
     return value is not None and any(match(value, one) for one in wanted)
 
 
-def _is_any(action: str, patterns: Sequence[str]) -> bool:
-    return any(_is_like(action, pattern) for pattern in patterns)
+def is_any(action: str, patterns: Sequence[str]) -> bool:
+    """Return whether an action is one of these; IAM ignores the case of actions."""
+    return any(_is_like(action.lower(), pattern.lower()) for pattern in patterns)
 
 
 def _is_like(value: str, pattern: str) -> bool:
