@@ -83,6 +83,28 @@ def import_(
         command.import_model(Path(source), into, name, max_batch_size)
 
 
+@app.command("try")
+def try_(
+    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow wrote of an ONNX model.")],
+    name: Annotated[str | None, typer.Option(help="Name of the model.", show_default="name of the file")] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 if it can batch")
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Request to send, in the form of golden.json. Outputs in it are compared with the answer.",
+            show_default="golden.json beside SOURCE, else random values",
+        ),
+    ] = None,
+) -> None:
+    """Serve a model on this machine until Ctrl-C. Print an answer, latency under load, a curl line and stack file lines."""
+    from modelctl.trial import command
+
+    command.try_model(source, name, max_batch_size, request)
+
+
 @app.command("list")
 def list_(bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """List the releases in the bucket, oldest first, unfinished ones too."""
