@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.exit_codes import EPILOG
-from console.options import Json
+from console.options import PLATFORM, Json, options_of_the_program
 from modelctl.rollout.limits import Limits, Terms
 from spec import stack_names
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT, TRITON_NAMESPACE
@@ -23,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(options_of_the_program)
 
 Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
 StackBucket = Annotated[
@@ -172,7 +173,7 @@ def verify(
     return command.verify(release_id, _bucket(stack, bucket), endpoint_url, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def fetch(
     release_id: ReleaseId,
     bucket: Bucket,
@@ -193,7 +194,7 @@ def fetch(
     command.fetch(release_id, bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def follow(
     bucket: Bucket,
     to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that a server of live/ reads.")],
@@ -243,7 +244,7 @@ def build_plans(
     command.build_plans(release_id, model, _bucket(stack, bucket), endpoint_url, _file(stack, file), trtexec or ())
 
 
-@app.command("put-plan")
+@app.command("put-plan", rich_help_panel=PLATFORM)
 def put_plan(
     plan: Annotated[Path, typer.Argument(help="The file that trtexec has written.")],
     key: Annotated[str, typer.Argument(help="Its key in the bucket, plans/….")],
@@ -418,7 +419,7 @@ def parity(
     return command.parity(namespace, serve, direct=direct, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def compare(
     release_http: Annotated[str, typer.Option(metavar="URL", help="Where the release that serves is asked over HTTP.")],
     release_grpc: Annotated[str, typer.Option(metavar="TARGET", help="Where it is asked over gRPC.")],

@@ -6,10 +6,11 @@ A network of two layers that computes exclusive or, with weights to check by han
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from onnx import TensorProto, checker, helper, numpy_helper, save
 
 _WEIGHTS = {"HIDDEN": [[1, 1], [1, 1]], "BIAS": [0, -1], "LAST": [[1], [-2]]}
@@ -44,5 +45,10 @@ def write(folder: Path) -> Path:
     return folder / "net.onnx"
 
 
+def main(folder: Annotated[Path, typer.Argument(help="Directory of net.onnx and golden.json.")]) -> None:
+    """Write a model to try, with a golden inference."""
+    print(f"to try: python3 -m modelctl try {write(folder)}")
+
+
 if __name__ == "__main__":
-    print(f"to try: python3 -m modelctl try {write(Path(sys.argv[1]))}")
+    typer.run(main)
