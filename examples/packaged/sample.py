@@ -19,7 +19,6 @@ _TABLE = {(0, 0): 0, (0, 1): 1, (1, 0): 1, (1, 1): 0}
 
 def write(folder: Path) -> Path:
     """Write net.onnx and golden.json, and return the model's path."""
-    pair, single = ["batch", 2], ["batch", 1]
     nodes = [
         helper.make_node("MatMul", ["IN", "HIDDEN"], ["sums"]),
         helper.make_node("Add", ["sums", "BIAS"], ["shifted"]),
@@ -29,8 +28,8 @@ def write(folder: Path) -> Path:
     graph = helper.make_graph(
         nodes,
         "exclusive-or",
-        [helper.make_tensor_value_info("IN", TensorProto.FLOAT, pair)],
-        [helper.make_tensor_value_info("OUT", TensorProto.FLOAT, single)],
+        [helper.make_tensor_value_info("IN", TensorProto.FLOAT, ["batch", 2])],
+        [helper.make_tensor_value_info("OUT", TensorProto.FLOAT, ["batch", 1])],
         [numpy_helper.from_array(np.array(value, dtype=np.float32), name) for name, value in _WEIGHTS.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -1,4 +1,4 @@
-"""Run `twin triton` as a process of its own: modelctl imports nothing of the twin."""
+"""Run `twin triton` as a separate process, because modelctl may not import the twin."""
 
 from __future__ import annotations
 
