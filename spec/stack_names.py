@@ -21,6 +21,7 @@ _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _MOST_OF_PULUMI = 100
 """https://github.com/pulumi/pulumi/blob/v3.272.0/sdk/go/common/tokens/stack.go."""
 _AN_ACCOUNT = "0" * 12
+_MODEL_BUCKET = re.compile(r"triton-models-(?P<stack>.+)-\d{12}-(?P<region>[a-z]+(?:-[a-z]+)+-\d+)")
 _OF_THE_WORKFLOWS = ("eks-preview", "eks-deploy")
 """Roles that begin so are refused to the deploy role by their names (`bootstrap.deploy_identity`)."""
 
@@ -117,5 +118,11 @@ def mistake_about_environment(stack: str, environment: str) -> str | None:
 
 def stack_of_model_bucket(bucket: str) -> str | None:
     """Return the stack whose models bucket this is (`spec.names.model_bucket`); None for one that is called otherwise."""
-    found = re.fullmatch(r"triton-models-(.+)-\d{12}-[a-z]+(?:-[a-z]+)+-\d+", bucket)
-    return found[1] if found is not None else None
+    parts = _MODEL_BUCKET.fullmatch(bucket)
+    return parts["stack"] if parts is not None else None
+
+
+def region_of_model_bucket(bucket: str) -> str | None:
+    """Return the region in the name of a stack's models bucket; None for a bucket that is called otherwise."""
+    parts = _MODEL_BUCKET.fullmatch(bucket)
+    return parts["region"] if parts is not None else None

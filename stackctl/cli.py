@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from console.exit_codes import EPILOG
-from console.options import Json, StackArgument
+from console.options import PLATFORM, Json, StackArgument, options_of_the_program
 from stackctl.init.kind_of_nodes import Profile
 
 app = typer.Typer(
@@ -18,12 +18,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(options_of_the_program)
 cost = typer.Typer(help="Estimate what a stack costs a month at list prices, from its stack file.", no_args_is_help=True)
 review = typer.Typer(
     help="Tell the reviewers of a change what it would do to each stack (docs/pull-requests.md).", no_args_is_help=True
 )
 app.add_typer(cost, name="cost")
-app.add_typer(review, name="review")
+app.add_typer(review, name="review", rich_help_panel=PLATFORM)
 keys = typer.Typer(help="Make, rotate and end the API keys of the gateway's clients (docs/access.md).", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 

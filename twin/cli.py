@@ -14,7 +14,7 @@ import typer
 from console import terminal
 from console.exit_codes import EPILOG
 from console.explanation import explain
-from console.options import Json, StackArgument
+from console.options import Json, StackArgument, options_of_the_program
 from console.program import interruptible
 from spec import stack_names
 from spec.failure import Failure
@@ -32,6 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(options_of_the_program)
 Trace = Annotated[
     str,
     typer.Option(
@@ -128,7 +129,10 @@ def run_load(
 
 
 @app.command("status")
-def show_status(as_json: Json = False) -> None:
+def show_status(
+    verbose: Annotated[bool, typer.Option("--verbose", help="List the resources by type, too.")] = False,
+    as_json: Json = False,
+) -> None:
     """Show what the twin has: release, resources, pods, endpoints, the last inference."""
     from twin.commands import status
     from twin.services.servers import Servers
@@ -138,7 +142,7 @@ def show_status(as_json: Json = False) -> None:
     if as_json:
         terminal.print_json(dataclasses.asdict(found))
     else:
-        print("\n".join(status.lines(found)))
+        print("\n".join(status.lines(found, verbose=verbose)))
 
 
 @app.command()

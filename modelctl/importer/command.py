@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sized
 from pathlib import Path
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -29,6 +30,11 @@ runs on the CPU; `device: gpu` in its models.serving makes that KIND_GPU."""
 
 def import_model(source: Path, into: Path, name: str | None, max_batch_size: int | None) -> None:
     """Write `into`/`name` for an ONNX file or a directory of MLflow's; say what a stack file needs. Raises NotImported."""
+    _say(*write_model(source, into, name, max_batch_size))
+
+
+def write_model(source: Path, into: Path, name: str | None, max_batch_size: int | None) -> tuple[Path, onnx_config.Made]:
+    """Write `into`/`name` for an ONNX file or a directory of MLflow's; return it and its config. Raises NotImported."""
     file = _onnx_file(source)
     model = _read(file)
     _refuse_links_out(source, file, model)
@@ -43,7 +49,7 @@ def import_model(source: Path, into: Path, name: str | None, max_batch_size: int
         _write(target, file, model, made.config)
     except OSError as error:
         raise NotImported(f"{target} cannot be made: {error.strerror or error}") from None
-    _say(target, made)
+    return target, made
 
 
 def import_from_server(uri: str, server: str | None, into: Path, name: str | None, max_batch_size: int | None) -> None:
@@ -146,12 +152,22 @@ def _say(target: Path, made: onnx_config.Made) -> None:
         if config.max_batch_size
         else "no batches: a size that does not vary is first"
     )
-    print(f"{target}: {len(config.input)} inputs, {len(config.output)} outputs, {batch}")
+    print(f"{target}: {_counted(config.input, 'input')}, {_counted(config.output, 'output')}, {batch}")
     if made.open_outputs:
         print(
             f"the file leaves sizes of {', '.join(made.open_outputs)} open, and config.pbtxt has -1 there; where ONNX "
             f"Runtime finds them out, the server names them and refuses -1. Try it: python3 -m twin triton {target.parent}"
         )
-    print("in a stack file:")
-    print("  triton-eks:models:\n    serving:")
-    print(f"      {target.name}: {{device: gpu, sloP95Ms: 100, expectedRate: 10, peakRate: 40}}  # yours")
+    print(stack_lines(target.name))
+
+
+def stack_lines(model: str) -> str:
+    """Return the lines of a stack file that serve a model, with placeholders."""
+    return (
+        "in a stack file:\n  triton-eks:models:\n    serving:\n"
+        f"      {model}: {{device: gpu, sloP95Ms: 100, expectedRate: 10, peakRate: 40}}  # yours"
+    )
+
+
+def _counted(tensors: Sized, noun: str) -> str:
+    return f"{len(tensors)} {noun}{'' if len(tensors) == 1 else 's'}"

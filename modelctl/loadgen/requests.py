@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from modelctl.repository.model import Model
 from spec import reading
 from spec.failure import Failure
 
+Values = npt.NDArray[np.generic]
 _Kind = TypeVar("_Kind", bound=Request)
 
 
@@ -35,23 +36,26 @@ def request_of(model: Model, seed: int, file: Path | None = None) -> list[InferI
     A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
     no golden.json and a shape or a type leaves open what to send.
     """
-    golden = _read(Request, file) if file is not None else _golden(model)
-    return [_tensor(tensor.name, value) for tensor, value in _values(model.config, golden, np.random.default_rng(seed))]
+    request = _read(Request, file) if file is not None else _golden(model)
+    values = values_of(model.config, request, seed)
+    return [tensor_of(name, value[:1] if model.config.max_batch_size else value) for name, value in values.items()]
 
 
-def _values(
-    config: ModelConfig, golden: Request | None, source: np.random.Generator
-) -> Iterator[tuple[ModelInput, npt.NDArray[np.generic]]]:
+def values_of(config: ModelConfig, request: Request | None, seed: int) -> dict[str, Values]:
+    """Return the inputs of a request by name, random ones where `request` has none. Raises NoRequest like `request_of`."""
+    source = np.random.default_rng(seed)
+    values = {}
     for tensor in config.input:
-        if golden is not None and tensor.name in golden.inputs:
-            known = golden.inputs[tensor.name]
-            value = np.array(list(flat(known.data)), dtype=triton_to_np_dtype(known.datatype)).reshape(known.shape)
-            yield tensor, value[:1] if config.max_batch_size else value
+        if request is not None and tensor.name in request.inputs:
+            known = request.inputs[tensor.name]
+            dtype = triton_to_np_dtype(known.datatype)
+            values[tensor.name] = np.array(list(flat(known.data)), dtype=dtype).reshape(known.shape)
         elif not tensor.optional:
-            yield tensor, _random(tensor, config, source)
+            values[tensor.name] = _random(tensor, config, source)
+    return values
 
 
-def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator) -> npt.NDArray[np.generic]:
+def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator) -> Values:
     where = f"{config.name}: input {tensor.name}"
     dims = _dims(tensor, config)
     if any(size < 0 for size in dims):
@@ -86,7 +90,8 @@ def _dims(tensor: ModelInput, config: ModelConfig) -> Sequence[int]:
     return next((list(sample.dims) for sample in samples if sample.dims), list(tensor.dims))
 
 
-def _tensor(name: str, value: npt.NDArray[np.generic]) -> InferInput:
+def tensor_of(name: str, value: Values) -> InferInput:
+    """Return an input with these values."""
     request = InferInput(name, list(value.shape), np_to_triton_dtype(value.dtype))
     request.set_data_from_numpy(value)
     return request

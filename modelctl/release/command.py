@@ -27,6 +27,8 @@ from modelctl.release.retire import retire as tag_as_retired
 from modelctl.release.rollback import roll_back
 from modelctl.release.stacks import stack_name
 from modelctl.release.verify import verify as read_back
+from modelctl.repository.load import validate
+from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ModelEntry
 from spec.failure import FAILED, Failure
@@ -41,6 +43,8 @@ _MOST_LEFT_OUT = 20
 
 def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: Path | None, pin_in: Path | None) -> None:
     """Make a release of a repository, with configs for these stacks or those beside it, and pin it. Raises PinError."""
+    if not models_dir.is_dir():
+        raise ValidationFailed(validate(models_dir))  # before AWS is called
     store = open_store(bucket, endpoint_url)
     beside = _stacks_beside(models_dir)
     if stacks is not None:

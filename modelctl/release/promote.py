@@ -55,7 +55,7 @@ def bucket_of(file: Path) -> str:
     if len(accounts) != 1:
         raise PromotionError(
             f"{file} does not say in which account its bucket is: name one in aws:allowedAccountIds of that file, as "
-            "deploy.yml needs it; by hand the bucket may be given with --from instead"
+            "deploy.yml needs it; by hand the bucket may be given instead (--bucket; promote: --from)"
         )
     return model_bucket(settings.stack, accounts[0], settings.region)
 

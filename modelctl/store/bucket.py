@@ -24,6 +24,7 @@ from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest, ManifestError
 from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
 from spec.settings.addresses import is_host
+from spec.stack_names import region_of_model_bucket
 
 PART_BYTES = 16 * 1024 * 1024
 """Size of the parts of a big object, and the size from which an object is uploaded in parts."""
@@ -54,7 +55,8 @@ def open_store(
 ) -> Store:
     """Return a store on `bucket` with the credentials of the environment, in botocore's standard retry mode.
 
-    `region` is the bucket's; without it that of the environment counts. `connections`: how many requests run at a time.
+    `region` is the bucket's; without it the region in a stack's bucket name counts, then the environment's.
+    `connections`: how many requests run at a time.
 
     `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
     Raises StoreError when there is no region or the AWS configuration cannot be read.
@@ -64,7 +66,7 @@ def open_store(
         raise StoreError(f"{wrong}; write for example http://127.0.0.1:9000")
     place = Place(bucket, endpoint_url)
     with sentences(place):
-        region = region or os.environ.get("AWS_REGION") or boto3.Session().region_name
+        region = region or region_of_model_bucket(bucket) or os.environ.get("AWS_REGION") or boto3.Session().region_name
         if region is None:
             if endpoint_url is None:
                 raise StoreError("no AWS region: set AWS_REGION to the bucket's region")

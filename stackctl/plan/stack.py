@@ -132,7 +132,7 @@ def _nowhere(settings: Settings, models: Sequence[str], places: Sequence[str]) -
     options = " ".join(f"--rate {model}@{places[0]}=120" for model in models if model in settings.models.serving)
     elsewhere = "".join(f"; {why}" for (model, _), why in not_of_gpus(settings).items() if model in models)
     return (
-        f"no pool is known to hold {names}; tune there (`modelctl tune … --stack FILE`), or give rates, like {options}"
+        f"no pool is known to hold {names}; tune there (`modelctl tune … --stack NAME`), or give rates, like {options}"
         f"{elsewhere}"
     )
 

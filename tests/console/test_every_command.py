@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -93,6 +95,34 @@ def test_every_switch_is_off_until_somebody_gives_it() -> None:
     }
     assert switches[("stackctl", "first-inference", "--yes")] is False
     assert [switch for switch, default in switches.items() if default is not False] == []
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_help_shows_values_in_upper_case_and_flags_without_a_value(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *rest = words.split()
+    assert program.run(name, [*rest, "--help"]) == DONE
+    shown = capsys.readouterr().out
+    assert "<bool>" not in shown
+    usage = " ".join(itertools.takewhile(str.strip, shown.split("Usage: ")[1].splitlines()))
+    options = " ".join(usage.split()).removeprefix(words)
+    assert options == options.upper()
+
+
+@pytest.mark.parametrize("name", ["modelctl", "stackctl", "twin"])
+def test_the_version_is_that_of_the_project(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert program.run(name, ["--version"]) == DONE
+    assert capsys.readouterr().out == f"{project['version']}\n"
+
+
+def test_commands_of_workflows_and_containers_stand_in_a_panel_of_their_own() -> None:
+    panels = {
+        command.name
+        for name in ("modelctl", "stackctl", "twin")
+        for command in typer.main.get_command(import_module(f"{name}.cli").app).commands.values()
+        if command.rich_help_panel == "Run by the platform"
+    }
+    assert panels == {"fetch", "follow", "put-plan", "compare", "review"}
 
 
 def not_a_checkout(patch: pytest.MonkeyPatch, folder: Path) -> None:

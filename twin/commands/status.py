@@ -65,11 +65,12 @@ def _answering(home: TwinHome, cluster: ClusterView) -> list[str]:
     return cluster.service_addresses(TRITON_NAMESPACE, service)
 
 
-def lines(found: Status) -> Iterator[str]:
-    """Yield the lines of the status as a person reads it: what is wrong stands last, where the eye is."""
+def lines(found: Status, *, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of the status for a person, problems last; with `verbose` the resources by type."""
     release = found.release or {}
-    yield f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources:"
-    yield from table([[str(count), kind] for kind, count in found.resources.items()])
+    yield f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources"
+    if verbose:
+        yield from table([[str(count), kind] for kind, count in found.resources.items()])
     yield ""
     yield from table([[name, value] for name, value in found.endpoints.items()])
     yield ""

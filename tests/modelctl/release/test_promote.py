@@ -172,7 +172,7 @@ def test_the_bucket_before_is_the_one_that_its_stack_file_says(regions: Path, st
     assert (done.exit_code, done.stderr) == (
         1,
         f"error: {dev} does not say in which account its bucket is: name one in aws:allowedAccountIds of that file, "
-        "as deploy.yml needs it; by hand the bucket may be given with --from instead\n",
+        "as deploy.yml needs it; by hand the bucket may be given instead (--bucket; promote: --from)\n",
     )
 
 

@@ -94,7 +94,7 @@ def test_a_stack_file_that_is_not_there_is_said_before_the_server_is_asked(
 ) -> None:
     stack = tmp_path / "Pulumi.dev.yaml"
 
-    code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models), "--server", nobody, "--stack", str(stack))
+    code, text = said("classify", "--slo-p95-ms", "50", "--models", str(models), "--server", nobody, "--file", str(stack))
 
     assert code == 1
     assert text == f"error: {stack}: there is no such file; check the path\n"

@@ -107,7 +107,7 @@ def test_everything_that_is_missing_is_asked_for_at_once() -> None:
     with pytest.raises(NoPlan) as refused:
         planned(["rank@p4d=5"])
     assert str(refused.value).splitlines() == [
-        f"no pool is known to hold {model}; tune there (`modelctl tune … --stack FILE`), or give rates, like --rate "
+        f"no pool is known to hold {model}; tune there (`modelctl tune … --stack NAME`), or give rates, like --rate "
         f"{model}@g5=120"
         for model in ("embed", "tokenize")
     ]

@@ -112,7 +112,7 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
 ) -> None:
     stack = write_stack(tmp_path / "stacks", {"sleeper": wants(sloP95Ms=400)})
 
-    done = tune("sleeper", "--slo-p95-ms", "400", "--stack", str(stack))
+    done = tune("sleeper", "--slo-p95-ms", "400", "--file", str(stack))
 
     assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "results").glob("sleeper-*.json")
@@ -229,7 +229,7 @@ def test_an_interrupted_run_says_the_best_so_far_and_writes_nothing(
 ) -> None:
     stack = write_stack(tmp_path / "stacks", {"sleeper": wants(sloP95Ms=400)})
     before, results = stack.read_bytes(), tmp_path / "results"
-    words = command("sleeper", server, models, results, "--slo-p95-ms", "400", "--stack", str(stack))
+    words = command("sleeper", server, models, results, "--slo-p95-ms", "400", "--file", str(stack))
     environment = {**os.environ, "TRITON_ADMIN_KEY": KEY}
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -301,7 +301,7 @@ def test_a_model_that_its_stack_has_on_a_gpu_is_not_tuned_on_a_server_without_on
     stack = write_stack(tmp_path, {"sleeper": wants(device="gpu", gpuMemoryMiB=100, sloP95Ms=400, latencyHistogram=False)})
     before = stack.read_bytes()
 
-    done = tune("sleeper", "--slo-p95-ms", "400", "--stack", str(stack))
+    done = tune("sleeper", "--slo-p95-ms", "400", "--file", str(stack))
 
     assert done.returncode == 1
     assert done.stderr.startswith(

@@ -104,7 +104,7 @@ def test_the_parts_of_a_pipeline_get_values_for_the_slo_of_the_whole(tune: Tune,
     entries = {name: wants(sloP95Ms=SLO_MS, maxBatchSize=2) for name in ("pipeline", "first", "second")}
     stack = write_stack(tmp_path / "stacks", entries)
 
-    said, evidence = tune("pipeline", "--stack", str(stack), "--max-instances", "1")
+    said, evidence = tune("pipeline", "--file", str(stack), "--max-instances", "1")
 
     assert sorted(evidence) == ["first", "second"]
     for name, other in (("first", "second"), ("second", "first")):

@@ -45,7 +45,7 @@ def test_the_page_leads_from_a_file_to_an_answer(tmp_path: Path) -> None:
     bring_in, serve, load, ask = commands()
     (tmp_path / "net.onnx").write_bytes(onnx_models.same("FLOAT", ["n", 2]).SerializeToString())
 
-    assert run(bring_in, tmp_path).startswith("my-models/net: 1 inputs, 1 outputs, batches of up to 8\n")
+    assert run(bring_in, tmp_path).startswith("my-models/net: 1 input, 1 output, batches of up to 8\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     command = [sys.executable, *serve[1:]]
     with subprocess.Popen(

@@ -22,7 +22,9 @@ POD = {
 SIMULATED = {**POD, "name": "coredns", "listens": "", "address": ""}
 
 
-def read(pods: list[dict[str, object]], agent: bool = True, answering: tuple[str, ...] = ()) -> list[str]:
+def read(
+    pods: list[dict[str, object]], agent: bool = True, answering: tuple[str, ...] = (), verbose: bool = False
+) -> list[str]:
     found = Status(
         stack="local",
         release={"id": "27c6df8e1d35"},
@@ -33,15 +35,13 @@ def read(pods: list[dict[str, object]], agent: bool = True, answering: tuple[str
         last_inference=None,
         answering=list(answering),
     )
-    return list(status.lines(found))
+    return list(status.lines(found, verbose=verbose))
 
 
-def test_resources_are_told_by_type_with_their_sum() -> None:
-    assert read([POD])[:3] == [
-        "stack local, release 27c6df8e1d35, 7 resources:",
-        "  6  aws:ec2/subnet:Subnet",
-        "  1  aws:ec2/vpc:Vpc",
-    ]
+def test_resources_are_counted_and_listed_by_type_when_asked() -> None:
+    first = "stack local, release 27c6df8e1d35, 7 resources"
+    assert read([POD])[:2] == [first, ""]
+    assert read([POD], verbose=True)[:4] == [first, "  6  aws:ec2/subnet:Subnet", "  1  aws:ec2/vpc:Vpc", ""]
 
 
 def test_a_pods_names_are_whole_and_its_address_on_this_machine_is_there_ready_to_ask() -> None:
