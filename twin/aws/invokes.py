@@ -138,7 +138,26 @@ def get_policy(clients: Clients, arguments: Values) -> Values:
     }
 
 
+_ZONES_OF_NETWORK_LOAD_BALANCERS = {
+    "eu-west-1": "Z2IFOLAFXWLO4F",
+    "us-east-1": "Z26RNL4JYFTOTI",
+    "us-east-2": "ZLMOA37VPKANP",
+    "us-west-2": "Z18D5FSROUN65G",
+}
+"""https://docs.aws.amazon.com/general/latest/gr/elb.html; of other regions the twin makes one up."""
+
+
+def get_hosted_zone_id(clients: Clients, arguments: Values) -> Values:
+    """Answer ``aws.lb.get_hosted_zone_id``, for network load balancers."""
+    only("aws:lb/getHostedZoneId:getHostedZoneId", arguments, {"loadBalancerType"})
+    if arguments.get("loadBalancerType") != "network":
+        raise HandlerError("getHostedZoneId: the twin knows the zones of network load balancers")
+    zone = _ZONES_OF_NETWORK_LOAD_BALANCERS.get(clients.region, f"Z{clients.region.replace('-', '').upper()}")
+    return {**arguments, "id": zone, "region": clients.region}
+
+
 INVOKES: dict[str, Invoke] = {
+    "aws:lb/getHostedZoneId:getHostedZoneId": get_hosted_zone_id,
     "aws:index/getAvailabilityZones:getAvailabilityZones": get_availability_zones,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": get_instance_type_offerings,
     "aws:index/getCallerIdentity:getCallerIdentity": get_caller_identity,

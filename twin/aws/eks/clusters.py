@@ -115,7 +115,9 @@ class Cluster(Handler):
         group = cluster_security_group.create(clients, name, vpc_id)
         self._record(clients, inputs, {"clusterSecurityGroupId": group, "vpcId": vpc_id})
         mode = inputs.get("accessConfig") or {}
-        if mode.get("authenticationMode") in access.API_MODES and mode.get("bootstrapClusterCreatorAdminPermissions", True):
+        if mode.get("authenticationMode") in ("API", "API_AND_CONFIG_MAP") and mode.get(
+            "bootstrapClusterCreatorAdminPermissions", True
+        ):
             access.let_creator_in(clients, name)
         return name, self._outputs(clients, inputs, cluster)
 

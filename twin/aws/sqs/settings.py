@@ -9,10 +9,10 @@ from typing import ClassVar
 from twin.aws.base import documents
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.iam import trust
-from twin.aws.sqs.queue import find_queue, redrive_allow_policy, require_queue, set_attributes, set_redrive_allow_policy
+from twin.aws.sqs.queue import find_queue, require_queue, set_attributes
 
 _POLICY_LIMIT = 8192  # bytes
 _PERMISSIONS = ("allowAll", "byQueue", "denyAll")
@@ -83,32 +83,3 @@ class QueuePolicy(_QueueSetting):
             principal = statement.get("Principal")
             for value in documents.as_list(principal.get("AWS")) if isinstance(principal, dict) else ():
                 trust.check_aws_principal(clients, value, f"policy of queue {arn}")
-
-
-class RedriveAllowPolicy(_QueueSetting):
-    token = "aws:sqs/redriveAllowPolicy:RedriveAllowPolicy"
-    inputs = frozenset({"queueUrl", "redriveAllowPolicy"})
-    key = "redriveAllowPolicy"
-
-    def load(self, clients: Clients, url: str) -> str | None:
-        return redrive_allow_policy(clients, url)
-
-    def store(self, clients: Clients, url: str, text: str | None) -> None:
-        set_redrive_allow_policy(clients, url, text)
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        value = known(inputs, self.key)
-        if value is None or UNKNOWN in str(value):
-            return
-        syntax = list(documents.json_problems(inputs, self.key))
-        yield from syntax
-        if syntax:
-            return
-        policy = documents.parse(value)
-        permission, sources = policy.get("redrivePermission"), policy.get("sourceQueueArns")
-        if permission not in _PERMISSIONS:
-            yield Problem(f"{self.key}.redrivePermission", f"{permission!r} is not one of {', '.join(_PERMISSIONS)}")
-        elif (permission == "byQueue") != bool(sources):
-            yield Problem(f"{self.key}.sourceQueueArns", "is for byQueue alone, which wants one to ten of them")
-        elif sources and len(sources) > _MOST_SOURCES:
-            yield Problem(f"{self.key}.sourceQueueArns", f"{len(sources)} queues; at most {_MOST_SOURCES}")

@@ -53,8 +53,7 @@ def test_an_unknown_type_names_the_file_to_extend() -> None:
     with pytest.raises(UnsupportedType) as caught:
         table.handler("aws:sns/topic:Topic")
     assert str(caught.value) == (
-        "the twin has no handler for resource type aws:sns/topic:Topic: "
-        "write one in twin/aws/ and list it in twin/aws/table.py"
+        "the twin has no handler for resource type aws:sns/topic:Topic: write a row in twin/aws/rows.py"
     )
     with pytest.raises(UnsupportedType) as caught:
         table.invoke("aws:ec2/getAmi:getAmi")
