@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from twin.aws.base import records, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.kms import keys
-
-# The values that PutRetentionPolicy documents; 0 is Pulumi's "never expire".
-_RETENTION_DAYS = (
-    *(0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
-    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
-)
 
 
 class LogGroup(Handler):
@@ -26,11 +19,6 @@ class LogGroup(Handler):
     computed = frozenset({"arn"})
     replace_on = frozenset({"name"})
     name_input = "name"
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        days = known(inputs, "retentionInDays")
-        if days is not None and days not in _RETENTION_DAYS:
-            yield Problem("retentionInDays", f"{days} is not one of {', '.join(map(str, _RETENTION_DAYS))}")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         logs, name = clients("logs"), inputs["name"]
@@ -97,10 +85,11 @@ class LogGroup(Handler):
 
     @staticmethod
     def _require_usable_key(clients: Clients, key_id: str, name: str) -> None:
-        """CloudWatch Logs refuses a key whose policy does not let it encrypt."""
+        """Refuse a key whose policy does not let CloudWatch Logs encrypt.
+
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+        """
         where = f"log group {name}"
-        if not key_id.startswith("arn:"):
-            raise HandlerError(f"{where}: kmsKeyId must be the ARN of a key, not {key_id!r}")
         keys.require_key(clients, key_id, where)
         policy = clients("kms").get_key_policy(KeyId=key_id, PolicyName="default")["Policy"]
         service = f"logs.{clients.region}.amazonaws.com"

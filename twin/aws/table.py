@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
-from twin.aws import autoscaling, existing, invokes, logs
+from twin.aws import invokes, logs
 from twin.aws.addons import Addon
 from twin.aws.base.errors import UnsupportedType
 from twin.aws.base.handler import Handler, Invoke
-from twin.aws.ec2 import (
-    endpoints,
-    launch_templates,
-    nat,
-    routes,
-    security_group_rules,
-    security_groups,
-    vpc,
-)
-from twin.aws.eks import clusters, node_groups
+from twin.aws.ec2 import launch_templates, network, security_groups
+from twin.aws.eks import auto_scaling, clusters, node_groups
 from twin.aws.iam import oidc, policies, roles
 from twin.aws.kms import keys
 from twin.aws.recorded import Recorded
 from twin.aws.rows import ADDON, ROWS
-from twin.aws.s3 import bucket, lifecycle, settings
+from twin.aws.s3 import bucket, settings
 from twin.aws.sqs import queue
-from twin.aws.sqs import settings as queue_settings
 
 __all__ = ["HANDLERS", "INVOKES", "handler", "invoke"]
 
 _CLASSES: tuple[type[Handler], ...] = (
-    autoscaling.Tag,
+    auto_scaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
-    endpoints.VpcEndpoint,
+    network.VpcEndpoint,
     keys.Alias,
     keys.Key,
     launch_templates.LaunchTemplate,
-    lifecycle.BucketLifecycle,
+    settings.BucketLifecycle,
     logs.LogGroup,
-    nat.Eip,
-    nat.NatGateway,
+    network.Eip,
+    network.NatGateway,
     node_groups.NodeGroup,
     oidc.OpenIdConnectProvider,
     policies.Policy,
     policies.RolePolicy,
     policies.RolePolicyAttachment,
     queue.Queue,
-    queue_settings.QueuePolicy,
+    queue.QueuePolicy,
     roles.InstanceProfile,
     roles.Role,
     roles.ServiceLinkedRole,
-    routes.Route,
-    routes.RouteTable,
-    routes.RouteTableAssociation,
-    security_group_rules.SecurityGroupEgressRule,
-    security_group_rules.SecurityGroupIngressRule,
+    network.Route,
+    network.RouteTable,
+    network.RouteTableAssociation,
+    security_groups.SecurityGroupEgressRule,
+    security_groups.SecurityGroupIngressRule,
     security_groups.DefaultSecurityGroup,
     security_groups.SecurityGroup,
     settings.BucketEncryption,
@@ -60,12 +51,12 @@ _CLASSES: tuple[type[Handler], ...] = (
     settings.BucketPolicy,
     settings.BucketPublicAccessBlock,
     settings.BucketVersioning,
-    vpc.InternetGateway,
-    vpc.Subnet,
-    vpc.Vpc,
+    network.InternetGateway,
+    network.Subnet,
+    network.Vpc,
 )
 
-INVOKES: dict[str, Invoke] = {**invokes.INVOKES, **existing.INVOKES}
+INVOKES: dict[str, Invoke] = invokes.INVOKES
 HANDLERS: dict[str, Handler] = {
     **{cls.token: cls() for cls in _CLASSES},
     **{row.token: Recorded(row) for row in ROWS},

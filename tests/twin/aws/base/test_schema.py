@@ -45,7 +45,7 @@ def test_nested_objects_are_checked_with_their_path() -> None:
 
 def test_an_input_that_the_handler_would_ignore_is_refused() -> None:
     assert _problems(VPC, {"cidrBlock": "10.0.0.0/16", "ipv4IpamPoolId": "pool"}) == [
-        f"ipv4IpamPoolId: the twin does not implement this input of {VPC}: extend twin/aws/ec2/vpc.py"
+        f"ipv4IpamPoolId: the twin does not implement this input of {VPC}: extend twin/aws/ec2/network.py"
     ]
 
 
