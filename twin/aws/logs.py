@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from twin.aws.base import records, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError
-from twin.aws.base.handler import Handler, Values
+from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.handler import Handler, Values, known
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.kms import keys
+
+_RETENTION_DAYS = (
+    *(0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html; 0 is Pulumi's never."""
 
 
 class LogGroup(Handler):
@@ -19,6 +26,11 @@ class LogGroup(Handler):
     computed = frozenset({"arn"})
     replace_on = frozenset({"name"})
     name_input = "name"
+
+    def rules(self, inputs: Values) -> Iterable[Problem]:
+        days = known(inputs, "retentionInDays")
+        if days is not None and days not in _RETENTION_DAYS:
+            yield Problem("retentionInDays", f"{days} is not one of {', '.join(map(str, _RETENTION_DAYS))}")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         logs, name = clients("logs"), inputs["name"]

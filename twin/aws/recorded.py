@@ -1,6 +1,6 @@
 """The generic handler of the types that only have to exist: each resource is a record (base/records.py) of its outputs.
 
-A row of table.py says everything about a type. The provider's schema decides which inputs it has, botocore's model which
+A row of rows.py says everything about a type. The provider's schema decides which inputs it has, botocore's model which
 values AWS takes for them.
 """
 

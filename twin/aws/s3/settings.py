@@ -58,7 +58,7 @@ class _BucketSetting(Handler):
 
     def observed(self, configuration: Any) -> Values:
         """Return the inputs that would give a configuration."""
-        return _camel(configuration)  # type: ignore[no-any-return]
+        return _camel(configuration)
 
     def _put(self, clients: Clients, inputs: Values) -> None:
         self.check_references(clients, inputs)
