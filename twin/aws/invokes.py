@@ -162,7 +162,7 @@ def _hosted_zone_id(clients: Clients, arguments: Values) -> Values:
 
 
 def _vpcs(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_vpcs``: ids, none where nothing matches."""
+    """Answer ``aws.ec2.get_vpcs``: the ids that match."""
     found = clients("ec2").describe_vpcs(Filters=_filters(arguments))["Vpcs"]
     return {**arguments, "id": clients.region, "ids": [vpc["VpcId"] for vpc in found]}
 
@@ -189,7 +189,7 @@ def _vpc(clients: Clients, arguments: Values) -> Values:
 
 
 def _subnets(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_subnets``: ids, none where nothing matches."""
+    """Answer ``aws.ec2.get_subnets``: the ids that match."""
     found = clients("ec2").describe_subnets(Filters=_filters(arguments))["Subnets"]
     return {**arguments, "id": clients.region, "ids": [subnet["SubnetId"] for subnet in found]}
 
@@ -215,7 +215,7 @@ def _route_tables(clients: Clients, arguments: Values) -> Values:
 
 
 def _route_table(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_route_table`` by id: what a route does not have is empty text, as the provider has it."""
+    """Answer ``aws.ec2.get_route_table`` by id. Absent targets of a route are empty text, as in the provider."""
     table = clients("ec2").describe_route_tables(RouteTableIds=[arguments["routeTableId"]])["RouteTables"][0]
     routes = [
         {
@@ -238,7 +238,7 @@ def _route_table(clients: Clients, arguments: Values) -> Values:
 
 
 def _vpc_endpoint(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.ec2.get_vpc_endpoint``; where there is none, or more than one, in the provider's words."""
+    """Answer ``aws.ec2.get_vpc_endpoint``; without exactly one, raise the provider's error."""
     asked = {"vpc-id": arguments["vpcId"], "service-name": arguments["serviceName"]}
     found = clients("ec2").describe_vpc_endpoints(
         Filters=[{"Name": name, "Values": [value]} for name, value in asked.items()]
@@ -282,7 +282,7 @@ def _cluster(clients: Clients, arguments: Values) -> Values:
 
 
 def _open_id_connect_provider(clients: Clients, arguments: Values) -> Values:
-    """Answer ``aws.iam.get_open_id_connect_provider`` by ARN; where there is none, with IAM's own NoSuchEntity."""
+    """Answer ``aws.iam.get_open_id_connect_provider`` by ARN. IAM raises NoSuchEntity without one."""
     found = clients("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arguments["arn"])
     return {**arguments, "id": arguments["arn"], "url": found["Url"], "clientIdLists": found["ClientIDList"]}
 

@@ -47,7 +47,7 @@ class Row:
     exists: str = ""
     """The error of `model`'s operation for a second one of this id, with its text; without it AWS overwrites the first."""
     record: tuple[str, ...] = ()
-    """Where the record is kept; by default by type and id."""
+    """The path of the record; by default type and id."""
     parts: tuple[str, ...] = ()
     """The folder of the records that end with it."""
     grows: str = ""
@@ -65,7 +65,7 @@ class Recorded(Handler):
 
     @property
     def inputs(self) -> frozenset[str]:  # type: ignore[override]
-        """Every input of the provider's schema: a record drops none."""
+        """Return every input of the provider's schema: a record keeps all."""
         return schema.input_names(self.token)
 
     def diff(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
@@ -119,7 +119,7 @@ class Recorded(Handler):
 
 
 def _places(clients: Clients) -> Values:
-    """Return what each text may have beside inputs and outputs: where it is, and random digits like AWS's."""
+    """Return account, region and partition, the time, and random digits like AWS's, for the texts of a row."""
     random = uuid.uuid4()
     return {
         "account": clients.account_id,
@@ -141,7 +141,7 @@ def _filled(text: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _at(value: Any, path: list[str]) -> Iterator[Any]:
-    """Yield the values at the path, those of all items of a list."""
+    """Yield the values at the path; of a list, the values of all items."""
     if isinstance(value, list):
         for item in value:
             yield from _at(item, path)
@@ -152,7 +152,7 @@ def _at(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _require(clients: Clients, kind: str, value: str, inputs: Values, where: str) -> None:
-    """Raise HandlerError unless what an input names exists, as AWS answers to an unknown id."""
+    """Raise HandlerError for a value of an input that names no existing resource, as AWS does for an unknown id."""
     name, _, detail = kind.partition(":")
     if name == "role":
         trust.require_role(clients, value, where, service=detail or None)

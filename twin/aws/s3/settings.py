@@ -53,7 +53,7 @@ class _BucketSetting(Handler):
         raise NotImplementedError
 
     def is_same(self, declared: Any, configuration: Any) -> bool:
-        """Return whether S3 has what is declared."""
+        """Return whether the declared configuration and S3's are the same."""
         return bool(declared == configuration)
 
     def observed(self, configuration: Any) -> Values:
