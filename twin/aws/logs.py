@@ -12,11 +12,11 @@ from twin.aws.base.handler import Handler, Values, known
 from twin.aws.base.lookup import gone_is_fine
 from twin.aws.kms import keys
 
-# The values that PutRetentionPolicy documents; 0 is Pulumi's "never expire".
 _RETENTION_DAYS = (
     *(0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
+"""https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html; 0 is Pulumi's never."""
 
 
 class LogGroup(Handler):
@@ -97,10 +97,11 @@ class LogGroup(Handler):
 
     @staticmethod
     def _require_usable_key(clients: Clients, key_id: str, name: str) -> None:
-        """CloudWatch Logs refuses a key whose policy does not let it encrypt."""
+        """Refuse a key whose policy does not let CloudWatch Logs encrypt.
+
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+        """
         where = f"log group {name}"
-        if not key_id.startswith("arn:"):
-            raise HandlerError(f"{where}: kmsKeyId must be the ARN of a key, not {key_id!r}")
         keys.require_key(clients, key_id, where)
         policy = clients("kms").get_key_policy(KeyId=key_id, PolicyName="default")["Policy"]
         service = f"logs.{clients.region}.amazonaws.com"

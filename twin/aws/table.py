@@ -1,76 +1,49 @@
-"""The table of types and invokes that the fake account has. Add a handler here when the program uses a new type."""
+"""The types and functions of the fake account: those that only have to exist (rows.py), and those that behave."""
 
 from __future__ import annotations
 
-from twin.aws import alarms, autoscaling, codebuild, costs, domains, events, existing, invokes, logs
+from twin.aws import invokes, logs
+from twin.aws.addons import Addon
 from twin.aws.base.errors import UnsupportedType
 from twin.aws.base.handler import Handler, Invoke
-from twin.aws.ec2 import (
-    endpoints,
-    flow_logs,
-    launch_templates,
-    nat,
-    routes,
-    security_group_rules,
-    security_groups,
-    vpc,
-)
-from twin.aws.eks import access, addons, clusters, node_groups
-from twin.aws.fsx import association, file_system
+from twin.aws.ec2 import launch_templates, network, security_groups
+from twin.aws.eks import auto_scaling, clusters, node_groups
 from twin.aws.iam import oidc, policies, roles
 from twin.aws.kms import keys
-from twin.aws.s3 import bucket, lifecycle, settings
+from twin.aws.recorded import Recorded
+from twin.aws.rows import ADDON, ROWS
+from twin.aws.s3 import bucket, settings
 from twin.aws.sqs import queue
-from twin.aws.sqs import settings as queue_settings
 
 __all__ = ["HANDLERS", "INVOKES", "handler", "invoke"]
 
 _CLASSES: tuple[type[Handler], ...] = (
-    access.AccessEntry,
-    access.AccessPolicyAssociation,
-    access.PodIdentityAssociation,
-    addons.Addon,
-    alarms.MetricAlarm,
-    association.DataRepositoryAssociation,
-    autoscaling.Tag,
+    auto_scaling.Tag,
     bucket.Bucket,
     clusters.Cluster,
-    codebuild.Project,
-    codebuild.Webhook,
-    costs.AnomalyMonitor,
-    costs.AnomalySubscription,
-    costs.Budget,
-    domains.Certificate,
-    domains.CertificateValidation,
-    domains.Record,
-    endpoints.VpcEndpoint,
-    events.EventRule,
-    events.EventTarget,
-    file_system.LustreFileSystem,
-    flow_logs.FlowLog,
+    network.VpcEndpoint,
     keys.Alias,
     keys.Key,
     launch_templates.LaunchTemplate,
-    lifecycle.BucketLifecycle,
+    settings.BucketLifecycle,
     logs.LogGroup,
-    nat.Eip,
-    nat.NatGateway,
+    network.Eip,
+    network.NatGateway,
     node_groups.NodeGroup,
     oidc.OpenIdConnectProvider,
     policies.Policy,
     policies.RolePolicy,
     policies.RolePolicyAttachment,
     queue.Queue,
-    queue_settings.QueuePolicy,
-    queue_settings.RedriveAllowPolicy,
+    queue.QueuePolicy,
     roles.InstanceProfile,
     roles.Role,
     roles.ServiceLinkedRole,
-    routes.Route,
-    routes.RouteTable,
-    routes.RouteTableAssociation,
-    security_group_rules.SecurityGroupEgressRule,
-    security_group_rules.SecurityGroupIngressRule,
+    network.Route,
+    network.RouteTable,
+    network.RouteTableAssociation,
+    security_groups.SecurityGroupEgressRule,
+    security_groups.SecurityGroupIngressRule,
     security_groups.DefaultSecurityGroup,
     security_groups.SecurityGroup,
     settings.BucketEncryption,
@@ -78,13 +51,17 @@ _CLASSES: tuple[type[Handler], ...] = (
     settings.BucketPolicy,
     settings.BucketPublicAccessBlock,
     settings.BucketVersioning,
-    vpc.InternetGateway,
-    vpc.Subnet,
-    vpc.Vpc,
+    network.InternetGateway,
+    network.Subnet,
+    network.Vpc,
 )
 
-INVOKES: dict[str, Invoke] = {**invokes.INVOKES, **existing.INVOKES, **domains.INVOKES}
-HANDLERS: dict[str, Handler] = {cls.token: cls() for cls in _CLASSES}
+INVOKES: dict[str, Invoke] = invokes.INVOKES
+HANDLERS: dict[str, Handler] = {
+    **{cls.token: cls() for cls in _CLASSES},
+    **{row.token: Recorded(row) for row in ROWS},
+    ADDON.token: Addon(ADDON),
+}
 
 
 def handler(token: str) -> Handler:
@@ -93,7 +70,7 @@ def handler(token: str) -> Handler:
         return HANDLERS[token]
     except KeyError:
         raise UnsupportedType(
-            f"the twin has no handler for resource type {token}: write one in twin/aws/ and list it in twin/aws/table.py"
+            f"the twin has no handler for resource type {token}: write a row in twin/aws/rows.py"
         ) from None
 
 

@@ -63,8 +63,7 @@ def test_a_type_without_a_handler(up: Callable[..., Recording]) -> None:
     assert caught.value.failures == (
         (
             "aws:sns/topic:Topic topic",
-            "the twin has no handler for resource type aws:sns/topic:Topic: "
-            "write one in twin/aws/ and list it in twin/aws/table.py",
+            "the twin has no handler for resource type aws:sns/topic:Topic: write a row in twin/aws/rows.py",
         ),
     )
 

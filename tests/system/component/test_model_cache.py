@@ -66,8 +66,7 @@ def life() -> Iterator[Life]:
         up = run(lambda: app.deploy(settings), project=PROJECT, stack=STACK, config=config(), root=ROOT, clients=clients)
         refreshed = refresh(clients, up)
         destroy(clients, up)
-        file_systems = clients("fsx").describe_file_systems()["FileSystems"]
-        after = {**living(clients), "file systems": [item["FileSystemId"] for item in file_systems]}
+        after = living(clients)
     yield Life(
         up, refreshed, {kind: left for kind in after if (left := sorted(set(after[kind]) - set(before.get(kind, ()))))}
     )

@@ -22,7 +22,7 @@ from tests.system.component.engine.account import fresh_account, seed_roles, see
 from tests.system.component.engine.lifecycle import Refresh, destroy, refresh
 from tests.system.component.engine.recording import Recording
 from tests.system.component.engine.stack_run import TODAY, deployed, required_config
-from twin.aws.base import records
+from twin.aws import table
 from twin.aws.base.clients import Clients
 from twin.aws.iam.authorization import refusals
 
@@ -30,7 +30,6 @@ STACK = "dev"
 CONNECTION = "arn:aws:codeconnections:us-west-2:123456789012:connection/01234567-89ab-cdef-0123-456789abcdef"
 OLD_CONNECTION = CONNECTION.replace("codeconnections", "codestar-connections")
 RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION, "actors": [583231, 9919]}
-PROJECTS = records.path("codebuild-projects")
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,19 @@ class Lived:
 
     up: Recording
     refreshed: Refresh
-    during: list[str]
-    after: list[str]
+    after: dict[str, Any] | None
+
+
+def runner_config() -> dict[str, Any]:
+    """A stack with nothing that it could leave out but a private endpoint and a runner."""
+    found: dict[str, Any] = required_config(ROOT, STACK)
+    cluster = {key: value for key, value in found[f"{PROJECT}:cluster"].items() if key != "publicAccessCidrs"}
+    return {**found, f"{PROJECT}:cluster": {**cluster, "endpoint": "private", "apiAccess": {"runner": RUNNER}}}
 
 
 @pytest.fixture(scope="module")
 def lived() -> Lived:
-    config: dict[str, Any] = required_config(ROOT, STACK)
-    cluster = {key: value for key, value in config[f"{PROJECT}:cluster"].items() if key != "publicAccessCidrs"}
-    config[f"{PROJECT}:cluster"] = {**cluster, "endpoint": "private", "apiAccess": {"runner": RUNNER}}
+    config = runner_config()
     with fresh_account():
         clients = Clients("us-west-2")
         settings = load(config, STACK, today=TODAY)
@@ -55,15 +58,15 @@ def lived() -> Lived:
         seed_roles(clients, settings.cluster)
         seed_topics(clients, config)
         up = deployed(settings, config, clients, preview=False)
-        during = [found["name"] for found in records.below(clients, PROJECTS).values()]
         refreshed = refresh(clients, up)
         destroy(clients, up)
-        after = [found["name"] for found in records.below(clients, PROJECTS).values()]
-    return Lived(up, refreshed, during, after)
+        project = up.one("aws:codebuild/project:Project")
+        after = table.handler(project.type).read(clients, project.id, dict(project.outputs))
+    return Lived(up, refreshed, after)
 
 
 def test_the_project_comes_and_goes_with_the_stack_and_does_not_drift(lived: Lived) -> None:
-    assert (lived.during, lived.after) == (["triton-dev-runner"], [])
+    assert (lived.up.one("aws:codebuild/project:Project").checked["name"], lived.after) == ("triton-dev-runner", None)
     assert (lived.refreshed.outputs, lived.refreshed.inputs) == ([], [])
 
 

@@ -196,7 +196,7 @@ def test_an_unknown_type_names_the_file_to_extend(provider: Any) -> None:
         _check(provider, "aws:glue/job:Job", "x", {})
     assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
     assert "aws:glue/job:Job" in error.value.details()
-    assert "twin/aws/table.py" in error.value.details()
+    assert "twin/aws/rows.py" in error.value.details()
 
 
 def test_an_unknown_function_names_the_file_to_extend(provider: Any) -> None:

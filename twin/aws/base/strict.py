@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import boto3
 from botocore.model import OperationModel, Shape
-from botocore.validate import ParamValidator
 
 from twin.aws.base.errors import HandlerError
 
@@ -31,16 +30,32 @@ def install(session: boto3.Session) -> None:
     session.events.register("provide-client-params.*.*", _check_call)
 
 
-def check(client: Any, operation: str, params: dict[str, Any]) -> None:
-    """Refuse parameters that AWS would refuse, without a call: for operations that moto lacks.
+def check_values(clients: Callable[[str], Any], model: str, inputs: Mapping[str, Any], members: Mapping[str, str]) -> None:
+    """Refuse the values that AWS would refuse, without a call: for types that moto lacks or need not have.
 
-    Raises StrictError.
+    `model` is an operation, or a member of its input: `budgets.CreateBudget.Budget`. The inputs of pulumi-aws are held
+    against the members of their own name, or of the name in `members`; what has none is not looked at. Raises StrictError.
     """
-    model = client.meta.service_model.operation_model(operation)
-    report = ParamValidator().validate(params, model.input_shape)
-    if report.has_errors():
-        raise StrictError(f"{operation}: {report.generate_report()}")
-    _check_call(params, model)
+    service, operation, *path = model.split(".")
+    shape = clients(service).meta.service_model.operation_model(operation).input_shape
+    for member in path:
+        shape = (shape.member if shape.type_name == "list" else shape).members[member]
+    found = list(_violations(_alike(inputs, shape, members), shape, ""))
+    if found:
+        raise StrictError(f"{operation}: " + "; ".join(found))
+
+
+def _alike(value: Any, shape: Shape, members: Mapping[str, str]) -> Any:
+    """Return the part of a value whose names are members of the shape, in any case of letters, spelled as they are."""
+    if shape.type_name == "structure" and isinstance(value, Mapping):
+        names = {name.lower(): name for name in shape.members}
+        pairs = ((names.get(members.get(key, key).lower()), item) for key, item in value.items())
+        return {name: _alike(item, shape.members[name], {}) for name, item in pairs if name}
+    if shape.type_name == "list" and isinstance(value, Mapping) and len(value) == 1:
+        (value,) = value.values()  # a list inside of a list has an object of one list around it
+    if shape.type_name == "list" and isinstance(value, list):
+        return [_alike(item, shape.member, {}) for item in value]
+    return value
 
 
 def _check_call(params: dict[str, Any], model: OperationModel, **_: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from twin.aws.base import tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 
 # resource kind in tag specifications -> (describe operation, its id parameter, its result key)
@@ -23,7 +22,6 @@ _DESCRIBE = {
     "vpc-endpoint": ("describe_vpc_endpoints", "VpcEndpointIds", "VpcEndpoints"),
     "security-group": ("describe_security_groups", "GroupIds", "SecurityGroups"),
     "security-group-rule": ("describe_security_group_rules", "SecurityGroupRuleIds", "SecurityGroupRules"),
-    "vpc-flow-log": ("describe_flow_logs", "FlowLogIds", "FlowLogs"),
     "launch-template": ("describe_launch_templates", "LaunchTemplateIds", "LaunchTemplates"),
 }
 _GONE = ("deleted", "deleting")
@@ -103,14 +101,6 @@ def observed_tags(state: Mapping[str, Any], found: Mapping[str, Any]) -> dict[st
     return tags.observed(state, tags.from_list(found.get("Tags")))
 
 
-def cidr_problem(key: str, value: Any, *, narrowest: int = 32, widest: int = 0) -> list[Problem]:
-    """Return the problems of an IPv4 CIDR: syntax, host bits, prefix length bounds."""
-    if value is None or value == UNKNOWN:
-        return []
-    try:
-        network = ipaddress.IPv4Network(value)
-    except ValueError as error:
-        return [Problem(key, f"{value!r} is not an IPv4 CIDR block: {error}")]
-    if not widest <= network.prefixlen <= narrowest:
-        return [Problem(key, f"{value} is a /{network.prefixlen}; /{widest} to /{narrowest} is allowed")]
-    return []
+def own(clients: Clients, resource: str) -> dict[str, Any]:
+    """Return the ARN and the owner of something of this account."""
+    return {"arn": clients.arn("ec2", resource), "ownerId": clients.account_id}

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from twin.aws.base import wire
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import Problem
-from twin.aws.base.handler import UNKNOWN, Values, known
+from twin.aws.base.handler import UNKNOWN, Values
 from twin.aws.ec2 import api
 from twin.aws.ec2.api import Ec2Handler
 from twin.aws.kms import keys
 
 _NOT_DATA = frozenset({"name", "description", "updateDefaultVersion", "tags"})
 _RENAMES = {"vpcSecurityGroupIds": "SecurityGroupIds", "networkInterfaces.securityGroups": "Groups"}
-_USER_DATA_BYTES = 16384
-_GP3_IOPS = range(3000, 80001)
-_GP3_THROUGHPUT = range(125, 2001)
-_GP3_IOPS_PER_GIB = 500
 
 
 class LaunchTemplate(Ec2Handler):
@@ -43,14 +35,6 @@ class LaunchTemplate(Ec2Handler):
     replace_on = frozenset({"name"})
     unordered = frozenset({"vpcSecurityGroupIds"})
     name_input = "name"
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        yield from _user_data_problems(inputs)
-        for index, mapping in enumerate(known(inputs, "blockDeviceMappings") or ()):
-            if isinstance(mapping, dict) and isinstance(mapping.get("ebs"), dict):
-                yield from _volume_problems(mapping["ebs"], f"blockDeviceMappings[{index}].ebs")
-        if inputs.get("networkInterfaces") and inputs.get("vpcSecurityGroupIds"):
-            yield Problem("vpcSecurityGroupIds", "security groups belong to networkInterfaces when those are given")
 
     def preview_update(self, old: Values, new: Values) -> Values:
         outputs = self.kept(new, old)
@@ -120,35 +104,3 @@ class LaunchTemplate(Ec2Handler):
             key = mapping.get("ebs", {}).get("kmsKeyId")
             if key:
                 keys.require_key(clients, key, where)
-
-
-def _user_data_problems(inputs: Values) -> Iterator[Problem]:
-    text = known(inputs, "userData")
-    if text is None:
-        return
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except binascii.Error:
-        yield Problem("userData", "not base64")
-        return
-    if len(raw) > _USER_DATA_BYTES:
-        yield Problem("userData", f"{len(raw)} bytes; at most {_USER_DATA_BYTES}")
-
-
-def _volume_problems(volume: Values, where: str) -> Iterator[Problem]:
-    for key in ("encrypted", "deleteOnTermination"):
-        if volume.get(key) not in (None, "true", "false", UNKNOWN):
-            yield Problem(f"{where}.{key}", f'{volume[key]!r} is not "true" or "false"')
-    if volume.get("volumeType") != "gp3":
-        return
-    size, iops, throughput = (known(volume, key) for key in ("volumeSize", "iops", "throughput"))
-    if iops is not None and iops not in _GP3_IOPS:
-        yield Problem(f"{where}.iops", f"{iops}; gp3 has {_GP3_IOPS[0]} to {_GP3_IOPS[-1]}")
-    if iops is not None and size is not None and iops > max(3000, size * _GP3_IOPS_PER_GIB):
-        yield Problem(f"{where}.iops", f"{iops} on {size} GiB; gp3 allows {_GP3_IOPS_PER_GIB} per GiB")
-    if throughput is not None and throughput not in _GP3_THROUGHPUT:
-        yield Problem(f"{where}.throughput", f"{throughput} MiB/s; gp3 has {_GP3_THROUGHPUT[0]} to {_GP3_THROUGHPUT[-1]}")
-    if throughput is not None and throughput * 4 > (iops or 3000):
-        yield Problem(
-            f"{where}.throughput", f"{throughput} MiB/s needs {throughput * 4} IOPS, the volume has {iops or 3000}"
-        )

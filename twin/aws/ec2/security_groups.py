@@ -1,19 +1,17 @@
-"""Security groups."""
+"""Security groups and their rules, one resource per rule."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Values, known
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Values
+from twin.aws.base.lookup import gone_is_fine
 from twin.aws.ec2 import api
 from twin.aws.ec2.api import Ec2Handler
 
-# The characters and lengths that EC2 documents for group names and descriptions.
-_TEXT = re.compile(r"[A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+_SOURCES = ("cidrIpv4", "referencedSecurityGroupId")
 
 
 class SecurityGroup(Ec2Handler):
@@ -27,14 +25,6 @@ class SecurityGroup(Ec2Handler):
     replace_on = frozenset({"name", "description", "vpcId"})
     name_input = "name"
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        if "vpcId" not in inputs:
-            yield Problem("vpcId", "required: the default VPC is not for this program")
-        yield from text_problems(inputs, "name")
-        yield from text_problems(inputs, "description")
-        if str(known(inputs, "name") or "").startswith("sg-"):
-            yield Problem("name", "may not begin with sg-")
-
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         api.require(clients, "vpc", inputs["vpcId"], f"security group {inputs['name']}")
         id = clients("ec2").create_security_group(
@@ -44,16 +34,15 @@ class SecurityGroup(Ec2Handler):
             **api.tag_specifications("security-group", inputs),
         )["GroupId"]
         # The official provider removes the rule that allows all egress; what is allowed is declared.
-        revoke_all(clients, id)
-        computed = {"arn": clients.arn("ec2", f"security-group/{id}"), "ownerId": clients.account_id}
-        return id, self.outputs(inputs, computed)
+        _revoke_all(clients, id)
+        return id, self.outputs(inputs, api.own(clients, f"security-group/{id}"))
 
     def observed(self, clients: Clients, found: Values, state: Values) -> Values:
         return {"name": found["GroupName"], "description": found["Description"], "vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
-        users = _users(clients, id)
-        if users:
+        """Delete it unless an interface or endpoint has it (DependencyViolation), which moto does not look at."""
+        if users := _users(clients, id):
             raise HandlerError(f"security group {id} is in use by {', '.join(users)}")
         super().delete(clients, id, state)
 
@@ -67,35 +56,20 @@ class DefaultSecurityGroup(Ec2Handler):
     computed = frozenset({"arn", "description", "name", "ownerId"})
     replace_on = frozenset({"vpcId"})
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        if "vpcId" not in inputs:
-            yield Problem("vpcId", "required: the default VPC is not for this program")
-
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
-        api.require(clients, "vpc", inputs["vpcId"], "default security group")
-        group = self._find(clients, inputs["vpcId"])
+        filters = [{"Name": "vpc-id", "Values": [inputs["vpcId"]]}, {"Name": "group-name", "Values": ["default"]}]
+        group: dict[str, Any] = clients("ec2").describe_security_groups(Filters=filters)["SecurityGroups"][0]
         id = group["GroupId"]
-        revoke_all(clients, id)
+        _revoke_all(clients, id)
         api.retag(clients, id, {}, inputs)
-        computed = {
-            "arn": clients.arn("ec2", f"security-group/{id}"),
-            "description": group["Description"],
-            "name": group["GroupName"],
-            "ownerId": clients.account_id,
-        }
-        return id, self.outputs(inputs, computed)
+        names = {"description": group["Description"], "name": group["GroupName"]}
+        return id, self.outputs(inputs, {**api.own(clients, f"security-group/{id}"), **names})
 
     def observed(self, clients: Clients, found: Values, state: Values) -> Values:
         return {"vpcId": found["VpcId"]}
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         """Do nothing: AWS does not let the default group go before its VPC."""
-
-    @staticmethod
-    def _find(clients: Clients, vpc_id: str) -> dict[str, Any]:
-        filters = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "group-name", "Values": ["default"]}]
-        group: dict[str, Any] = clients("ec2").describe_security_groups(Filters=filters)["SecurityGroups"][0]
-        return group
 
 
 def _users(clients: Clients, id: str) -> list[str]:
@@ -110,8 +84,7 @@ def _users(clients: Clients, id: str) -> list[str]:
     return sorted({interface["NetworkInterfaceId"] for interface in found} | set(endpoints))
 
 
-def revoke_all(clients: Clients, group_id: str) -> None:
-    """Remove every rule of the group, both directions."""
+def _revoke_all(clients: Clients, group_id: str) -> None:
     ec2 = clients("ec2")
     found = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group_id]}])
     for rule in found["SecurityGroupRules"]:
@@ -119,8 +92,85 @@ def revoke_all(clients: Clients, group_id: str) -> None:
         revoke(GroupId=group_id, SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
 
 
-def text_problems(inputs: Values, key: str) -> Iterable[Problem]:
-    """Yield the problems of a group name or of a description of a group or rule."""
-    value = known(inputs, key)
-    if value is not None and not _TEXT.fullmatch(value):
-        yield Problem(key, f"{value!r}: at most 255 of letters, digits, spaces and ._-:/()#,@[]+=&;{{}}!$*")
+class _SecurityGroupRule(Ec2Handler):
+    kind = "security-group-rule"
+    inputs = frozenset({"securityGroupId", "description", "ipProtocol", "fromPort", "toPort", *_SOURCES, "tags"})
+    computed = frozenset({"arn", "securityGroupRuleId"})
+    replace_on = frozenset({"securityGroupId"})
+    direction: ClassVar[str]
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        where = f"{self.direction} rule of {inputs['securityGroupId']}"
+        for key in ("securityGroupId", "referencedSecurityGroupId"):
+            if key in inputs:
+                api.require(clients, "security-group", inputs[key], where)
+        authorize = getattr(clients("ec2"), f"authorize_security_group_{self.direction}")
+        rule = authorize(
+            GroupId=inputs["securityGroupId"],
+            IpPermissions=[_permission(inputs)],
+            **api.tag_specifications("security-group-rule", inputs),
+        )["SecurityGroupRules"][0]
+        id = rule["SecurityGroupRuleId"]
+        computed = {"arn": clients.arn("ec2", f"security-group-rule/{id}"), "securityGroupRuleId": id}
+        return id, self.outputs(inputs, computed)
+
+    def observed(self, clients: Clients, found: Values, state: Values) -> Values:
+        shown = {
+            "ipProtocol": found["IpProtocol"],
+            "fromPort": found.get("FromPort"),
+            "toPort": found.get("ToPort"),
+            "cidrIpv4": found.get("CidrIpv4"),
+            "referencedSecurityGroupId": found.get("ReferencedGroupInfo", {}).get("GroupId"),
+            "description": found.get("Description"),
+        }
+        # Only what was declared: AWS fills ports in for "all protocols".
+        seen = {key: value for key, value in shown.items() if key in state}
+        if "referencedSecurityGroupId" in seen:
+            seen.pop("description", None)  # moto shows that of rules about address ranges alone
+        return seen
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        rule = {
+            "IpProtocol": new["ipProtocol"],
+            "FromPort": new.get("fromPort", -1),
+            "ToPort": new.get("toPort", -1),
+            "Description": new.get("description", ""),
+        }
+        if "cidrIpv4" in new:
+            rule["CidrIpv4"] = new["cidrIpv4"]
+        else:
+            rule["ReferencedGroupId"] = new["referencedSecurityGroupId"]
+        if {**old, "tags": None} != {**self.kept(new, old), "tags": None}:
+            clients("ec2").modify_security_group_rules(
+                GroupId=new["securityGroupId"],
+                SecurityGroupRules=[{"SecurityGroupRuleId": id, "SecurityGroupRule": rule}],
+            )
+        return super().update(clients, id, old, new)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        revoke = getattr(clients("ec2"), f"revoke_security_group_{self.direction}")
+        if api.describe(clients, "security-group-rule", id) is not None:
+            with gone_is_fine():
+                revoke(GroupId=state["securityGroupId"], SecurityGroupRuleIds=[id])
+
+
+class SecurityGroupIngressRule(_SecurityGroupRule):
+    token = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+    direction = "ingress"
+
+
+class SecurityGroupEgressRule(_SecurityGroupRule):
+    token = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+    direction = "egress"
+
+
+def _permission(inputs: Values) -> dict[str, Any]:
+    description = {"Description": inputs["description"]} if "description" in inputs else {}
+    permission: dict[str, Any] = {"IpProtocol": inputs["ipProtocol"]}
+    if "fromPort" in inputs:
+        permission |= {"FromPort": inputs["fromPort"], "ToPort": inputs["toPort"]}
+    if "cidrIpv4" in inputs:
+        permission["IpRanges"] = [{"CidrIp": inputs["cidrIpv4"], **description}]
+    else:
+        permission["UserIdGroupPairs"] = [{"GroupId": inputs["referencedSecurityGroupId"], **description}]
+    return permission

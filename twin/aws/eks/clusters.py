@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -12,19 +11,12 @@ from twin.aws.base import late, records, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
 from twin.aws.base.handler import UNKNOWN, Difference, Handler, Values, known
-from twin.aws.ec2 import api
-from twin.aws.eks import access, cluster_security_group, lookup
+from twin.aws.base.lookup import gone_is_fine
+from twin.aws.ec2 import api, network
+from twin.aws.eks import access, lookup
 from twin.aws.iam import trust
 from twin.aws.kms import deployer, keys
 
-# Minor versions that EKS creates clusters of, extended support included.
-SUPPORTED_VERSIONS = tuple(KUBERNETES_SUPPORT)
-# Blocks that EKS refuses in an allow-list because their addresses are not routed on the internet.
-_NEVER_PUBLIC = tuple(
-    ipaddress.IPv4Network(block)
-    for block in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
-)
-_CLUSTER_POLICY = "AmazonEKSClusterPolicy"
 # moto's DescribeCluster does not have these; they are kept in the twin's record of the cluster.
 _RECORDED = ("accessConfig", "bootstrapSelfManagedAddons", "deletionProtection", "upgradePolicy", "version")
 
@@ -74,11 +66,8 @@ class Cluster(Handler):
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
         version = known(inputs, "version")
-        if version is None and "version" not in inputs:
-            yield Problem("version", "required: a cluster without it takes whatever EKS has as its default that day")
-        if version is not None and version not in SUPPORTED_VERSIONS:
-            yield Problem("version", f"EKS has no Kubernetes {version}; it has {', '.join(SUPPORTED_VERSIONS)}")
-        yield from _vpc_config_problems(known(inputs, "vpcConfig") or {})
+        if version is not None and version not in KUBERNETES_SUPPORT:
+            yield Problem("version", f"EKS has no Kubernetes {version}; it has {', '.join(KUBERNETES_SUPPORT)}")
 
     def preview(self, inputs: Values) -> Values:
         outputs = super().preview(inputs)
@@ -112,10 +101,12 @@ class Cluster(Handler):
             tags=inputs.get("tags", {}),
             **_optional_requests(inputs),
         )["cluster"]
-        group = cluster_security_group.create(clients, name, vpc_id)
+        group = _create_security_group(clients, name, vpc_id)
         self._record(clients, inputs, {"clusterSecurityGroupId": group, "vpcId": vpc_id})
         mode = inputs.get("accessConfig") or {}
-        if mode.get("authenticationMode") in access.API_MODES and mode.get("bootstrapClusterCreatorAdminPermissions", True):
+        if mode.get("authenticationMode") in ("API", "API_AND_CONFIG_MAP") and mode.get(
+            "bootstrapClusterCreatorAdminPermissions", True
+        ):
             access.let_creator_in(clients, name)
         return name, self._outputs(clients, inputs, cluster)
 
@@ -164,7 +155,8 @@ class Cluster(Handler):
             clients("eks").delete_cluster(name=id)
         group = lookup.record(clients, id).get("clusterSecurityGroupId")
         if group:
-            cluster_security_group.delete(clients, group)
+            with gone_is_fine():
+                clients("ec2").delete_security_group(GroupId=group)
         for name in records.below(clients, records.path("eks", id)):
             records.delete(clients, name)
 
@@ -191,51 +183,45 @@ class Cluster(Handler):
         records.put(clients, lookup.record_name(inputs["name"]), {**kept, **own})
 
 
-def _vpc_config_problems(config: Values) -> Iterator[Problem]:
-    private, public = config.get("endpointPrivateAccess", False), config.get("endpointPublicAccess", True)
-    if private is False and public is False:
-        yield Problem("vpcConfig", "both API endpoints are off: nobody could reach the cluster")
-    cidrs = config.get("publicAccessCidrs")
-    if not isinstance(cidrs, list):
-        return
-    if cidrs and public is False:
-        yield Problem("vpcConfig.publicAccessCidrs", "only with the public endpoint")
-    for index, cidr in enumerate(cidrs):
-        where = f"vpcConfig.publicAccessCidrs[{index}]"
-        problems = api.cidr_problem(where, cidr)
-        yield from problems
-        if cidr == UNKNOWN or problems:
-            continue
-        inside = next((block for block in _NEVER_PUBLIC if ipaddress.IPv4Network(cidr).subnet_of(block)), None)
-        if inside is not None:
-            yield Problem(where, f"{cidr} is within {inside}, from which nobody reaches a public endpoint")
-
-
 def _check_references(clients: Clients, inputs: Values) -> str:
-    """Check what EKS checks and moto does not; return the id of the VPC."""
+    """Check what EKS checks and moto does not; return the id of the VPC.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html and
+    https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html.
+    """
     where = f"EKS cluster {inputs['name']}"
     role = trust.require_role(clients, inputs["roleArn"], where, service="eks.amazonaws.com")
-    lookup.require_attached(clients, role["RoleName"], (_CLUSTER_POLICY,), where)
+    lookup.require_attached(clients, role["RoleName"], ("AmazonEKSClusterPolicy",), where)
     config = inputs["vpcConfig"]
-    subnets = [api.require(clients, "subnet", id, where) for id in config["subnetIds"]]
+    subnets = api.require_all(clients, "subnet", config["subnetIds"], where)
     zones = sorted({subnet["AvailabilityZone"] for subnet in subnets})
     if len(zones) < 2:
         raise HandlerError(f"{where}: subnets in at least two availability zones are required, these are in {zones}")
-    first, vpc_id = subnets[0]["SubnetId"], str(subnets[0]["VpcId"])
-    for subnet in subnets:
-        if subnet["VpcId"] != vpc_id:
-            raise HandlerError(f"{where}: subnet {first} is in {vpc_id}, subnet {subnet['SubnetId']} in {subnet['VpcId']}")
-    for group in config.get("securityGroupIds", []):
-        if api.require(clients, "security-group", group, where)["VpcId"] != vpc_id:
-            raise HandlerError(f"{where}: security group {group} is not in {vpc_id}")
+    vpc_id = str(subnets[0]["VpcId"])
+    for item in (*subnets, *api.require_all(clients, "security-group", config.get("securityGroupIds", []), where)):
+        if item["VpcId"] != vpc_id:
+            raise HandlerError(f"{where}: {item.get('GroupId') or item['SubnetId']} is in {item['VpcId']}, not in {vpc_id}")
     if config.get("endpointPrivateAccess"):
-        for attribute, name in (("enableDnsSupport", "EnableDnsSupport"), ("enableDnsHostnames", "EnableDnsHostnames")):
-            answer = clients("ec2").describe_vpc_attribute(VpcId=vpc_id, Attribute=attribute)
-            if not answer[name]["Value"]:
-                raise HandlerError(f"{where}: the private endpoint needs {attribute} on {vpc_id}")
+        network.require_dns(clients, vpc_id, where)
     if "encryptionConfig" in inputs:
         keys.require_key(clients, inputs["encryptionConfig"]["provider"]["keyArn"], where)
     return vpc_id
+
+
+def _create_security_group(clients: Clients, cluster: str, vpc_id: str) -> str:
+    """Make the group of a cluster and its managed nodes as EKS does, which moto does not; return its id."""
+    ec2 = clients("ec2")
+    tags = {"Name": f"eks-cluster-sg-{cluster}", f"kubernetes.io/cluster/{cluster}": "owned"}
+    id: str = ec2.create_security_group(
+        GroupName=f"eks-cluster-sg-{cluster}",
+        Description="EKS created security group applied to ENI that is attached to EKS Control Plane master nodes",
+        VpcId=vpc_id,
+    )["GroupId"]
+    ec2.create_tags(Resources=[id], Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+    ec2.authorize_security_group_ingress(
+        GroupId=id, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": id}]}]
+    )
+    return id
 
 
 def _grant(clients: Clients, inputs: Values) -> None:

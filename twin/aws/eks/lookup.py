@@ -10,6 +10,9 @@ from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError
 from twin.aws.base.lookup import or_none
 
+API_MODES = ("API", "API_AND_CONFIG_MAP")
+"""The authentication modes with access entries."""
+
 
 def cluster(clients: Clients, name: str) -> dict[str, Any] | None:
     """Return moto's description of the cluster, or None."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from twin.aws.base import records
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HalfCreated, HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.errors import HalfCreated, HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import or_none
-from twin.aws.eks import auto_scaling, lookup, node_group_rules
+from twin.aws.ec2 import api
+from twin.aws.eks import auto_scaling, lookup
+from twin.aws.iam import trust
 
 _KIND = "node-groups"
 # What moto's DescribeNodegroup has and what it cannot change or drops; the latter is in the twin's record.
 _OBSERVED = ("scalingConfig", "labels", "taints")
 _CHANGED_IN_PLACE = ("labels", "nodeRepairConfig", "scalingConfig", "taints", "updateConfig")
 _POLL_SECONDS = 0.2
+_NODE_POLICIES = ("AmazonEKSWorkerNodePolicy",)
+"""Without it no node registers (NodeCreationFailure): https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
+_ARCHITECTURE = {"x86_64": "x86_64", "ARM_64": "arm64"}
 
 
 def describe(clients: Clients, cluster: str, name: str) -> dict[str, Any] | None:
@@ -70,23 +74,11 @@ class NodeGroup(Handler):
     unordered = frozenset({"subnetIds", "taints"})
     name_input = "nodeGroupName"
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        for key in ("amiType", "launchTemplate"):
-            if key not in inputs:
-                yield Problem(key, "required: the twin has node groups with an EKS AMI and a launch template")
-        yield from _scaling_problems(known(inputs, "scalingConfig") or {})
-        update = known(inputs, "updateConfig")
-        if update is not None and len({"maxUnavailable", "maxUnavailablePercentage"} & update.keys()) != 1:
-            yield Problem("updateConfig", "exactly one of maxUnavailable and maxUnavailablePercentage is required")
-        for key in known(inputs, "labels") or {}:
-            if key.startswith(("kubernetes.io/", "k8s.io/", "eks.amazonaws.com/")):
-                yield Problem(f"labels[{key!r}]", "the prefix belongs to Kubernetes and EKS")
-
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         eks = clients("eks")
         cluster, name = inputs["clusterName"], inputs["nodeGroupName"]
-        version = node_group_rules.check(clients, inputs)
-        types = node_group_rules.instance_types(clients, inputs)
+        version = _check(clients, inputs)
+        types = _instance_types(clients, inputs)
         optional = {key: inputs[key] for key in ("instanceTypes", "releaseVersion") if key in inputs}
         group = eks.create_nodegroup(
             clusterName=cluster,
@@ -133,7 +125,7 @@ class NodeGroup(Handler):
 
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
         cluster, name = new["clusterName"], new["nodeGroupName"]
-        version = node_group_rules.check(clients, new)
+        version = _check(clients, new)
         seen = self.read(clients, id, old)
         if seen is None:
             raise HandlerError(f"node group {name} of {cluster} does not exist")
@@ -193,17 +185,6 @@ def _launch_template(inputs: Values) -> Values:
     return {key: template[key] for key in ("id", "name", "version") if key in template}
 
 
-def _scaling_problems(scaling: Values) -> Iterator[Problem]:
-    sizes = [scaling.get(key) for key in ("minSize", "desiredSize", "maxSize")]
-    low, wanted, high = (size if isinstance(size, int) else None for size in sizes)
-    if low is None or wanted is None or high is None:
-        return  # not known yet
-    if low < 0 or high < 1:
-        yield Problem("scalingConfig", f"minSize {low} and maxSize {high}: at least 0 and 1")
-    if not low <= wanted <= high:
-        yield Problem("scalingConfig", f"minSize {low} <= desiredSize {wanted} <= maxSize {high} does not hold")
-
-
 def _label_changes(old: Values, new: Values) -> Values:
     return {"addOrUpdateLabels": new, "removeLabels": sorted(old.keys() - new.keys())}
 
@@ -219,3 +200,51 @@ def _taint_changes(old: list[Values], new: list[Values]) -> Values:
 
 def _as_set(taints: list[Values]) -> set[tuple[tuple[str, str], ...]]:
     return {tuple(sorted(taint.items())) for taint in taints}
+
+
+def _check(clients: Clients, inputs: Values) -> str:
+    """Raise HandlerError for the first thing that EKS would refuse; return the Kubernetes version of the nodes."""
+    where = f"node group {inputs['nodeGroupName']} of {inputs['clusterName']}"
+    lookup.require_cluster(clients, inputs["clusterName"], where)
+    cluster = lookup.record(clients, inputs["clusterName"])
+    role = trust.require_role(clients, inputs["nodeRoleArn"], where, service="ec2.amazonaws.com", retried=False)
+    lookup.require_attached(clients, role["RoleName"], _NODE_POLICIES, where)
+    for subnet in api.require_all(clients, "subnet", inputs["subnetIds"], where):
+        if subnet["VpcId"] != cluster["vpcId"]:
+            raise HandlerError(f"{where}: subnet {subnet['SubnetId']} is in {subnet['VpcId']}, not in {cluster['vpcId']}")
+    _check_image(clients, inputs["amiType"], _instance_types(clients, inputs), where)
+    has_network = records.get(clients, lookup.record_name(inputs["clusterName"], "addons", "vpc-cni")) is not None
+    if not has_network and cluster.get("bootstrapSelfManagedAddons", True) is False:
+        # https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#not-ready
+        raise HandlerError(
+            f"{where}: the cluster has no vpc-cni add-on (yet), so no node would become Ready (NodeCreationFailure); "
+            "make the node group depend on it"
+        )
+    release = inputs.get("releaseVersion")
+    return str(inputs.get("version") or (".".join(release.split(".")[:2]) if release else cluster["version"]))
+
+
+def _instance_types(clients: Clients, inputs: Values) -> list[str]:
+    """Return the types of the group, from itself or from its launch template, whose version must exist."""
+    where = f"node group {inputs['nodeGroupName']} of {inputs['clusterName']}"
+    template = inputs["launchTemplate"]
+    which = {"LaunchTemplateId": template["id"]} if "id" in template else {"LaunchTemplateName": template["name"]}
+    version = str(template.get("version", "$Default"))
+    answer = or_none(clients("ec2").describe_launch_template_versions, **which, Versions=[version])
+    if not answer or not answer["LaunchTemplateVersions"]:
+        raise HandlerError(f"{where}: launch template {next(iter(which.values()))} has no version {version}")
+    data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    types = list(inputs.get("instanceTypes", []))
+    if types and "InstanceType" in data:
+        # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1545
+        raise HandlerError(f"{where}: Cannot specify instance types in launch template and API request")
+    return types or [data.get("InstanceType", "t3.medium")]
+
+
+def _check_image(clients: Clients, ami_type: str, types: list[str], where: str) -> None:
+    """Require an image for the processor: https://github.com/HHS/simpler-grants-gov/pull/12404."""
+    for description in clients("ec2").describe_instance_types(InstanceTypes=types)["InstanceTypes"]:
+        architectures = description["ProcessorInfo"]["SupportedArchitectures"]
+        if any(marker in ami_type and name not in architectures for marker, name in _ARCHITECTURE.items()):
+            name = description["InstanceType"]
+            raise HandlerError(f"{where}: [{name}] is not a valid instance type for requested amiType {ami_type}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from twin.aws.base import tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 
 
@@ -18,11 +15,6 @@ class OpenIdConnectProvider(Handler):
     replace_on = frozenset({"url"})
     unordered = frozenset({"clientIdLists"})
     delete_before_replace = True
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        url = known(inputs, "url")
-        if url is not None and not url.startswith("https://"):
-            yield Problem("url", f"{url!r} does not begin with https://")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         arn = clients("iam").create_open_id_connect_provider(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from twin.aws.base import documents, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
+from twin.aws.base.errors import Problem
 from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 
@@ -25,7 +25,7 @@ class Policy(Handler):
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        return documents.policy_problems(inputs, "policy", limit=_MANAGED_LIMIT, resource=True, principal=False)
+        return documents.problems(inputs, "policy", limit=_MANAGED_LIMIT)
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         policy = clients("iam").create_policy(
@@ -72,16 +72,11 @@ class RolePolicy(Handler):
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        return documents.policy_problems(inputs, "policy", limit=_INLINE_LIMIT, resource=True, principal=False)
+        return documents.problems(inputs, "policy", limit=_INLINE_LIMIT)
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
-        iam, role = clients("iam"), inputs["role"]
-        if or_none(iam.get_role, RoleName=role) is None:
-            raise HandlerError(f"role policy {inputs['name']}: IAM role {role} does not exist")
-        if or_none(iam.get_role_policy, RoleName=role, PolicyName=inputs["name"]) is not None:
-            raise HandlerError(f"role policy {inputs['name']} of {role} already exists")
         self._put(clients, inputs)
-        return f"{role}:{inputs['name']}", self.outputs(inputs, {})
+        return f"{inputs['role']}:{inputs['name']}", self.outputs(inputs, {})
 
     def read(self, clients: Clients, id: str, state: Values) -> Values | None:
         answer = or_none(clients("iam").get_role_policy, RoleName=state["role"], PolicyName=state["name"])

@@ -9,7 +9,7 @@ from typing import ClassVar
 from twin.aws.base import documents, tags
 from twin.aws.base.clients import Clients
 from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
 
@@ -36,10 +36,7 @@ class Role(Handler):
     name_input = "name"
 
     def rules(self, inputs: Values) -> Iterable[Problem]:
-        yield from documents.policy_problems(inputs, "assumeRolePolicy", limit=_TRUST_LIMIT, resource=False, principal=True)
-        duration = known(inputs, "maxSessionDuration")
-        if duration is not None and not 3600 <= duration <= 43200:
-            yield Problem("maxSessionDuration", f"{duration} seconds is not within 3600-43200")
+        return documents.problems(inputs, "assumeRolePolicy", limit=_TRUST_LIMIT)
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         iam = clients("iam")
@@ -172,8 +169,6 @@ class InstanceProfile(Handler):
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         iam = clients("iam")
-        if "role" in inputs and or_none(iam.get_role, RoleName=inputs["role"]) is None:
-            raise HandlerError(f"instance profile {inputs['name']}: IAM role {inputs['role']} does not exist")
         profile = iam.create_instance_profile(
             InstanceProfileName=inputs["name"],
             Path=inputs.get("path", "/"),

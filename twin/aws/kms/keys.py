@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twin.aws.base import documents, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HalfCreated, HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.errors import HalfCreated, HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
 from twin.aws.kms import deployer
-
-_POLICY_LIMIT = 32768
 
 
 def find_key(clients: Clients, key_id: str) -> dict[str, Any] | None:
@@ -42,16 +39,10 @@ class Key(Handler):
     defaults: ClassVar[Values] = {"enableKeyRotation": False, "keyUsage": "ENCRYPT_DECRYPT", "isEnabled": True}
     computed = frozenset({"arn", "keyId", "policy"})
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        window = known(inputs, "deletionWindowInDays")
-        if window is not None and not 7 <= window <= 30:
-            yield Problem("deletionWindowInDays", f"{window} days is not within 7-30")
-        yield from documents.policy_problems(inputs, "policy", limit=_POLICY_LIMIT, resource=True, principal=True)
-
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         kms = clients("kms")
         if "policy" in inputs:
-            self._check_policy(clients, inputs["policy"])
+            trust.check_principals(clients, documents.parse(inputs["policy"]))
         policy = {"Policy": inputs["policy"]} if "policy" in inputs else {}
         key = kms.create_key(Description=inputs.get("description", ""), Tags=_pairs(inputs.get("tags", {})), **policy)[
             "KeyMetadata"
@@ -71,7 +62,7 @@ class Key(Handler):
             return None
         kms = clients("kms")
         policy = kms.get_key_policy(KeyId=id, PolicyName="default")["Policy"]
-        same = json.loads(policy) == json.loads(state.get("policy") or policy)
+        same = documents.same(policy, state.get("policy") or policy)
         seen = tags.from_list(kms.list_resource_tags(KeyId=id).get("Tags"))
         return {
             **state,
@@ -87,7 +78,7 @@ class Key(Handler):
         kms = clients("kms")
         old = {**(self.read(clients, id, old) or {}), **old}  # one that was half created has only its inputs
         if new.get("policy", old["policy"]) != old["policy"]:
-            self._check_policy(clients, new["policy"])
+            trust.check_principals(clients, documents.parse(new["policy"]))
             kms.put_key_policy(KeyId=id, PolicyName="default", Policy=new["policy"])
         kms.update_key_description(KeyId=id, Description=new.get("description", ""))
         if any(old.get(name) != new.get(name) for name in ("enableKeyRotation", "rotationPeriodInDays")):
@@ -107,25 +98,6 @@ class Key(Handler):
         else:
             clients("kms").disable_key_rotation(KeyId=id)
 
-    @staticmethod
-    def _check_policy(clients: Clients, policy: str) -> None:
-        """KMS refuses principals that do not exist, and a policy after which nobody of the account could change it."""
-        manageable = False
-        for statement in documents.statements(documents.parse(policy)):
-            principal = statement.get("Principal")
-            named = principal.get("AWS") if isinstance(principal, dict) else principal
-            for value in documents.as_list(named):
-                trust.check_aws_principal(clients, value, "KMS key policy")
-                mine = value in ("*", clients.account_id) or f":{clients.account_id}:" in value
-                actions = set(documents.as_list(statement.get("Action")))
-                if mine and statement.get("Effect") == "Allow" and {"kms:*", "kms:PutKeyPolicy", "kms:Put*"} & actions:
-                    manageable = True
-        if not manageable:
-            raise HandlerError(
-                f"KMS key policy: it lets no principal of account {clients.account_id} change it (kms:PutKeyPolicy); "
-                "nobody could manage the key"
-            )
-
 
 class Alias(Handler):
     token = "aws:kms/alias:Alias"
@@ -136,11 +108,6 @@ class Alias(Handler):
 
     def physical_name(self, autoname: str) -> str:
         return f"alias/{autoname}"
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        name = known(inputs, "name") or "alias/x"
-        if not name.startswith("alias/") or name.startswith("alias/aws/"):
-            yield Problem("name", f"{name!r} does not begin with alias/, or with the reserved alias/aws/")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         key = require_key(clients, inputs["targetKeyId"], f"alias {inputs['name']}")

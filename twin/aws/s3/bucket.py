@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterable
 from typing import ClassVar
 
 from twin.aws.base import tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import Handler, Values, known
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_RESERVED = re.compile(r"(xn--|sthree-|amzn-s3-demo-).*|.*(-s3alias|--ol-s3|\.mrap|--x-s3|--table-s3)")
 
 
 def require_bucket(clients: Clients, bucket: str, wanted_by: str) -> None:
@@ -33,11 +27,6 @@ class Bucket(Handler):
 
     def physical_name(self, autoname: str) -> str:
         return autoname.lower()
-
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        name = known(inputs, "bucket")
-        if name is not None and not _is_bucket_name(name):
-            yield Problem("bucket", f"{name!r}: 3-63 of a-z, 0-9, dots and hyphens, not an IP address, no reserved affix")
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         s3, name = clients("s3"), inputs["bucket"]
@@ -94,13 +83,3 @@ class Bucket(Handler):
             objects = [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
             if objects:
                 s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
-
-
-def _is_bucket_name(name: str) -> bool:
-    if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
-        return False
-    try:
-        ipaddress.IPv4Address(name)
-    except ValueError:
-        return True
-    return False

@@ -1,206 +1,207 @@
-"""Handle what resources of their own set on a bucket: versioning, encryption, public access, ownership, policy."""
+"""Configurations of a bucket that are resources: versioning, encryption, public access, ownership, lifecycle, policy."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from twin.aws.base import documents
+from twin.aws.base import documents, wire
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
 from twin.aws.iam import trust
 from twin.aws.kms import keys
 from twin.aws.s3.bucket import require_bucket
 
-_POLICY_LIMIT = 20480  # bytes
-
 
 class _BucketSetting(Handler):
-    """One configuration of one bucket; its id is the bucket's name."""
+    """One configuration of one bucket, written whole; its id is the bucket's name."""
 
     replace_on = frozenset({"bucket"})
-    removal: ClassVar[str]
-    """The operation that takes it away."""
+    operation: ClassVar[str]
+    """The end of S3's operations: `get_…`, `put_…` and `delete_…`."""
+    member: ClassVar[str]
+    """The parameter of `put_…` with the configuration, and of the answer of `get_…`."""
 
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         require_bucket(clients, inputs["bucket"], self.token)
-        self.put(clients, inputs)
+        self._put(clients, inputs)
         return inputs["bucket"], self.outputs(inputs, {})
 
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        answer = or_none(getattr(clients("s3"), f"get_{self.operation}"), Bucket=id)
+        if answer is None:
+            return None
+        configuration = answer.get(self.member, answer)
+        if self.is_same(self.configuration(clients, state), configuration):
+            return dict(state)
+        return {**state, **self.observed(configuration)}
+
     def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
-        self.put(clients, new)
+        self._put(clients, new)
         return self.kept(new, old)
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
-            getattr(clients("s3"), self.removal)(Bucket=id)
+            getattr(clients("s3"), f"delete_{self.operation}")(Bucket=id)
 
-    def put(self, clients: Clients, inputs: Values) -> None:
-        """Write the whole configuration."""
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        """Refuse what names something that does not exist."""
+
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        """Return the configuration as S3 spells it."""
         raise NotImplementedError
+
+    def is_same(self, declared: Any, configuration: Any) -> bool:
+        """Return whether the declared configuration and S3's are the same."""
+        return bool(declared == configuration)
+
+    def observed(self, configuration: Any) -> Values:
+        """Return the inputs that would give a configuration."""
+        return _camel(configuration)
+
+    def _put(self, clients: Clients, inputs: Values) -> None:
+        self.check_references(clients, inputs)
+        parameters = {self.member: self.configuration(clients, inputs)}
+        getattr(clients("s3"), f"put_{self.operation}")(Bucket=inputs["bucket"], **parameters)
+
+    def _converted(self, clients: Clients, value: Values, renames: wire.Renames) -> Any:
+        model = clients("s3").meta.service_model
+        name = "".join(part.capitalize() for part in self.operation.split("_"))
+        return wire.to_request(value, model.operation_model(f"Put{name}").input_shape.members[self.member], renames)
 
 
 class BucketVersioning(_BucketSetting):
     token = "aws:s3/bucketVersioning:BucketVersioning"
     inputs = frozenset({"bucket", "versioningConfiguration"})
+    operation, member = "bucket_versioning", "VersioningConfiguration"
 
-    def put(self, clients: Clients, inputs: Values) -> None:
-        status = inputs["versioningConfiguration"]["status"]
-        if status != "Disabled":
-            clients("s3").put_bucket_versioning(Bucket=inputs["bucket"], VersioningConfiguration={"Status": status})
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        return {"Status": inputs["versioningConfiguration"]["status"]}
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        configuration = known(inputs, "versioningConfiguration") or {}
-        if configuration.get("status") not in ("Enabled", "Suspended", "Disabled", UNKNOWN):
-            yield Problem(
-                "versioningConfiguration.status",
-                f"{configuration.get('status')!r} is not one of Enabled, Suspended, Disabled",
-            )
-        if "mfaDelete" in configuration:
-            yield Problem("versioningConfiguration.mfaDelete", "the twin has no MFA delete")
+    def observed(self, configuration: Any) -> Values:
+        return {"versioningConfiguration": {"status": configuration.get("Status", "Disabled")}}
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        answer = or_none(clients("s3").get_bucket_versioning, Bucket=id)
-        if answer is None:
-            return None
-        return {**state, "versioningConfiguration": {"status": answer.get("Status", "Disabled")}}
+    def is_same(self, declared: Any, configuration: Any) -> bool:
+        return bool(declared["Status"] == configuration.get("Status", "Disabled"))
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
+        """Suspend it, as the official provider does: S3 has no other end of it."""
         with gone_is_fine():
             clients("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": "Suspended"})
 
 
 class BucketEncryption(_BucketSetting):
-    removal = "delete_bucket_encryption"
     token = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
     inputs = frozenset({"bucket", "rules"})
+    operation, member = "bucket_encryption", "ServerSideEncryptionConfiguration"
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        for index, rule in enumerate(known(inputs, "rules") or ()):
-            default = rule.get("applyServerSideEncryptionByDefault") or {}
-            if default.get("kmsMasterKeyId") and default.get("sseAlgorithm") not in ("aws:kms", "aws:kms:dsse", UNKNOWN):
-                where = f"rules[{index}].applyServerSideEncryptionByDefault.kmsMasterKeyId"
-                yield Problem(where, f"a key is of no use with {default.get('sseAlgorithm')!r}")
-
-    def put(self, clients: Clients, inputs: Values) -> None:
-        request = []
+    def check_references(self, clients: Clients, inputs: Values) -> None:
         for rule in inputs["rules"]:
-            default = rule["applyServerSideEncryptionByDefault"]
-            by_default = {"SSEAlgorithm": default["sseAlgorithm"]}
-            if "kmsMasterKeyId" in default:
-                keys.require_key(clients, default["kmsMasterKeyId"], f"encryption of bucket {inputs['bucket']}")
-                by_default["KMSMasterKeyID"] = default["kmsMasterKeyId"]
-            entry: dict[str, Any] = {"ApplyServerSideEncryptionByDefault": by_default}
-            if "bucketKeyEnabled" in rule:
-                entry["BucketKeyEnabled"] = rule["bucketKeyEnabled"]
-            if "blockedEncryptionTypes" in rule:
-                entry["BlockedEncryptionTypes"] = {"EncryptionType": rule["blockedEncryptionTypes"]}
-            request.append(entry)
-        clients("s3").put_bucket_encryption(Bucket=inputs["bucket"], ServerSideEncryptionConfiguration={"Rules": request})
+            key = rule["applyServerSideEncryptionByDefault"].get("kmsMasterKeyId")
+            if key:
+                keys.require_key(clients, key, f"encryption of bucket {inputs['bucket']}")
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        answer = or_none(clients("s3").get_bucket_encryption, Bucket=id)
-        if answer is None:
-            return None
-        seen = []
-        for rule in answer["ServerSideEncryptionConfiguration"]["Rules"]:
-            found = rule["ApplyServerSideEncryptionByDefault"]
-            default = {"sseAlgorithm": found["SSEAlgorithm"]}
-            if "KMSMasterKeyID" in found:
-                default["kmsMasterKeyId"] = found["KMSMasterKeyID"]
-            entry = {"applyServerSideEncryptionByDefault": default}
-            if "BucketKeyEnabled" in rule:
-                entry["bucketKeyEnabled"] = rule["BucketKeyEnabled"]
-            if "BlockedEncryptionTypes" in rule:
-                entry["blockedEncryptionTypes"] = rule["BlockedEncryptionTypes"]["EncryptionType"]
-            seen.append(entry)
-        return {**state, "rules": seen}
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        renames = {
+            "rules.applyServerSideEncryptionByDefault.sseAlgorithm": "SSEAlgorithm",
+            "rules.applyServerSideEncryptionByDefault.kmsMasterKeyId": "KMSMasterKeyID",
+        }
+        rules = [dict(rule) for rule in inputs["rules"]]
+        for rule in rules:
+            if "blockedEncryptionTypes" in rule:
+                rule["blockedEncryptionTypes"] = {"encryptionType": rule["blockedEncryptionTypes"]}
+        return self._converted(clients, {"rules": rules}, renames)
+
+    def observed(self, configuration: Any) -> Values:
+        rules = []
+        for rule in configuration["Rules"]:
+            default = rule["ApplyServerSideEncryptionByDefault"]
+            names = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"}
+            declared = {key: default[name] for key, name in names.items() if name in default}
+            entry = {"applyServerSideEncryptionByDefault": declared}
+            entry |= {"bucketKeyEnabled": rule["BucketKeyEnabled"]} if "BucketKeyEnabled" in rule else {}
+            blocked = rule.get("BlockedEncryptionTypes", {}).get("EncryptionType")
+            rules.append({**entry, **({"blockedEncryptionTypes": blocked} if blocked else {})})
+        return {"rules": rules}
 
 
 class BucketPublicAccessBlock(_BucketSetting):
-    removal = "delete_public_access_block"
     token = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
-    _FLAGS: ClassVar[dict[str, str]] = {
-        "blockPublicAcls": "BlockPublicAcls",
-        "blockPublicPolicy": "BlockPublicPolicy",
-        "ignorePublicAcls": "IgnorePublicAcls",
-        "restrictPublicBuckets": "RestrictPublicBuckets",
-    }
+    _FLAGS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
     inputs = frozenset({"bucket", *_FLAGS})
     defaults: ClassVar[Values] = dict.fromkeys(_FLAGS, False)
+    operation, member = "public_access_block", "PublicAccessBlockConfiguration"
 
-    def put(self, clients: Clients, inputs: Values) -> None:
-        flags = {name: inputs.get(key, False) for key, name in self._FLAGS.items()}
-        clients("s3").put_public_access_block(Bucket=inputs["bucket"], PublicAccessBlockConfiguration=flags)
-
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        answer = or_none(clients("s3").get_public_access_block, Bucket=id)
-        if answer is None:
-            return None
-        found = answer["PublicAccessBlockConfiguration"]
-        return {**state, **{key: found[name] for key, name in self._FLAGS.items()}}
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        return self._converted(clients, {key: inputs.get(key, False) for key in self._FLAGS}, {})
 
 
 class BucketOwnershipControls(_BucketSetting):
-    removal = "delete_bucket_ownership_controls"
     token = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
     inputs = frozenset({"bucket", "rule"})
+    operation, member = "bucket_ownership_controls", "OwnershipControls"
 
-    def put(self, clients: Clients, inputs: Values) -> None:
-        clients("s3").put_bucket_ownership_controls(
-            Bucket=inputs["bucket"],
-            OwnershipControls={"Rules": [{"ObjectOwnership": inputs["rule"]["objectOwnership"]}]},
-        )
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        return {"Rules": [{"ObjectOwnership": inputs["rule"]["objectOwnership"]}]}
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        answer = or_none(clients("s3").get_bucket_ownership_controls, Bucket=id)
-        if answer is None:
-            return None
-        found = answer["OwnershipControls"]["Rules"][0]["ObjectOwnership"]
-        return {**state, "rule": {"objectOwnership": found}}
+    def observed(self, configuration: Any) -> Values:
+        return {"rule": {"objectOwnership": configuration["Rules"][0]["ObjectOwnership"]}}
+
+
+class BucketLifecycle(_BucketSetting):
+    token = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+    inputs = frozenset({"bucket", "rules"})
+    operation, member = "bucket_lifecycle_configuration", "LifecycleConfiguration"
+
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        rules = [{**rule, "filter": rule.get("filter") or {"prefix": ""}} for rule in inputs["rules"]]
+        return self._converted(clients, {"rules": rules}, {"rules.id": "ID"})
+
+    def is_same(self, declared: Any, configuration: Any) -> bool:
+        return _comparable(declared["Rules"]) == _comparable(configuration["Rules"])
+
+    def observed(self, configuration: Any) -> Values:
+        return {"rules": _camel(configuration["Rules"])}
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            clients("s3").delete_bucket_lifecycle(Bucket=id)
+
+
+def _comparable(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(
+        ({key: value for key, value in rule.items() if (key, value) != ("Filter", {"Prefix": ""})} for rule in rules),
+        key=lambda rule: str(rule.get("ID")),
+    )
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {("id" if key == "ID" else key[0].lower() + key[1:]): _camel(item) for key, item in value.items()}
+    return [_camel(item) for item in value] if isinstance(value, list) else value
 
 
 class BucketPolicy(_BucketSetting):
-    removal = "delete_bucket_policy"
     token = "aws:s3/bucketPolicy:BucketPolicy"
     inputs = frozenset({"bucket", "policy"})
+    operation, member = "bucket_policy", "Policy"
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        return documents.policy_problems(inputs, "policy", limit=_POLICY_LIMIT, resource=True, principal=True)
-
-    def put(self, clients: Clients, inputs: Values) -> None:
+    def check_references(self, clients: Clients, inputs: Values) -> None:
+        """Refuse another bucket's resources (https://github.com/hashicorp/terraform/issues/23570) and unknown principals."""
         bucket, document = inputs["bucket"], documents.parse(inputs["policy"])
         own = f"arn:{clients.partition}:s3:::{bucket}"
         for statement in documents.statements(document):
             for resource in documents.as_list(statement.get("Resource")):
                 if resource != own and not resource.startswith(f"{own}/"):
-                    raise HandlerError(f"bucket policy of {bucket}: resource {resource} is not in this bucket")
-            principal = statement.get("Principal")
-            for value in documents.as_list(principal.get("AWS")) if isinstance(principal, dict) else ():
-                trust.check_aws_principal(clients, value, f"bucket policy of {bucket}")
-            if _is_public(statement) and self._blocks_public_policies(clients, bucket):
-                raise HandlerError(
-                    f"bucket policy of {bucket}: it allows access to everyone, and the bucket blocks public policies"
-                )
-        clients("s3").put_bucket_policy(Bucket=bucket, Policy=inputs["policy"])
+                    raise HandlerError(f"bucket policy of {bucket}: Policy has invalid resource: {resource}")
+        trust.check_principals(clients, document)
 
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        answer = or_none(clients("s3").get_bucket_policy, Bucket=id)
-        if answer is None:
-            return None
-        same = json.loads(answer["Policy"]) == json.loads(state["policy"])
-        return {**state, "policy": state["policy"] if same else answer["Policy"]}
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        return inputs["policy"]
 
-    @staticmethod
-    def _blocks_public_policies(clients: Clients, bucket: str) -> bool:
-        answer = or_none(clients("s3").get_public_access_block, Bucket=bucket)
-        return bool(answer and answer["PublicAccessBlockConfiguration"]["BlockPublicPolicy"])
+    def is_same(self, declared: Any, configuration: Any) -> bool:
+        return documents.same(declared, configuration)
 
-
-def _is_public(statement: dict[str, Any]) -> bool:
-    principal = statement.get("Principal")
-    everyone = principal == "*" or (isinstance(principal, dict) and "*" in documents.as_list(principal.get("AWS")))
-    return statement.get("Effect") == "Allow" and everyone and not statement.get("Condition")
+    def observed(self, configuration: Any) -> Values:
+        return {"policy": configuration}

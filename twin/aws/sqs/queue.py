@@ -1,45 +1,33 @@
-"""Queues."""
+"""Queues and their policies."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from twin.aws.base import documents, records, tags
+from twin.aws.base import documents, tags
 from twin.aws.base.clients import Clients
-from twin.aws.base.errors import HandlerError, Problem
-from twin.aws.base.handler import UNKNOWN, Handler, Values, known
+from twin.aws.base.errors import HandlerError
+from twin.aws.base.handler import Handler, Values
 from twin.aws.base.lookup import gone_is_fine, or_none
+from twin.aws.iam import trust
 from twin.aws.kms import keys
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-# Input, the attribute of the service, and the range that SQS documents.
-_NUMBERS: dict[str, tuple[str, int, int]] = {
-    "delaySeconds": ("DelaySeconds", 0, 900),
-    "kmsDataKeyReusePeriodSeconds": ("KmsDataKeyReusePeriodSeconds", 60, 86_400),
-    "maxMessageSize": ("MaximumMessageSize", 1024, 1_048_576),
-    "messageRetentionSeconds": ("MessageRetentionPeriod", 60, 1_209_600),
-    "receiveWaitTimeSeconds": ("ReceiveMessageWaitTimeSeconds", 0, 20),
-    "visibilityTimeoutSeconds": ("VisibilityTimeout", 0, 43_200),
+# Input, and the attribute of the service.
+_NUMBERS: dict[str, str] = {
+    "delaySeconds": "DelaySeconds",
+    "kmsDataKeyReusePeriodSeconds": "KmsDataKeyReusePeriodSeconds",
+    "maxMessageSize": "MaximumMessageSize",
+    "messageRetentionSeconds": "MessageRetentionPeriod",
+    "receiveWaitTimeSeconds": "ReceiveMessageWaitTimeSeconds",
+    "visibilityTimeoutSeconds": "VisibilityTimeout",
 }
-_REDRIVE_KEYS = {"deadLetterTargetArn", "maxReceiveCount"}
-_MOST_RECEIVES = 1000
 
 
 def find_queue(clients: Clients, url: str) -> dict[str, str] | None:
     """Return all attributes of a queue, None when it does not exist."""
     answer = or_none(clients("sqs").get_queue_attributes, QueueUrl=url, AttributeNames=["All"])
     return None if answer is None else dict(answer["Attributes"])
-
-
-def require_queue(clients: Clients, url: str, wanted_by: str) -> dict[str, str]:
-    """Return the attributes of a queue; HandlerError when it does not exist."""
-    found = find_queue(clients, url)
-    if found is None:
-        raise HandlerError(f"{wanted_by}: queue {url} does not exist")
-    return found
 
 
 def url_of(clients: Clients, arn: str) -> str | None:
@@ -54,24 +42,6 @@ def set_attributes(clients: Clients, url: str, attributes: dict[str, str]) -> No
     policy = (find_queue(clients, url) or {}).get("Policy")
     kept = {"Policy": policy} if policy and "Policy" not in attributes else {}
     clients("sqs").set_queue_attributes(QueueUrl=url, Attributes={**kept, **attributes})
-
-
-def redrive_allow_policy(clients: Clients, url: str) -> str | None:
-    """Return which queues may send their dead letters here; moto keeps no such attribute."""
-    record = records.get(clients, _allow_record(url))
-    return None if record is None else str(record["policy"])
-
-
-def set_redrive_allow_policy(clients: Clients, url: str, policy: str | None) -> None:
-    """Set which queues may send their dead letters here; None lets all do it."""
-    if policy is None:
-        records.delete(clients, _allow_record(url))
-    else:
-        records.put(clients, _allow_record(url), {"policy": policy})
-
-
-def _allow_record(url: str) -> str:
-    return records.path("sqs", "redrive-allow", url.rpartition("/")[2])
 
 
 class Queue(Handler):
@@ -90,18 +60,6 @@ class Queue(Handler):
     replace_on = frozenset({"name"})
     name_input = "name"
 
-    def rules(self, inputs: Values) -> Iterable[Problem]:
-        name = known(inputs, "name")
-        if name is not None and not _NAME.fullmatch(name):
-            yield Problem("name", f"{name!r}: 1-80 letters, digits, hyphens and underscores (the twin has no FIFO queues)")
-        for key, (_, low, high) in _NUMBERS.items():
-            value = known(inputs, key)
-            if value is not None and not low <= value <= high:
-                yield Problem(key, f"{value} is not within {low}-{high}")
-        if known(inputs, "kmsMasterKeyId") and known(inputs, "sqsManagedSseEnabled"):
-            yield Problem("sqsManagedSseEnabled", "a queue is encrypted with its own key or with that of SQS, not with both")
-        yield from _redrive_problems(inputs)
-
     def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
         sqs, name = clients("sqs"), inputs["name"]
         # CreateQueue of an existing queue with the same attributes returns that one; the provider does not adopt it either.
@@ -116,7 +74,7 @@ class Queue(Handler):
         found = find_queue(clients, id)
         if found is None:
             return None
-        numbers = {key: int(found[name]) for key, (name, _, _) in _NUMBERS.items() if key in state and name in found}
+        numbers = {key: int(found[name]) for key, name in _NUMBERS.items() if key in state and name in found}
         seen: Values = {**state, **numbers}
         for key, name in (("kmsMasterKeyId", "KmsMasterKeyId"), ("redrivePolicy", "RedrivePolicy")):
             seen.pop(key, None)
@@ -139,7 +97,6 @@ class Queue(Handler):
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
             clients("sqs").delete_queue(QueueUrl=id)
-        set_redrive_allow_policy(clients, id, None)
 
     def _with_defaults(self, inputs: Values) -> Values:
         """Return the attributes as the provider sends them: with its own defaults, some of which are not those of SQS."""
@@ -151,45 +108,45 @@ class Queue(Handler):
         return self.outputs(inputs, {"arn": arn, "url": url, "sqsManagedSseEnabled": managed})
 
     def _attributes(self, clients: Clients, inputs: Values) -> dict[str, str]:
-        """Return the attributes in the inputs. HandlerError for a key or a dead-letter queue that cannot be used."""
+        """Return the attributes in the inputs. HandlerError for a key that cannot be used."""
         where = f"queue {inputs['name']}"
-        attributes = {name: str(inputs[key]) for key, (name, _, _) in _NUMBERS.items() if key in inputs}
+        attributes = {name: str(inputs[key]) for key, name in _NUMBERS.items() if key in inputs}
         if "kmsMasterKeyId" in inputs:
             keys.require_key(clients, inputs["kmsMasterKeyId"], where)
             attributes["KmsMasterKeyId"] = inputs["kmsMasterKeyId"]
         elif "sqsManagedSseEnabled" in inputs:
             attributes["SqsManagedSseEnabled"] = str(inputs["sqsManagedSseEnabled"]).lower()
         if "redrivePolicy" in inputs:
-            self._check_dead_letter_queue(clients, json.loads(inputs["redrivePolicy"])["deadLetterTargetArn"], where)
             attributes["RedrivePolicy"] = inputs["redrivePolicy"]
         return attributes
 
+
+class QueuePolicy(Handler):
+    """The policy of a queue; its id is the queue's URL."""
+
+    token = "aws:sqs/queuePolicy:QueuePolicy"
+    inputs = frozenset({"policy", "queueUrl"})
+    replace_on = frozenset({"queueUrl"})
+
+    def create(self, clients: Clients, inputs: Values) -> tuple[str, Values]:
+        self._put(clients, inputs)
+        return inputs["queueUrl"], self.outputs(inputs, {})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        text = (find_queue(clients, id) or {}).get("Policy")
+        if not text:
+            return None
+        return {**state, "policy": state["policy"] if documents.same(text, state["policy"]) else text}
+
+    def update(self, clients: Clients, id: str, old: Values, new: Values) -> Values:
+        self._put(clients, new)
+        return self.kept(new, old)
+
+    def delete(self, clients: Clients, id: str, state: Values) -> None:
+        with gone_is_fine():
+            set_attributes(clients, id, {"Policy": ""})
+
     @staticmethod
-    def _check_dead_letter_queue(clients: Clients, arn: str, where: str) -> None:
-        url = url_of(clients, arn)
-        if url is None:
-            raise HandlerError(f"{where}: the dead-letter queue {arn} does not exist")
-        allowed = json.loads(redrive_allow_policy(clients, url) or "{}")
-        own = clients.arn("sqs", where.removeprefix("queue "))
-        permission = allowed.get("redrivePermission", "allowAll")
-        if permission == "denyAll" or (permission == "byQueue" and own not in allowed.get("sourceQueueArns", [])):
-            raise HandlerError(f"{where}: the redrive allow policy of {arn} does not let this queue use it")
-
-
-def _redrive_problems(inputs: Values) -> Iterable[Problem]:
-    value = known(inputs, "redrivePolicy")
-    if value is None or UNKNOWN in str(value):
-        return
-    syntax = list(documents.json_problems(inputs, "redrivePolicy"))
-    yield from syntax
-    if syntax:
-        return
-    policy: dict[str, Any] = json.loads(value)
-    if set(policy) != _REDRIVE_KEYS:
-        found = ", ".join(sorted(policy)) or "nothing"
-        yield Problem("redrivePolicy", f"it has {found}; use deadLetterTargetArn and maxReceiveCount")
-        return
-    count = policy["maxReceiveCount"]
-    # A number in text is what SQS has taken since its query protocol, and the provider shows a difference for ever.
-    if not isinstance(count, int) or not 1 <= count <= _MOST_RECEIVES:
-        yield Problem("redrivePolicy.maxReceiveCount", f"{count!r} is not a whole number within 1-{_MOST_RECEIVES}")
+    def _put(clients: Clients, inputs: Values) -> None:
+        trust.check_principals(clients, documents.parse(inputs["policy"]))
+        set_attributes(clients, inputs["queueUrl"], {"Policy": inputs["policy"]})

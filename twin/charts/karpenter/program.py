@@ -122,7 +122,7 @@ def environment(deployment: Mapping[str, Any], namespace: str) -> dict[str, str]
 
 def role_arn(clients: Clients, cluster: str, namespace: str, account: str) -> str:
     """Return the role that the cluster gives the pods of a service account. Raises ChartFailed."""
-    name = lookup.record_name(cluster, access.PodIdentityAssociation.kind, namespace, account)
+    name = lookup.record_name(cluster, access.POD_IDENTITIES, namespace, account)
     found = records.get(clients, name)
     if found is None:
         raise ChartFailed(

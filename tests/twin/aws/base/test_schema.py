@@ -45,7 +45,7 @@ def test_nested_objects_are_checked_with_their_path() -> None:
 
 def test_an_input_that_the_handler_would_ignore_is_refused() -> None:
     assert _problems(VPC, {"cidrBlock": "10.0.0.0/16", "ipv4IpamPoolId": "pool"}) == [
-        f"ipv4IpamPoolId: the twin does not implement this input of {VPC}: extend twin/aws/ec2/vpc.py"
+        f"ipv4IpamPoolId: the twin does not implement this input of {VPC}: extend twin/aws/ec2/network.py"
     ]
 
 
@@ -53,8 +53,7 @@ def test_an_unknown_type_names_the_file_to_extend() -> None:
     with pytest.raises(UnsupportedType) as caught:
         table.handler("aws:sns/topic:Topic")
     assert str(caught.value) == (
-        "the twin has no handler for resource type aws:sns/topic:Topic: "
-        "write one in twin/aws/ and list it in twin/aws/table.py"
+        "the twin has no handler for resource type aws:sns/topic:Topic: write a row in twin/aws/rows.py"
     )
     with pytest.raises(UnsupportedType) as caught:
         table.invoke("aws:ec2/getAmi:getAmi")

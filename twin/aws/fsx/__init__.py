@@ -1,1 +1,0 @@
-"""FSx for Lustre."""
