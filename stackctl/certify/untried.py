@@ -34,6 +34,7 @@ UNTRIED: Mapping[str, str] = {
     "`make state` makes the place for Pulumi's state, and goes on where it was cut short": _BEFORE,
     "`stackctl image` finds the digest of a release, and `--mirror` copies the image byte by byte, goes on after an "
     "interruption, and pushes over nothing": _BEFORE,
+    "`stackctl push-images` copies the images of modelctl and the worker to ECR and pins them in a stack file": _BEFORE,
     "stacks of one environment have no name in common, in one region or in two, and every ARN and host is of the region's "
     "partition": "it needs two stacks",
     "a stack is judged by the policies of what it is, whatever its name": OFFLINE,
