@@ -16,6 +16,7 @@ ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEnc
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 OWNERSHIP = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
 BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+LOGGING = "aws:s3/bucketLogging:BucketLogging"
 VERSIONING = "aws:s3/bucketVersioning:BucketVersioning"
 
 
@@ -24,6 +25,8 @@ def world(clients: Clients) -> Iterator[World]:
     world = World(clients)
     world.make(BUCKET, "bucket", bucket="models-of-somebody")
     world.make(BLOCK, "block", bucket="models-of-somebody", blockPublicPolicy=True)
+    key = {"sseAlgorithm": "aws:kms"}
+    world.make(ENCRYPTION, "encryption", bucket="models-of-somebody", rules=[{"applyServerSideEncryptionByDefault": key}])
     yield world
 
 
@@ -40,6 +43,12 @@ def _encryption(**default: Any) -> dict[str, Any]:
 
 
 REFUSALS = [
+    Refusal(
+        "access logs in a bucket that is encrypted by KMS",
+        LOGGING,
+        lambda w: {"bucket": "models-of-somebody", "targetBucket": "models-of-somebody", "targetPrefix": ""},
+        "access log of models-of-somebody: models-of-somebody is encrypted by KMS, where S3 delivers no log",
+    ),
     Refusal(
         "a name with capitals",
         BUCKET,
