@@ -16,7 +16,7 @@ STACK ?= dev
 # imports anew: those of Pulumi for AWS alone take seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv models images up down status preview cost preflight state certify destroy orphans record-release audit test test-properties lint format e2e e2e-slow lock \
+.PHONY: help venv models images up down status preview cost preflight state certify destroy orphans record-release release audit test test-properties lint format e2e e2e-slow lock \
   reference docs clean slow-groups bench
 
 help: ## this list
@@ -102,6 +102,9 @@ orphans: $(VENV)/.installed ## what AWS still has of an environment, and bills; 
 
 record-release: $(VENV)/.installed ## record the reviewed snapshots as the release that upgrades start from
 	@$(PY) -m tests.system.upgrade.release
+
+release: $(VENV)/.installed ## check that all tests passed on this code, write notes and tag; nothing is pushed: make release VERSION=0.1.0
+	@.ci/release "$(VERSION)"
 
 # What tests the twin's stand-ins alone, and no file of a person's: it fits beside the end-to-end tests, which need them to work.
 STAND_INS := $(addprefix tests/twin/,aws charts cluster load plugins pods releases)

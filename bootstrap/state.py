@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
+import pulumi_aws as aws
 
 from infra.aws.account import Account
 from infra.aws.keys import EncryptionKey, EncryptionKeyArgs
 from infra.aws.private_bucket import PrivateBucketArgs, abort_unfinished_uploads, expire, private_bucket
-from spec.names import SECRETS_ALIAS, state_bucket
+from spec.iam_policy import Statement
+from spec.names import SECRETS_ALIAS, state_bucket, state_log_bucket
 
 _OLD_STATE_DAYS = 365
 """How long a state that was overwritten or deleted can be brought back."""
 _UNFINISHED_UPLOAD_DAYS = 7
+_LOG_DAYS = 365
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class StateArgs:
 
 class State(pulumi.ComponentResource):
     """A versioned, private bucket that speaks TLS only, and a key for the secrets of stacks; neither is ever destroyed.
+
+    A second bucket has its access log, which no role of the workflows reaches.
 
     Pulumi locks a stack in the bucket itself (`.pulumi/locks/`).
     """
@@ -54,9 +59,55 @@ class State(pulumi.ComponentResource):
             ),
             parent=self,
         )
+        self._log_accesses(name, bucket, args)
         self.bucket_name, self.bucket_arn = bucket.bucket, bucket.arn
         self.bucket_key_arn, self.secrets_key_arn = bucket_key.arn, secrets_key.arn
         self.register_outputs({"bucketName": self.bucket_name})
+
+    def _log_accesses(self, name: str, bucket: aws.s3.Bucket, args: StateArgs) -> None:
+        account = args.account
+        source = f"arn:{account.partition}:s3:::{state_bucket(account.id, account.region)}"
+
+        def delivery(log_arn: str) -> list[Statement]:
+            condition = {"ArnEquals": {"aws:SourceArn": source}, "StringEquals": {"aws:SourceAccount": account.id}}
+            return [
+                {
+                    "Sid": "DeliverLogs",
+                    "Effect": "Allow",
+                    "Principal": {"Service": "logging.s3.amazonaws.com"},
+                    "Action": "s3:PutObject",
+                    "Resource": f"{log_arn}/*",
+                    "Condition": condition,
+                }
+            ]
+
+        # A component, so that delivery waits for the whole of it: S3 refuses a target whose policy does not let it write.
+        guarded = pulumi.ComponentResource(
+            "triton:bootstrap:StateLog", f"{name}-log", None, pulumi.ResourceOptions(parent=self)
+        )
+        log = private_bucket(
+            f"{name}-log",
+            PrivateBucketArgs(
+                bucket_name=state_log_bucket(account.id, account.region),
+                key_arn=None,
+                lifecycle_rules=(expire("old-logs", days=_LOG_DAYS),),
+                tags=args.tags,
+                versioned=False,
+                protected=True,
+                retained=True,
+                more=delivery,
+            ),
+            parent=guarded,
+        )
+        guarded.register_outputs({})
+        aws.s3.BucketLogging(
+            f"{name}-access-log",
+            bucket=bucket.id,
+            target_bucket=log.id,
+            target_prefix="",
+            target_object_key_format={"partitioned_prefix": {"partition_date_source": "EventTime"}},
+            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=True, depends_on=[guarded]),
+        )
 
     @staticmethod
     def _key(name: str, alias: str, description: str, args: StateArgs, opts: pulumi.ResourceOptions) -> EncryptionKey:

@@ -195,6 +195,11 @@ def state_bucket(account_id: str, region: str) -> str:
     return f"pulumi-state-{account_id}-{region}"
 
 
+def state_log_bucket(account_id: str, region: str) -> str:
+    """Return the bucket of the access log of the state's bucket."""
+    return f"pulumi-state-log-{account_id}-{region}"
+
+
 SECRETS_ALIAS = "pulumi-secrets"
 """The alias of the key that encrypts secrets of stacks."""
 

@@ -73,6 +73,23 @@ def image(
     command.image(version, stack, mirrored=mirror)
 
 
+@app.command("push-images")
+def push_images(
+    stack: Annotated[str, typer.Option(metavar="STACK", help="Stack whose file is written.")],
+    source: Annotated[
+        str,
+        typer.Option(
+            metavar="SOURCE",
+            help="Folder that `make images` wrote, or a published release, like ghcr.io/<owner>/<repository>:v0.1.0.",
+        ),
+    ] = ".images",
+) -> None:
+    """Copy the images of modelctl and the worker to ECR, and write their digests into a stack file."""
+    from stackctl.images import command
+
+    command.push_images(stack, source)
+
+
 @app.command()
 def preflight(stack: StackArgument = "", as_json: Json = False) -> int:
     """Compare an AWS account with what a stack needs. Nothing is changed, and nothing can be."""

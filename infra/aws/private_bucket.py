@@ -1,4 +1,4 @@
-"""Buckets as this program makes them: private, encrypted with a key of their own, TLS only, with rules for old objects."""
+"""Buckets as this program makes them: private, encrypted, TLS only, with rules for old objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class PrivateBucketArgs:
     """`protected`: the bucket can neither be deleted nor replaced. `disposable`: `pulumi destroy` empties it first."""
 
     bucket_name: str
-    key_arn: pulumi.Input[str]
+    key_arn: pulumi.Input[str] | None
+    """None: S3's own key. The one bucket of it has access logs, which S3 delivers to no bucket with a key in KMS."""
     lifecycle_rules: Sequence[aws.s3.BucketLifecycleConfigurationRuleArgs]
     tags: Mapping[str, str]
     versioned: bool = True
@@ -52,11 +53,12 @@ def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) 
         bucket=bucket.id,
         rules=[
             {
-                "apply_server_side_encryption_by_default": {
-                    "sse_algorithm": "aws:kms",
-                    "kms_master_key_id": args.key_arn,
-                },
-                "bucket_key_enabled": True,
+                "apply_server_side_encryption_by_default": (
+                    {"sse_algorithm": "AES256"}
+                    if args.key_arn is None
+                    else {"sse_algorithm": "aws:kms", "kms_master_key_id": args.key_arn}
+                ),
+                "bucket_key_enabled": args.key_arn is not None,
                 # Keys of clients. Uploads with SSE-C have no header that `NoOtherEncryption` compares.
                 "blocked_encryption_types": ["SSE-C"],
             }
@@ -146,13 +148,18 @@ def expire(
     )
 
 
-def refusals(bucket_arn: str, key_arn: str) -> list[Statement]:
+def refusals(bucket_arn: str, key_arn: str | None) -> list[Statement]:
     """Return the statements that refuse plain HTTP, TLS before 1.2, and every encryption but with the bucket's key."""
     objects = f"{bucket_arn}/*"
-    return [
+    tls = [
         # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
         deny("TlsOnly", "s3:*", [bucket_arn, objects], {"Bool": {"aws:SecureTransport": "false"}}),
         deny("NoOldTls", "s3:*", [bucket_arn, objects], {"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
+    ]
+    if key_arn is None:
+        return tls
+    return [
+        *tls,
         # A put without any header takes the bucket's default, which is the right key; the Null conditions are what
         # lets it through, because a negated comparison with an absent header is true.
         deny(

@@ -1,5 +1,6 @@
-"""Images that this repository has a Dockerfile for: named as they are, and by digest."""
+"""Images that this repository builds (docs/images.md): the keys that name them, by digest."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 
@@ -7,9 +8,25 @@ from spec.problem import Problem
 from spec.settings.addresses import is_host, is_port
 from spec.settings.rule import Place
 
+OWN_IMAGES = {
+    "worker.image": "triton-worker",
+    "models.fetcher.image": "modelctl",
+    "models.planBuilder.image": "modelctl",
+    "monitoring.parityImage": "modelctl",
+    "triton.comparerImage": "modelctl",
+}
+"""By key of the stack file, the image that it names."""
 _LONGEST = 255
 """Characters of a name without tag and digest: https://github.com/distribution/reference/blob/main/reference.go."""
 _PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
+
+
+def example_digest(name: str) -> str:
+    """Return the digest that the shipped stack files have for an image of `OWN_IMAGES`: no registry has it.
+
+    It is the sha-256 of the name. `stackctl push-images` replaces it.
+    """
+    return "sha256:" + hashlib.sha256(name.encode()).hexdigest()
 
 
 def is_repository(text: str) -> bool:

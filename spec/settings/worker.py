@@ -1,6 +1,5 @@
 """The asynchronous path of a stack, the request queue and the workers that answer from it: `triton-eks:worker`."""
 
-import hashlib
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -16,8 +15,6 @@ from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.triton import owner_of_pods
 
-_EXAMPLE_DIGEST = "sha256:" + hashlib.sha256(b"triton-worker").hexdigest()
-"""The digest that the shipped stack files have in place of the one of your mirror; no image has it."""
 _Pods = Annotated[int, between(1, 1000, "pods")]
 
 
@@ -170,16 +167,6 @@ class Worker(Section):
                 "resultDays",
                 f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
                 f"{self.retention_days} (retentionDays) and would fail then; give {self.retention_days} or more",
-            )
-
-    @warning
-    def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
-        """Warn of the digest that the shipped stack files have."""
-        if at.environment != "local" and self.image.endswith(_EXAMPLE_DIGEST):
-            yield at.problem(
-                "image",
-                "the digest is the example that this repository ships, no registry has it; "
-                "put the digest of your mirror here before a real `pulumi up`",
             )
 
     @warning

@@ -31,6 +31,7 @@ UNTRIED: Mapping[str, str] = {
     "AWS credentials of every kind work, or the command says what to do": _BEFORE,
     "`make state` creates the state bucket, and resumes after an interruption": _BEFORE,
     "`stackctl image` finds a release's digest; `--mirror` copies the image, resumes, and overwrites nothing": _BEFORE,
+    "`stackctl push-images` copies modelctl's and the worker's images to ECR and pins them": _BEFORE,
     "stacks of one environment share no name in any region; ARNs and hosts have the region's partition": (
         "it needs two stacks"
     ),

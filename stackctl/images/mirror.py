@@ -14,12 +14,13 @@ from rich.filesize import decimal
 from console import aws_errors
 from console.not_aws import refuse_others_answers
 from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable
+from stackctl.images.layout import Layout
 from stackctl.images.registry import Blob, Manifest, NoSuchImage, Registry, RegistryFailed
 
-REPOSITORY = "nvidia/tritonserver"
+TRITON = "nvidia/tritonserver"
 
 
-def ecr(region: str, tags: Mapping[str, str]) -> Registry:
+def ecr(region: str, repository: str, tags: Mapping[str, str]) -> Registry:
     """Make the repository where there is none, and log in to the account's registry. Raises AwsUnusable.
 
     Its tags cannot be pushed again, and what is pushed is scanned.
@@ -29,7 +30,7 @@ def ecr(region: str, tags: Mapping[str, str]) -> Registry:
         refuse_others_answers(client)
         with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
             client.create_repository(
-                repositoryName=REPOSITORY,
+                repositoryName=repository,
                 imageTagMutability="IMMUTABLE",
                 imageScanningConfiguration={"scanOnPush": True},
                 tags=[{"Key": key, "Value": value} for key, value in tags.items()],
@@ -40,33 +41,41 @@ def ecr(region: str, tags: Mapping[str, str]) -> Registry:
     return Registry(login["proxyEndpoint"].partition("://")[2], f"Basic {login['authorizationToken']}")
 
 
-def copy(source: Registry, path: str, manifest: Manifest, target: Registry, tag: str, say: Callable[[str], None]) -> None:
+def copy(
+    source: Registry | Layout,
+    path: str,
+    manifest: Manifest,
+    target: Registry,
+    repository: str,
+    tag: str,
+    say: Callable[[str], None],
+) -> None:
     """Copy an image, and name it by the tag at last, so that what has the name is whole. What is there is not sent again.
 
     Raises RegistryFailed, also where the tag is another image's.
     """
     try:
-        there = target.image(REPOSITORY, tag)
+        there = target.image(repository, tag)
     except NoSuchImage:
         pass
     else:
         if there.digest != manifest.digest:
             raise RegistryFailed(
-                f"{target.host}/{REPOSITORY}:{tag} is another image ({there.digest[:19]}…) than {source.host}/{path}:{tag} "
+                f"{target.host}/{repository}:{tag} is another image ({there.digest[:19]}…) than {source.host}/{path}:{tag} "
                 f"({manifest.digest[:19]}…), and cannot be pushed again; delete it there, if no stack runs it"
             )
-        say(f"{target.host}/{REPOSITORY}:{tag} is there already")
+        say(f"{target.host}/{repository}:{tag} is there already")
         return
     parts = source.blobs(manifest)
     for number, part in enumerate(parts, 1):
         line = f"  part {number} of {len(parts)}, {decimal(part.size)}:"
-        if target.has_blob(REPOSITORY, part.digest):
+        if target.has_blob(repository, part.digest):
             say(f"{line} there already")
             continue
         with source.blob(path, part.digest) as pieces:
-            target.send_blob(REPOSITORY, part, _checked(part, pieces, source.host))
+            target.send_blob(repository, part, _checked(part, pieces, source.host))
         say(f"{line} copied")
-    target.put_manifest(REPOSITORY, tag, manifest)
+    target.put_manifest(repository, tag, manifest)
 
 
 def _checked(part: Blob, pieces: Iterable[bytes], host: str) -> Iterator[bytes]:

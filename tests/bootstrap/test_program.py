@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import shlex
@@ -31,6 +32,7 @@ REGION = "us-west-2"
 REPOSITORY = "example-org/triton-eks"
 STACKS = tuple(StackFacts(name, name, REGION) for name in ("dev", "staging", "prod"))
 ROLE, POLICY, INLINE = "aws:iam/role:Role", "aws:iam/policy:Policy", "aws:iam/rolePolicy:RolePolicy"
+BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 EXEMPT = {
     ("AccountAdministers", "kms:*"): "AWS's own default statement of a key: without it nobody could administer the key once "
@@ -84,18 +86,48 @@ def test_preview_and_up_register_the_same_and_a_refresh_finds_no_drift(made: Mad
 
 
 def test_the_state_bucket_is_versioned_encrypted_private_and_outlives_the_stack(made: Made) -> None:
-    bucket = made.up.one("aws:s3/bucket:Bucket")
+    bucket = made.up.one("aws:s3/bucket:Bucket", "state-bucket")
     assert bucket.checked["bucket"] == "pulumi-state-123456789012-us-west-2"
     assert (bucket.protect, bucket.retain_on_delete, bucket.checked["forceDestroy"]) == (True, True, False)
     versioning = made.up.one("aws:s3/bucketVersioning:BucketVersioning")
     assert versioning.checked["versioningConfiguration"] == {"status": "Enabled"}
-    block = made.up.one("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock").checked
+    block = made.up.one("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock", "state-public-access").checked
     assert {value for key, value in block.items() if key != "bucket"} == {True}
-    denied = {one["Sid"]: one for one in statements(made.up.one("aws:s3/bucketPolicy:BucketPolicy").checked["policy"])}
+    denied = {one["Sid"]: one for one in statements(made.up.one(BUCKET_POLICY, "state-policy").checked["policy"])}
     assert denied["TlsOnly"]["Action"] == "s3:*"
     assert denied["NoOldTls"]["Condition"] == {"NumericLessThan": {"s3:TlsVersion": "1.2"}}
     assert denied["NoOldTls"]["Action"] == "s3:*"
     assert denied["NoOtherKey"]["Effect"] == "Deny"
+
+
+def test_each_access_to_the_state_is_logged_where_no_role_of_the_workflows_reaches(made: Made) -> None:
+    s3, log = made.clients("s3"), "pulumi-state-log-123456789012-us-west-2"
+    assert s3.get_bucket_logging(Bucket="pulumi-state-123456789012-us-west-2")["LoggingEnabled"] == {
+        "TargetBucket": log,
+        "TargetPrefix": "",
+    }
+    bucket = made.up.one("aws:s3/bucket:Bucket", "state-log-bucket")
+    assert (bucket.protect, bucket.retain_on_delete, bucket.checked["forceDestroy"]) == (True, True, False)
+    (rule,) = s3.get_bucket_encryption(Bucket=log)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    found = {one["Sid"]: one for one in statements(made.up.one(BUCKET_POLICY, "state-log-policy").checked["policy"])}
+    assert sorted(found) == ["DeliverLogs", "NoOldTls", "TlsOnly"]
+    assert found["DeliverLogs"]["Principal"] == {"Service": "logging.s3.amazonaws.com"}
+    assert found["DeliverLogs"]["Condition"] == {
+        "ArnEquals": {"aws:SourceArn": "arn:aws:s3:::pulumi-state-123456789012-us-west-2"},
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+    }
+    writes = [
+        resource
+        for name in ("dev", "staging", "prod")
+        for policy in policies(made, f"triton-eks-deploy-{name}").values()
+        for statement in policy
+        if statement["Effect"] == "Allow" and any(action.startswith("s3:") for action in statement["Action"])
+        for resource in statement["Resource"]
+        if fnmatch.fnmatchcase(f"arn:aws:s3:::{log}/2026/key", resource)
+        or fnmatch.fnmatchcase(f"arn:aws:s3:::{log}", resource)
+    ]
+    assert writes == []
 
 
 def test_both_keys_rotate_and_are_never_deleted(made: Made) -> None:
@@ -328,7 +360,7 @@ def test_every_document_of_the_stack_is_in_order(made: Made) -> None:
     # A boundary is a limit and grants nothing: it has patterns of actions (test_authority.py).
     found = [one for one in iam_lint.documents(made.up) if not one.owner.startswith("boundary-")]
     kinds = Counter(one.type for one in found)
-    assert kinds == {ROLE: 4, POLICY: 25, INLINE: 9, "aws:s3/bucketPolicy:BucketPolicy": 1, "aws:kms/key:Key": 2}
+    assert kinds == {ROLE: 4, POLICY: 25, INLINE: 9, BUCKET_POLICY: 2, "aws:kms/key:Key": 2}
     findings = [finding for one in found for finding in iam_lint.lint(one)]
     assert [str(one) for one in findings if (one.statement, one.subject) not in EXEMPT] == []
     assert {(one.statement, one.subject) for one in findings} == EXEMPT.keys()

@@ -139,7 +139,8 @@ def pod(real_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def _wait_until_started(pod: Pod, container: Object) -> None:
     deadline = time.monotonic() + START_DEADLINE_SECONDS
-    while not pod.probe(container["startupProbe"]):
+    # Metrics have a listener of their own, which may be the later one.
+    while not (pod.probe(container["startupProbe"]) and pod.status("/metrics", "metrics") == 200):
         if pod.process.poll() is not None or time.monotonic() > deadline:
             pytest.fail(f"the startup probe never passed; the server's log:\n{pod.log.read_text()[-4000:]}")
         time.sleep(0.1)

@@ -9,6 +9,7 @@ from spec.settings.digest import digest_of
 from spec.settings.fleets import Fleet
 from tests.infra.test_fleets import GATEWAY
 from tests.spec.stack_config import DIGEST, ECR, REMOVED, complaints, settings
+from tests.spec.test_stack_mistakes_monitoring import SECTION as MONITORING
 from tests.spec.test_stack_mistakes_worker import BY_HAND
 
 RELEASE = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": {"classify": 1, "detect": 1}}
@@ -194,6 +195,13 @@ def test_answers_to_copies_are_compared_by_an_image_of_modelctl() -> None:
     assert candidate is not None
     assert candidate.mirror_tolerances == {"classify": 1e-5}
     settings({**BLUE_GREEN, "triton.comparerImage": MODELCTL})
+
+
+def test_pods_of_each_release_are_compared_with_one_another() -> None:
+    """Parity counts by fleet, and blue and green are a fleet each."""
+    compared = settings({**WITH_CANDIDATE, "monitoring": {**MONITORING, "parityImage": MODELCTL}})
+    assert compared.monitoring and compared.monitoring.parity_image == MODELCTL
+    assert [fleet.release for fleet in compared.each_fleet] == ["triton-blue", "triton-green"]
 
 
 @pytest.mark.parametrize(

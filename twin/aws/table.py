@@ -47,6 +47,7 @@ _CLASSES: tuple[type[Handler], ...] = (
     security_groups.DefaultSecurityGroup,
     security_groups.SecurityGroup,
     settings.BucketEncryption,
+    settings.BucketLogging,
     settings.BucketOwnershipControls,
     settings.BucketPolicy,
     settings.BucketPublicAccessBlock,

@@ -71,17 +71,6 @@ def _one_thing_shares_requests(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _two_releases_are_not_compared(subject: Subject) -> Iterator[Problem]:
-    """Refuse monitoring.parityImage with blue-green: pods of two releases are meant to differ."""
-    monitoring = subject.document.monitoring
-    if is_blue_green(subject.document) and monitoring is not None and monitoring.parity_image is not None:
-        yield Problem(
-            "monitoring.parityImage",
-            f"it compares all pods of Triton, and those of a candidate are meant to differ; remove it, {_OTHERWISE}",
-        )
-
-
-@rule
 def _what_compares_answers_is_of_blue_green(subject: Subject) -> Iterator[Problem]:
     """Refuse triton.comparerImage without blue-green, and models to be compared without it, or that answer by streams."""
     document = subject.document

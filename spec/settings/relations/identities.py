@@ -9,6 +9,7 @@ from spec.catalog import REGIONS, partition_of
 from spec.names import dns_suffix
 from spec.problem import Problem
 from spec.settings.addresses import in_no_network
+from spec.settings.images import OWN_IMAGES, example_digest
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 from spec.settings.section import Section
@@ -25,14 +26,7 @@ _ASKED_BY_PODS = (
     "tracing.endpoint",
     "worker.awsEndpoint",
 )
-_ASKED_BY_NODES = (
-    "triton.image",
-    "worker.image",
-    "triton.comparerImage",
-    "monitoring.parityImage",
-    "models.fetcher.image",
-    "models.planBuilder.image",
-)
+_ASKED_BY_NODES = ("triton.image", *OWN_IMAGES)
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 _CONNECTION = "cluster.apiAccess.runner.connectionArn"
 # Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic,
@@ -189,6 +183,19 @@ def _others_are_asked(subject: Subject) -> Iterator[Problem]:
             who = "pod" if path in _ASKED_BY_PODS else "node"
             yield Problem(
                 path, f"{match[1]} is each {who} itself, and nothing answers there; give an address in the network"
+            )
+
+
+@warning
+def _own_images_are_examples(subject: Subject) -> Iterator[Problem]:
+    """Warn of the digests that the shipped stack files have for the images of modelctl and the worker."""
+    for path, image in _texts(subject.document):
+        name = OWN_IMAGES.get(path)
+        if name is not None and subject.environment != "local" and image.endswith(example_digest(name)):
+            yield Problem(
+                path,
+                "the digest is the example that this repository ships, no registry has it; run `sudo make images` and "
+                f"`python3 -m stackctl push-images --stack {subject.stack}` before a real `pulumi up`",
             )
 
 

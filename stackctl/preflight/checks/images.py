@@ -39,12 +39,11 @@ def check(subject: Subject) -> Iterator[Finding]:
                 subject,
                 key,
                 image,
-                "`make images`, push it and pin its digest (docs/images.md)",
-                "aws ecr create-repository --region {region} --repository-name {repository}; ",
+                f"`sudo make images` and `python3 -m stackctl push-images --stack {subject.settings.stack}`, which pins it",
             )
 
 
-def _image(subject: Subject, key: str, image: str, remedy: str, make_repository: str = "") -> Finding:
+def _image(subject: Subject, key: str, image: str, remedy: str) -> Finding:
     repository, _, digest = image.partition("@")
     place = _ECR.fullmatch(repository)
     if place is None:
@@ -61,7 +60,7 @@ def _image(subject: Subject, key: str, image: str, remedy: str, make_repository:
         if code == "RepositoryNotFoundException":
             return fail(
                 f"{key}: account {place['account']} has no repository {place['repository']} in {place['region']}",
-                f"{make_repository.format(**place.groupdict())}{remedy}",
+                remedy,
             )
         if code == "ImageNotFoundException":
             return fail(f"{key}: {repository} has no image {digest[:19]}…", remedy)

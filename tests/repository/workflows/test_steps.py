@@ -483,7 +483,7 @@ def test_images_are_pushed_and_signed_by_the_digests_that_the_build_has_printed(
             "PLACE": place,
             "ACTOR": "me",
             "TOKEN": "t",
-            "REVISION": "abc",
+            "TAG": "abc",
         },
     }
     for name in ("Tools", "Python packages", "Build", "Push", "Sign, with the SBOM"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from stackctl.images.registry import NoSuchImage, RegistryFailed
 from stackctl.images.registry import Registry as Client
 from tests.aws_environment import use_none_of_the_developers
 from tests.command import Ended, run
-from tests.paths import ROOT
 from tests.stackctl.images import registry_server
 from tests.stackctl.images.registry_server import INDEX, OCI, Registry, digest, serving
 
@@ -35,25 +33,6 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     with serving(registry):
         monkeypatch.setattr(upstream, "triton_upstream_tag", lambda version: f"{registry.host}/{PATH}:{version}-py3")
         yield registry
-
-
-@pytest.fixture
-def ecr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Registry]:
-    """ECR of an account of moto's: its own calls are moto's, and the registry is one on loopback."""
-    use_none_of_the_developers(monkeypatch, tmp_path)
-    registry = Registry(LOGIN)
-    with serving(registry), mock_aws():
-        made = mirror.ecr
-        monkeypatch.setattr(mirror, "ecr", lambda region, tags: made(region, tags) and Client(registry.host, LOGIN))
-        yield registry
-
-
-@pytest.fixture
-def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The shipped stack files, in a working directory of the test's own."""
-    shutil.copytree(ROOT / "stacks", tmp_path / "checkout" / "stacks")
-    monkeypatch.chdir(tmp_path / "checkout")
-    return tmp_path / "checkout" / "stacks"
 
 
 def image(*arguments: str, version: str = "26.11", stack: str = "dev") -> Ended:
@@ -261,5 +240,5 @@ def test_a_login_that_is_refused_is_told(ecr: Registry) -> None:
 def test_the_accounts_registry_is_the_one_that_its_token_is_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_none_of_the_developers(monkeypatch, tmp_path)
     with mock_aws():
-        first, again = mirror.ecr("us-west-2", {}), mirror.ecr("us-west-2", {})
+        first, again = (mirror.ecr("us-west-2", PATH, {}) for _ in range(2))
     assert (first.host, first.url) == (again.host, "https://123456789012.dkr.ecr.us-west-2.amazonaws.com")

@@ -114,10 +114,7 @@ def test_the_workers_image_is_looked_for_too(subject: Callable[..., Subject]) ->
     }
     (_, finding) = images.check(subject({"worker": worker}))
     assert finding.message == "worker.image: account 123456789012 has no repository triton-worker in us-west-2"
-    assert finding.remedy == (
-        "aws ecr create-repository --region us-west-2 --repository-name triton-worker; "
-        "`make images`, push it and pin its digest (docs/images.md)"
-    )
+    assert finding.remedy == ("`sudo make images` and `python3 -m stackctl push-images --stack staging`, which pins it")
 
 
 _MODELCTL = f"{ECR}/modelctl@sha256:{'0123456789abcdef' * 4}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from spec.names import PARITY_EXPORTER
 from spec.route_names import object_name
 from spec.settings.digest import digest_of
 from spec.settings.source import load
@@ -56,8 +57,9 @@ def preview() -> Recording:
 
 
 def of_triton(preview: Recording, kind: str) -> dict[str, Registration]:
+    """Those of Triton's namespace, without the parity exporter's."""
     found = [item for item in preview.of_type(kind) if item.checked["metadata"].get("namespace") == "triton"]
-    return {item.checked["metadata"]["name"]: item for item in found}
+    return {name: item for item in found if (name := item.checked["metadata"]["name"]) != PARITY_EXPORTER}
 
 
 def test_each_fleet_has_its_own_objects(preview: Recording) -> None:

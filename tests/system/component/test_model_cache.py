@@ -43,6 +43,7 @@ def config() -> dict[str, Any]:
     found[f"{PROJECT}:network"]["zones"] = ["us-west-2a", "us-west-2b"]
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2, "zones": ["us-west-2b"]}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
+    del found[f"{PROJECT}:models"]["fetcher"]
     found[f"{PROJECT}:models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 2400, "throughputMBsPerTiB": 250}}
     found[f"{PROJECT}:models"]["readerAccounts"] = ["222222222222", "333333333333"]
     return found

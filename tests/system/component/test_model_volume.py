@@ -25,6 +25,7 @@ def config() -> dict[str, Any]:
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}
     found[f"{PROJECT}:triton"] = {**found[f"{PROJECT}:triton"], "autoscaler": "none", "replicas": 2}
+    del found[f"{PROJECT}:models"]["fetcher"]
     found[f"{PROJECT}:models"]["access"] = "mountpoint"
     return found
 

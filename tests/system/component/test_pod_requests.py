@@ -40,7 +40,7 @@ def counted(settings: Settings) -> dict[str, tuple[int | None, Request]]:
         assert worker is not None
         found[one.name] = (one.count if worker.pod_autoscaler == "none" else None, one.request)
     if settings.monitoring is not None and settings.monitoring.parity_image is not None:
-        found["parity-exporter"] = (1, pods.PARITY_EXPORTER)
+        found["triton-parity"] = (1, pods.PARITY_EXPORTER)
     return found
 
 

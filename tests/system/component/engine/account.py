@@ -8,11 +8,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from moto import mock_aws
 from moto.iam.models import IAMBackend, ManagedPolicy
+from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
 from spec.names import permissions_boundary
@@ -25,6 +27,17 @@ from twin.engine.account import topics_in
 Description = dict[str, Any]
 
 _MANAGED_POLICIES: list[ManagedPolicy] = []
+_reads_policy = FakeBucket._log_permissions_enabled_policy
+
+
+def _lets_logs_in(target_bucket: Any, target_prefix: str | None) -> bool:
+    """As moto has it, which ends in an AttributeError at a statement for everybody (`"Principal": "*"`)."""
+    document = json.loads(target_bucket.policy or '{"Statement": []}')
+    document["Statement"] = [one for one in document["Statement"] if isinstance(one.get("Principal"), dict)]
+    policy = json.dumps(document).encode()
+    return _reads_policy(
+        SimpleNamespace(policy=policy, name=target_bucket.name, partition=target_bucket.partition), target_prefix
+    )
 
 
 @contextmanager
@@ -47,6 +60,7 @@ def fresh_account() -> Iterator[None]:
         mock.patch.object(IAMBackend, "_init_aws_policies", of_one_partition),
         mock.patch.object(S3Response, "get_bucket_encryption", moto_encryption.get_bucket_encryption),
         mock.patch.object(S3Response, "put_object", moto_encryption.put_object),
+        mock.patch.object(FakeBucket, "_log_permissions_enabled_policy", staticmethod(_lets_logs_in)),
         mock_aws(config=managed_policies),
     ):
         try:
