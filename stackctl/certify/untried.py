@@ -12,6 +12,7 @@ _BEFORE = "it is done before a run begins"
 _TUNNEL = "a run does not need it: begin one through it, `stackctl tunnel STACK -- stackctl certify STACK`"
 _MODELS = "it needs other models than those of `make models`: release yours, and ask them"
 _BY_HAND = "`stackctl cold-start STACK --measured` tells it of a stack that is up"
+_HARM = "it needs somebody who may write to the bucket and means harm"
 _CLIENTS = "it needs clients inside the VPC for as long as the measurement takes"
 
 UNTRIED: Mapping[str, str] = {
@@ -54,9 +55,9 @@ UNTRIED: Mapping[str, str] = {
     "commands reach pods by the API server's port forward, wherever they run, and a lost forward is never held against a "
     "model": _DISRUPTIVE,
     "a release gets into several buckets in one go, or into none where there is a mistake": "it needs several stacks",
-    "two releases whose ids begin alike are told apart by every command, and no object of a release is replaced": (
-        "it needs somebody who may write to the bucket and means harm"
-    ),
+    "two releases whose ids begin alike are told apart by every command, and no object of a release is replaced": _HARM,
+    "a release that no signer of the stack has signed reaches no server, no other stack and no stack file; "
+    "[signatures](serving.md#signed-releases) are those of OpenSSF Model Signing": _HARM,
     "what is deployed is what the approvers have read": _GITHUB,
     "Container Insights has a group with key and retention, an agent that may write there alone, and room for its pods": (
         "it costs by the observation, and no stack of this repository has it"
