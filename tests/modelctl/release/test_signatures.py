@@ -404,6 +404,8 @@ def test_a_file_that_is_no_signature_is_refused(content: bytes, site: Site) -> N
 
 def test_a_retired_release_goes_with_its_signature(site: Site) -> None:
     others = write_stack(site.folder / "others", {}, stack="dev").parent
+    for entry in boto3.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="live/")["Contents"]:
+        boto3.client("s3").delete_object(Bucket=BUCKET, Key=entry["Key"])
     for undo, tags in ((), {"retired": "true"}), (("--undo",), {}):
         assert run("modelctl", "retire", site.manifest.id, "--bucket", BUCKET, "--stacks", others, *undo).exit_code == 0
         assert site.store.tags(site.manifest.id, "manifest.sig") == tags
