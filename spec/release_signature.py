@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +32,7 @@ _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 _PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+_PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
 class SignatureError(Failure):
@@ -78,6 +80,14 @@ def bundle(
         "dsseEnvelope": {"payload": _base64(payload), "payloadType": _PAYLOAD_TYPE, "signatures": [signature]},
     }
     return json.dumps(content).encode()
+
+
+def split(signers: str | None) -> tuple[str, ...]:
+    """Return each signer of a PEM text. Raises SignatureError for a text without any: it would require no signature."""
+    listed = tuple(match[0] for match in _PEM.finditer(signers or ""))
+    if signers and not listed:
+        raise SignatureError("--signers (MODEL_SIGNERS): has no public key and no certificate in PEM", "give models.signers")
+    return listed
 
 
 def verify(release_id: str, manifest: bytes, signature: bytes | None, signers: Sequence[str]) -> None:
@@ -136,7 +146,8 @@ def _certified(material: Mapping[str, Any], authority: str) -> Any:
             raise ValueError(f"the certificate {name} was valid until {certificate.not_valid_after_utc:%Y-%m-%d}")
     policy = verification.ExtensionPolicy.permit_all()
     agnostic = verification.Criticality.AGNOSTIC
-    authorities = policy.require_present(x509.BasicConstraints, agnostic, _require_authority)
+    authorities = policy.require_present(x509.BasicConstraints, agnostic, None)  # cA itself is checked by cryptography
+    authorities = authorities.may_be_present(x509.KeyUsage, agnostic, _require_issuing)
     users = policy.require_present(x509.KeyUsage, agnostic, _require_signing)
     builder = verification.PolicyBuilder().store(verification.Store([trusted]))
     builder = builder.extension_policies(ca_policy=authorities, ee_policy=users)
@@ -147,8 +158,8 @@ def _certified(material: Mapping[str, Any], authority: str) -> Any:
     return leaf.public_key()
 
 
-def _require_authority(_: verification.Policy, __: x509.Certificate, constraints: x509.BasicConstraints) -> None:
-    if not constraints.ca:
+def _require_issuing(_: verification.Policy, __: x509.Certificate, usage: x509.KeyUsage | None) -> None:
+    if usage is not None and not usage.key_cert_sign:
         raise ValueError("a certificate in the chain may issue none")
 
 

@@ -19,8 +19,8 @@ from modelctl.fetch.whole import Cache, Fetcher
 from modelctl.release import catalog
 from modelctl.store import followed
 from modelctl.store.bucket import Store, open_store
-from modelctl.store.signer import split
 from spec.names import RELEASES_PREFIX
+from spec.release_signature import split
 
 _CONTINUES = "interrupted; run the same command again, it continues"
 

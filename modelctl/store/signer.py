@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,6 @@ from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, RELEASES_PREFIX
 from spec.release_signature import SignatureError, bundle, digest_for, verify
 
 KMS = "awskms:"
-_PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
-
-
-def split(signers: str | None) -> tuple[str, ...]:
-    """Return each signer of a PEM text. Raises SignatureError for a text without any: it would require no signature."""
-    listed = tuple(match[0] for match in _PEM.finditer(signers or ""))
-    if signers and not listed:
-        raise SignatureError("--signers (MODEL_SIGNERS): has no public key and no certificate in PEM", "give models.signers")
-    return listed
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 from infra.serving import model_volume, triton
 from infra.serving.triton import FleetArgs, values
-from modelctl.store.signer import split
+from spec.release_signature import split
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.paths import ROOT

@@ -53,9 +53,12 @@ def public(key: Any) -> str:
     return str(key.public_bytes(*form).decode())
 
 
-def certificate(subject: str, key: Any, issuer: str, issuer_key: Any, until: datetime, *, ca: bool = False) -> str:
+def certificate(
+    subject: str, key: Any, issuer: str, issuer_key: Any, until: datetime, *, ca: bool = False, issues: bool | None = None
+) -> str:
     name = {who: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, who)]) for who in (subject, issuer)}
-    usage = x509.KeyUsage(not ca, False, False, False, False, ca, ca, False, False)
+    issues = ca if issues is None else issues
+    usage = x509.KeyUsage(not ca, False, False, False, False, issues, issues, False, False)
     builder = x509.CertificateBuilder().subject_name(name[subject]).issuer_name(name[issuer]).public_key(key)
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(NOW - timedelta(30)).not_valid_after(until)
     builder = builder.add_extension(x509.BasicConstraints(ca, None), critical=True).add_extension(usage, critical=True)
@@ -342,14 +345,14 @@ def test_a_key_in_kms_signs_and_never_leaves_it(spec: str, site: Site) -> None:
 class Issued:
     """A certificate of the site's key by an intermediate authority, its root, and a foreign root of the same name."""
 
-    def __init__(self, site: Site, *, may_issue: bool = True, may_sign: bool = True) -> None:
+    def __init__(self, site: Site, *, ca: bool = True, issues: bool = True, may_sign: bool = True) -> None:
         authority, between, stranger = (private_key(site.folder / f"{n}.pem") for n in ("authority", "between", "stranger"))
         key = serialization.load_pem_private_key(site.key.read_bytes(), None).public_key()
         later = NOW + timedelta(9)
         self.chain = site.folder / "chain.pem"
         self.chain.write_text(
             certificate("team", key, "between", between, NOW + timedelta(5), ca=not may_sign)
-            + certificate("between", between.public_key(), "authority", authority, later, ca=may_issue)
+            + certificate("between", between.public_key(), "authority", authority, later, ca=ca, issues=issues)
         )
         self.trusted = certificate("authority", authority.public_key(), "authority", authority, later, ca=True)
         self.foreign = certificate("authority", stranger.public_key(), "authority", stranger, later, ca=True)
@@ -363,7 +366,7 @@ def test_a_certificate_that_an_authority_issued_signs(site: Site) -> None:
         accepted(site.store, site.manifest, [issued.foreign])
 
 
-@pytest.mark.parametrize("rights", [{"may_issue": False}, {"may_sign": False}])
+@pytest.mark.parametrize("rights", [{"ca": False}, {"issues": False}, {"may_sign": False}])
 def test_a_certificate_without_the_right_signs_nothing(rights: dict[str, bool], site: Site) -> None:
     issued = Issued(site, **rights)
     site.resign(site.key, issued.chain)
