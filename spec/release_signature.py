@@ -43,7 +43,7 @@ class SignatureError(Failure):
         self.problem, self.remedy = problem, remedy
 
 
-def digest_for(curve_bits: int) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
+def digest_for(curve_bits: int) -> hashes.HashAlgorithm:
     """Return the hash that goes with a key on P-256, P-384 or P-521. Raises KeyError for other keys."""
     return {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}[curve_bits]
 
