@@ -61,8 +61,8 @@ def test_each_deployment_serves_its_release(preview: Recording) -> None:
     ids = {name: pod["metadata"]["annotations"]["triton-eks/release"] for name, pod in pods.items()}
     assert ids == {"triton-blue": "aaaaaaaaaaaa" + 52 * "0", "triton-green": release}
     for name, id_ in ids.items():
-        (container,) = pods[name]["spec"]["containers"]
-        assert any(arg.endswith(f"/releases/{id_}") for arg in container["args"])
+        (fetcher,) = pods[name]["spec"]["initContainers"]
+        assert id_ in fetcher["args"]
 
 
 def test_each_model_is_shared_over_http_and_grpc(preview: Recording) -> None:
