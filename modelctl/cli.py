@@ -44,6 +44,14 @@ CacheDirectory = Annotated[
     Path | None, typer.Option(metavar="DIRECTORY", help="Directory that others share, which releases are copied from.")
 ]
 CacheGib = Annotated[int, typer.Option("--cache-gib", min=1, help="GiB of releases that it holds at most.")]
+Signers = Annotated[
+    str | None,
+    typer.Option(envvar="MODEL_SIGNERS", metavar="PEM", help="Public keys and certificates; one has to have signed it."),
+]
+Sign = Annotated[str | None, typer.Option(metavar="KEY", help="Sign it: a PEM file with a private EC key, or awskms:ARN.")]
+Certificates = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Certificate of that key, then those that issued it, PEM.")
+]
 _LIMITS = Limits()
 _STACKS = Path("stacks")
 
@@ -77,13 +85,17 @@ def release(
         typer.Option(help="Directory of the stack files to make configs for.", show_default="beside MODELS_DIR"),
     ] = None,
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="Stack file to pin the release in.")] = None,
+    sign: Sign = None,
+    certificates: Certificates = None,
 ) -> None:
     """Validate MODELS_DIR, make each stack's configs, upload all as an immutable release, and print its id."""
     from modelctl.release import command
+    from modelctl.store.signer import Signer
 
     if stack is not None:
         pin = _file(stack, pin)
-    command.release(models_dir, _bucket(stack, bucket), endpoint_url, stacks=stacks, pin_in=pin)
+    signer = Signer.of(sign, certificates)
+    command.release(models_dir, _bucket(stack, bucket), endpoint_url, stacks=stacks, pin_in=pin, signer=signer)
 
 
 @app.command("import")
@@ -184,6 +196,7 @@ def fetch(
     ] = None,
     cache: CacheDirectory = None,
     cache_gib: CacheGib = 100,
+    signers: Signers = None,
 ) -> None:
     """Download a release to a local disk, in parallel, and verify every file: then DIRECTORY/current leads to it.
 
@@ -191,7 +204,7 @@ def fetch(
     """
     from modelctl.fetch import command
 
-    command.fetch(release_id, bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
+    command.fetch(release_id, bucket, endpoint_url, to, serve, _shared(cache, cache_gib), signers)
 
 
 @app.command(rich_help_panel=PLATFORM)
@@ -207,6 +220,7 @@ def follow(
     once: Annotated[
         bool, typer.Option("--once", help="End when all that is served is there; before a server starts.")
     ] = False,
+    signers: Signers = None,
 ) -> None:
     """Keep DIRECTORY/current as live/ in the bucket is, for rollouts in place: each release verified beside the one before.
 
@@ -214,7 +228,7 @@ def follow(
     """
     from modelctl.fetch import command
 
-    (command.fill if once else command.follow)(bucket, endpoint_url, to, serve, _shared(cache, cache_gib))
+    (command.fill if once else command.follow)(bucket, endpoint_url, to, serve, _shared(cache, cache_gib), signers)
 
 
 def _shared(directory: Path | None, gib: int) -> Cache | None:
@@ -282,14 +296,17 @@ def promote(
     ] = None,
     endpoint_url: Endpoint = None,
     stacks: Stacks = _STACKS,
+    sign: Sign = None,
+    certificates: Certificates = None,
 ) -> None:
     """Copy the release that each STACK pins from the bucket of the stack before, which has to have had it.
 
     Everything is checked before the first object is copied. Where it was interrupted, run it again: it goes on from there.
     """
     from modelctl.release import command
+    from modelctl.store.signer import Signer
 
-    command.promote(names, before, from_bucket, bucket, endpoint_url, stacks)
+    command.promote(names, before, from_bucket, bucket, endpoint_url, stacks, Signer.of(sign, certificates))
 
 
 @app.command()

@@ -274,6 +274,7 @@ def release_label(release_id: str) -> str:
 PLANS_PREFIX = "plans/"
 """TensorRT plans that were built of a release: `plans/<id>/<version of Triton>/<model>/<version>/model_cc86.plan`."""
 RELEASE_MANIFEST = "manifest.json"
+RELEASE_SIGNATURE = "manifest.sig"
 """Written last into a release: where it is, the release is whole."""
 MODEL_CACHE_PATH = "/var/lib/kubelet/model-cache"
 """The folder of a GPU node in which its pods share releases: on the instance store, as the kubelet's own."""

@@ -236,6 +236,8 @@ def _repository_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         s3["endpoint"] = models.s3_endpoint
     if models.fetcher is not None:
         fetch: dict[str, Any] = {"image": models.fetcher.image}
+        if models.signers:
+            fetch["signers"] = "\n".join(models.signers)
         if isinstance(args.pool, GpuPool) and args.pool.model_cache_gib is not None:
             fetch["cache"] = {"claimName": model_volume.node_cache_name(args.pool), "gib": args.pool.model_cache_gib}
         return {"s3": s3, "fetch": fetch}

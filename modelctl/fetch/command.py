@@ -20,17 +20,26 @@ from modelctl.release import catalog
 from modelctl.store import followed
 from modelctl.store.bucket import Store, open_store
 from spec.names import RELEASES_PREFIX
+from spec.release_signature import split
 
 _CONTINUES = "interrupted; run the same command again, it continues"
 
 
-def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> None:
+def fetch(
+    release_id: str,
+    bucket: str,
+    endpoint_url: str | None,
+    to: Path,
+    serve: str | None,
+    cache: Cache | None,
+    signers: str | None,
+) -> None:
     """Bring a release into the directory `to`, and let `current` in it lead there; metrics at `serve` meanwhile.
 
     With a cache it is fetched into that, unless it is there, and copied from it.
     """
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
-    manifest = catalog.finished(store, release_id)
+    manifest = catalog.finished(store, release_id, split(signers))
     directory = FetchDirectory(to)
     with interruptible(_CONTINUES), told(), directory.locked(_say):
         how = Fetcher(store, cache, _say, lambda progress: _served(progress, address)).bring(manifest, directory)
@@ -38,21 +47,25 @@ def fetch(release_id: str, bucket: str, endpoint_url: str | None, to: Path, serv
     print(f"{manifest.id} {how}; {directory.current}")
 
 
-def fill(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> None:
+def fill(
+    bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None, signers: str | None
+) -> None:
     """Bring what `live/` serves into the directory `to`, where no server reads it yet; metrics at `serve` meanwhile."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
-    follower = Follower(store, directory, cache, _say)
+    follower = Follower(store, directory, cache, _say, split(signers))
     with interruptible(_CONTINUES), told(), directory.locked(_say), _served(follower, address):
         follower.fill()
     print(directory.current)
 
 
-def follow(bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None) -> NoReturn:
+def follow(
+    bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None, signers: str | None
+) -> NoReturn:
     """Keep the directory `to` as `live/` is, until interrupted; metrics, and what is there, at `serve`."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
-    follower = Follower(store, directory, cache, _say)
+    follower = Follower(store, directory, cache, _say, split(signers))
     answers = {followed.PATH: lambda: follower.state().model_dump_json().encode()}
     with interruptible(_CONTINUES), told(), _served(follower, address, answers), directory.locked(_say):
         follower.follow()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import NoReturn
@@ -40,8 +40,16 @@ _PASSING = (StoreError, Incomplete)
 class Follower(Collector):
     """The directory, which the caller has locked, and the bucket that it follows. It collects the metrics of fetches."""
 
-    def __init__(self, store: Store, directory: FetchDirectory, cache: Cache | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: FetchDirectory,
+        cache: Cache | None,
+        say: Callable[[str], None],
+        signers: Sequence[str] = (),
+    ) -> None:
         self._store = store
+        self._signers = signers
         self._live = LiveRepository(store)
         self._directory = directory
         self._fetcher = Fetcher(store, cache, say, self._during)
@@ -183,7 +191,7 @@ class Follower(Collector):
             raise refused
         self._problem = None  # of an earlier attempt, or of another release
         try:
-            manifest = catalog.finished(self._store, release_id)
+            manifest = catalog.finished(self._store, release_id, self._signers)
             with told():
                 how = self._fetcher.bring(manifest, self._directory, self._held.values())
         except StoreError:

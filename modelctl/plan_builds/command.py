@@ -53,7 +53,7 @@ def build_plans(
         )
     pools = kinds_of_gpu(settings, file)
     store = open_store(bucket, endpoint_url)
-    manifest = catalog.finished(store, release_id)
+    manifest = catalog.finished(store, release_id, settings.models.signers)
     entry = manifest.models.get(model)
     if entry is None:
         near = did_you_mean(model, manifest.models)

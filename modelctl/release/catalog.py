@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -45,9 +46,12 @@ def releases(store: Store) -> list[Listed]:
     return sorted(listed, key=lambda release: (release.created, release.id))
 
 
-def finished(store: Store, release_id: str) -> Manifest:
-    """Return the manifest of a finished release. Raises UnknownRelease, ManifestError and StoreError."""
-    manifest = store.manifest(release_id)
+def finished(store: Store, release_id: str, signers: Sequence[str] = ()) -> Manifest:
+    """Return the manifest of a finished release, signed by one of `signers` where there are any.
+
+    Raises UnknownRelease, ManifestError, SignatureError and StoreError.
+    """
+    manifest = store.manifest(release_id, signers)
     if manifest is not None:
         return manifest
     known = store.release_ids()

@@ -18,7 +18,7 @@ from console.exit_codes import DONE
 from console.program import interruptible
 from console.terminal import output, print_json, progress, table
 from modelctl.release import catalog
-from modelctl.release.pin import PinError, pin_accepted, required_stack_files
+from modelctl.release.pin import PinError, pin_accepted, required_stack_files, signers
 from modelctl.release.progress import Bar, Lines, Observer, observer
 from modelctl.release.promote import Promotion, PromotionError, bucket_of, copy_release, promotion, settings_of
 from modelctl.release.publish import prepare, publish
@@ -31,6 +31,7 @@ from modelctl.repository.load import validate
 from modelctl.repository.problems import ValidationFailed
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.manifest import Manifest, ModelEntry
+from modelctl.store.signer import Signer
 from spec.failure import FAILED, Failure
 from spec.wording import one_of, printable
 
@@ -41,8 +42,16 @@ _RIGHT = ("size", "objects", "bytes", "version")
 _MOST_LEFT_OUT = 20
 
 
-def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: Path | None, pin_in: Path | None) -> None:
-    """Make a release of a repository, with configs for these stacks or those beside it, and pin it. Raises PinError."""
+def release(
+    models_dir: Path,
+    bucket: str,
+    endpoint_url: str | None,
+    *,
+    stacks: Path | None,
+    pin_in: Path | None,
+    signer: Signer | None,
+) -> None:
+    """Make a release of a repository, with configs for these stacks or those beside it; sign and pin it. Raises PinError."""
     if not models_dir.is_dir():
         raise ValidationFailed(validate(models_dir))  # before AWS is called
     store = open_store(bucket, endpoint_url)
@@ -55,6 +64,8 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
             known = one_of(plan.manifest.models)
             raise PinError(f"{pin_in}: models.serving names no model of {models_dir}; write there what it wants of {known}")
         published = publish(plan, store, watch)
+        if signer is not None:
+            signer.sign(store, plan.manifest.model_copy(update={"created": published.manifest.created}))
     for warning in plan.warnings:
         print(f"warning: {printable(warning)}")
     manifest = published.manifest
@@ -78,6 +89,7 @@ def release(models_dir: Path, bucket: str, endpoint_url: str | None, *, stacks: 
     if plan.other_stacks:
         print(f"none made for stacks that serve other models: {', '.join(plan.other_stacks)}")
     if pin_in is not None:
+        catalog.finished(store, manifest.id, signers(pin_in))
         _pin(pin_in, manifest)
 
 
@@ -136,7 +148,7 @@ def verify(release_id: str, bucket: str, endpoint_url: str | None, *, as_json: b
 def pin(release_id: str, bucket: str, endpoint_url: str | None, file: Path) -> None:
     """Write a finished release into a stack file."""
     store = open_store(bucket, endpoint_url)
-    manifest = catalog.finished(store, release_id)
+    manifest = catalog.finished(store, release_id, signers(file))
     refuse_retired(manifest, store)
     _pin(file, manifest)
 
@@ -148,10 +160,11 @@ def promote(
     buckets: Sequence[str],
     endpoint_url: str | None,
     stacks: Path,
+    signer: Signer | None,
 ) -> None:
     """Copy the release that each of the stacks pins from the bucket of `before` into its own. Raises PromotionError.
 
-    `from_bucket`: that of `before`; None for the one that its stack file says.
+    `from_bucket`: that of `before`; None for the one that its stack file says. `signer` signs the copies.
 
     Everything is checked first, and nothing is copied where one mistake is found. A copy that fails keeps none of the others
     from being made.
@@ -166,7 +179,7 @@ def promote(
         source = open_store(from_bucket or bucket_of(earlier), endpoint_url, region=settings_of(earlier).region)
         files = [stacks / f"Pulumi.{name}.yaml" for name in names]
         asked = [
-            partial(promotion, file, earlier, source, bucket, endpoint_url)
+            partial(promotion, file, earlier, source, bucket, endpoint_url, signer)
             for file, bucket in zip(files, buckets, strict=True)
         ]
         planned = _all_of(asked)
@@ -177,7 +190,7 @@ def _promoted(file: Path, plan: Promotion | None, source: Store, watch: Observer
     if plan is None:
         print(f"{file} pins no release: there is nothing to promote")
         return
-    done = copy_release(plan.release_id, source, plan.target, watch)
+    done = copy_release(plan, source, watch)
     how = f"{done.copied} objects copied from {source.place}, {done.found} found"
     print(f"{plan.release_id} is in {plan.target.place}: {how}")
 

@@ -195,6 +195,13 @@ def pinned(file: Path) -> Pinned | None:
     )
 
 
+def signers(file: Path) -> tuple[str, ...]:
+    """Return the signers that a stack file requires, also one of pins alone. Raises PinError."""
+    models = section(edit(file))
+    listed = models.get("signers") if models else None
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
 def edit(file: Path) -> StackEditor:
     """Return the stack file, to be changed. Raises PinError."""
     try:

@@ -11,9 +11,10 @@ from modelctl.release import catalog
 from modelctl.release.progress import Observer
 from modelctl.store.bucket import Store, open_store
 from modelctl.store.digest import digest
-from modelctl.store.manifest import ManifestError
+from modelctl.store.manifest import Manifest, ManifestError
+from modelctl.store.signer import Signer
 from spec.failure import Failure
-from spec.names import model_bucket
+from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, model_bucket
 from spec.settings import Settings, load_stack_file
 from spec.stack_names import stack_of_model_bucket
 
@@ -26,10 +27,15 @@ class PromotionError(Failure):
 
 @dataclass(frozen=True)
 class Promotion:
-    """The release that a stack pins, and the store that it has to get into."""
+    """The release that a stack pins, and the store that it has to get into.
+
+    `signers` have to have signed it in the source. The copy gets the signature of the source, or that of `signer`.
+    """
 
     release_id: str
     target: Store
+    signers: tuple[str, ...] = ()
+    signer: Signer | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,9 @@ def pinned(file: Path) -> str | None:
     return release.id if release is not None else None
 
 
-def promotion(file: Path, before: Path, source: Store, bucket: str, endpoint_url: str | None) -> Promotion | None:
+def promotion(
+    file: Path, before: Path, source: Store, bucket: str, endpoint_url: str | None, signer: Signer | None = None
+) -> Promotion | None:
     """Return what has to be copied for a stack; None where it pins nothing. Nothing is written yet.
 
     Raises Failure where the release may not come, is not whole in the source, or the bucket is another stack's or cannot be
@@ -82,10 +90,14 @@ def promotion(file: Path, before: Path, source: Store, bucket: str, endpoint_url
         )
     release_id = settings.models.release.id
     refuse_unknown(release_id, file, before)
-    catalog.finished(source, release_id)
+    signers = settings.models.signers
+    required = signers if signer is None else settings_of(before).models.signers
+    manifest = catalog.finished(source, release_id, required)
+    if signer is not None:
+        signer.require_one_of(signers, source, manifest)
     target = open_store(bucket, endpoint_url, region=settings.region)
     target.manifest(release_id)
-    return Promotion(release_id, target)
+    return Promotion(release_id, target, required, signer)
 
 
 def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:
@@ -98,13 +110,15 @@ def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:
     )
 
 
-def copy_release(release_id: str, source: Store, target: Store, watch: Observer) -> Promoted:
-    """Copy a finished release, each object checked against its hash, the manifest last.
+def copy_release(plan: Promotion, source: Store, watch: Observer) -> Promoted:
+    """Copy a finished release, each object checked against its hash, then the manifest, and its signature last.
 
     Killed, it is continued by the next one. Raises UnknownRelease, ManifestError, StoreError.
     """
-    manifest = catalog.finished(source, release_id)
+    release_id, target = plan.release_id, plan.target
+    manifest = catalog.finished(source, release_id, plan.signers)
     if target.manifest(release_id) is not None:
+        _sign(plan, source, manifest)
         return Promoted(0, len(manifest.objects))
     copied = 0
     watch.begin("copying", manifest.bytes)
@@ -123,8 +137,19 @@ def copy_release(release_id: str, source: Store, target: Store, watch: Observer)
             target.upload(release_id, key, file, found, watch.advance)
             watch.finished(key, entry.bytes, "copied")
             copied += 1
-    target.write_manifest(manifest)
+    # As it is stored: a manifest of another version of modelctl has other keys, and a signature is of its bytes.
+    if (stored := source.document(release_id, RELEASE_MANIFEST)) is None:
+        raise ManifestError(f"manifest.json of release {release_id} in {source.place} was deleted meanwhile; restore it")
+    target.write_document(release_id, RELEASE_MANIFEST, stored)
+    _sign(plan, source, manifest)
     return Promoted(copied, len(manifest.objects) - copied)
+
+
+def _sign(plan: Promotion, source: Store, manifest: Manifest) -> None:
+    if plan.signer is not None:
+        plan.signer.sign(plan.target, manifest)
+    elif (signature := source.document(plan.release_id, RELEASE_SIGNATURE)) is not None:
+        plan.target.write_document(plan.release_id, RELEASE_SIGNATURE, signature)
 
 
 def _was_in(file: Path, release_id: str) -> bool:

@@ -14,7 +14,7 @@ from modelctl.store.bucket import Store
 from modelctl.store.live import LiveRepository
 from modelctl.store.manifest import Manifest
 from spec.failure import Failure
-from spec.names import RELEASE_MANIFEST, RETIRED_TAG
+from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, RETIRED_TAG
 
 
 class RetirementError(Failure):
@@ -51,7 +51,8 @@ def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
             f"release {manifest.id} is what `modelctl rollout` serves, brings or returns to in {store.place}/live/: "
             "roll another release out first"
         )
-    return _tally([_tag(store, manifest.id, key) for key in [*sorted(store.objects(manifest.id)), RELEASE_MANIFEST]])
+    keys = [*sorted(store.objects(manifest.id)), *_signature(manifest, store), RELEASE_MANIFEST]
+    return _tally([_tag(store, manifest.id, key) for key in keys])
 
 
 def restore(manifest: Manifest, store: Store) -> Tagged:
@@ -67,7 +68,7 @@ def restore(manifest: Manifest, store: Store) -> Tagged:
             f"release {manifest.id} in {store.place} stays retired, because {len(missing)} of its {len(manifest.objects)} "
             f"objects are removed already (first: {missing[0]}): restore their earlier versions, then run this again"
         )
-    return _tally([*changed, untag(store, manifest.id, RELEASE_MANIFEST)])
+    return _tally([*changed, *(untag(store, manifest.id, key) for key in (*_signature(manifest, store), RELEASE_MANIFEST))])
 
 
 def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
@@ -88,6 +89,10 @@ def refuse_retired(manifest: Manifest, store: Store) -> None:
             f"release {manifest.id} in {store.place} is retired ({tagged} of {len(keys)} objects), and S3 will remove it: "
             f"run `modelctl retire --undo {manifest.id}` first"
         )
+
+
+def _signature(manifest: Manifest, store: Store) -> list[str]:
+    return [RELEASE_SIGNATURE] if store.tags(manifest.id, RELEASE_SIGNATURE) is not None else []
 
 
 def _tag(store: Store, release_id: str, key: str) -> bool:

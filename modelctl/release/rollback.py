@@ -8,7 +8,7 @@ from shlex import join, quote
 
 from modelctl.release import catalog
 from modelctl.release.earlier_wants import commit_with
-from modelctl.release.pin import PinError, Pinned, PinRefused, pin_accepted, pinned
+from modelctl.release.pin import PinError, Pinned, PinRefused, pin_accepted, pinned, signers
 from modelctl.release.retire import refuse_retired
 from modelctl.release.stacks import read_stack, release_of, stack_name
 from modelctl.repository.problems import ValidationFailed
@@ -54,7 +54,7 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
             f"{file}: names no previous release: none was replaced here since `previous` is kept; choose one that "
             "`modelctl list` shows and run `modelctl pin`"
         )
-    manifest = catalog.finished(store, now.previous)
+    manifest = catalog.finished(store, now.previous, signers(file))
     refuse_retired(manifest, store)
     _refuse_other_wants(file, now, manifest, store)
     left = store.manifest(now.id)

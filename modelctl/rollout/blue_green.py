@@ -122,7 +122,7 @@ class BlueGreen:
         return self._undo(self._changes(self._release(release.id), self._release(tried.release.id)), "asked for (--back)")
 
     def _release(self, release_id: str) -> StackRelease:
-        return StackRelease(catalog.finished(self._store, release_id), self._wanted.stack, self._store)
+        return StackRelease(catalog.finished(self._store, release_id, self._wanted.signers), self._wanted.stack, self._store)
 
     def _changes(self, old: StackRelease, new: StackRelease) -> tuple[Change, ...]:
         """Return the models that are new, or not as they were; all others are the same on both Deployments."""

@@ -111,7 +111,9 @@ def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str)
     replay = Replay.read(asked.replay, asked.may_differ) if asked.replay is not None else None
     on_fleets = frozenset().union(*several.values()) if several else None
     mirror = _mirror(asked.mirror, settings) if asked.mirror is not None else 0
-    wanted = Wanted(asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror, asked.may_differ)
+    wanted = Wanted(
+        asked.stack, _steps(asked.canary), slos, replay, on_fleets, mirror, asked.may_differ, settings.models.signers
+    )
     store = open_store(bucket, endpoint_url)
     tell = _tell()
     try:

@@ -55,7 +55,7 @@ class Wanted:
     `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
     `on_fleets`: the models of the stack's fleets, where it has several; `mirror`: of how many percent of the requests a
     release on pods of its own gets copies before the first step, 0 of none; `may_differ`: the share of the answers to
-    them that may be others than those of the release that serves.
+    them that may be others than those of the release that serves; `signers`: of whom one has to have signed a release.
     """
 
     stack: str
@@ -65,6 +65,7 @@ class Wanted:
     on_fleets: frozenset[str] | None = None
     mirror: int = 0
     may_differ: float = 0.0
+    signers: tuple[str, ...] = ()
 
 
 class Controller:
@@ -248,7 +249,7 @@ class Controller:
         return Phases(site, rollout, old, self._release(rollout.release))
 
     def _release(self, release_id: str) -> StackRelease:
-        return StackRelease(catalog.finished(self._store, release_id), self._wanted.stack, self._store)
+        return StackRelease(catalog.finished(self._store, release_id, self._wanted.signers), self._wanted.stack, self._store)
 
 
 def _place(rollout: Rollout) -> str:

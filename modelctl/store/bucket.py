@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,8 @@ from modelctl.documents import LARGEST_BYTES
 from modelctl.store.digest import Digest
 from modelctl.store.errors import Place, StoreError, sentences
 from modelctl.store.manifest import Manifest, ManifestError
-from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX
+from spec import release_signature
+from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, RELEASES_PREFIX
 from spec.settings.addresses import is_host
 from spec.stack_names import region_of_model_bucket
 
@@ -128,36 +129,45 @@ class Store:
                 ids += [p["Prefix"].removeprefix(RELEASES_PREFIX).rstrip("/") for p in page.get("CommonPrefixes", [])]
         return sorted(ids)
 
-    def manifest(self, release_id: str) -> Manifest | None:
+    def manifest(self, release_id: str, signers: Sequence[str] = ()) -> Manifest | None:
         """Return the manifest, None when there is none: the release is unfinished or unknown.
 
-        Raises ManifestError, also for the manifest of another release.
+        Raises ManifestError, also for the manifest of another release, and SignatureError where none of `signers` signed it.
         """
-        with sentences(self.place):
-            try:
-                answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, RELEASE_MANIFEST))
-            except ClientError as error:
-                if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
-                    return None
-                raise
-            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # one more, and the parser refuses it
+        content = self.document(release_id, RELEASE_MANIFEST)
+        if content is None:
+            return None
         manifest = Manifest.parse(content.decode("utf-8", errors="replace"))
         if manifest.id != release_id:
             raise ManifestError(
                 f"id: {RELEASES_PREFIX}{release_id}/manifest.json belongs to release {manifest.id}; restore its "
                 "earlier object version"
             )
+        if signers:
+            release_signature.verify(release_id, content, self.document(release_id, RELEASE_SIGNATURE), signers)
         return manifest
+
+    def document(self, release_id: str, name: str) -> bytes | None:
+        """Return the manifest or its signature as it is stored, None when there is none."""
+        with sentences(self.place):
+            try:
+                answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, name))
+            except ClientError as error:
+                if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
+                    return None
+                raise
+            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # one more, and the parser refuses it
+        return content
 
     def write_manifest(self, manifest: Manifest) -> bool:
         """Finish a release; return False when it has a manifest already, which then stays as it is."""
+        return self.write_document(manifest.id, RELEASE_MANIFEST, manifest.to_json().encode())
+
+    def write_document(self, release_id: str, name: str, content: bytes) -> bool:
+        """Write a manifest or its signature; return False when there is one already, which then stays as it is."""
         with sentences(self.place):
             try:
-                self.put_on_condition(
-                    _key(manifest.id, RELEASE_MANIFEST),
-                    manifest.to_json().encode(),
-                    ContentType="application/json",
-                )
+                self.put_on_condition(_key(release_id, name), content, ContentType="application/json")
             except ClientError as error:
                 if error.response["Error"]["Code"] in REFUSED:
                     return False
@@ -165,7 +175,7 @@ class Store:
         return True
 
     def objects(self, release_id: str) -> dict[str, StoredObject]:
-        """Return what lies under the release, by key relative to it, without the manifest."""
+        """Return what lies under the release, by key relative to it, without the manifest and its signature."""
         found: dict[str, StoredObject] = {}
         prefix = _key(release_id, "")
         with sentences(self.place):
@@ -173,7 +183,8 @@ class Store:
             for page in pages:
                 for entry in page.get("Contents", []):
                     found[entry["Key"].removeprefix(prefix)] = StoredObject(entry["Size"], entry["LastModified"])
-        found.pop(RELEASE_MANIFEST, None)
+        for own in (RELEASE_MANIFEST, RELEASE_SIGNATURE):
+            found.pop(own, None)
         return found
 
     def holds(self, release_id: str, key: str, digest: Digest) -> bool:

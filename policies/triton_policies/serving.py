@@ -102,6 +102,25 @@ def _models(deployment: Resource, settings: Settings) -> Iterator[Finding]:
             yield Violation(container["args"].path, "has no --model-repository: nothing is served")
 
 
+def _signed(deployment: Resource, settings: Settings) -> Iterator[Finding]:
+    if not settings["required"]:
+        return
+    for container in _tritons(deployment):
+        spec = pod_spec(deployment)
+        fetchers = [one for one in containers(spec) if {one["args"][0].value} & {"fetch", "follow"}]
+        if not fetchers or str(_flag_value(container, "--model-repository")).startswith("s3://"):
+            yield Violation(
+                spec["initContainers"].path,
+                "verify no signature: the server reads the bucket as it is",
+                fix="use models.access: local, and list who signs releases in models.signers",
+            )
+        for fetcher in fetchers:
+            # Of a name that is there twice, Kubernetes takes the last.
+            signers = [one["value"].value for one in fetcher["env"].elements if one["name"].value == "MODEL_SIGNERS"]
+            if "-----BEGIN " not in str([None, *signers][-1]):
+                yield Violation(fetcher["env"].path, "has no MODEL_SIGNERS: it brings releases that nobody signed")
+
+
 def _spread(stack: Stack, settings: Settings) -> Iterator[Finding]:
     def check(deployment: Resource) -> Iterator[Finding]:
         if not list(_tritons(deployment)) or _most_replicas(stack, deployment) < 2:
@@ -276,6 +295,16 @@ POLICIES: tuple[Policy, ...] = (
         fix="name a release of the model bucket",
         types=(DEPLOYMENT,),
         judge=_models,
+    ),
+    ResourcePolicy(
+        id="release-signed",
+        says="Triton gets a release that a signer of the stack has signed, or none.",
+        severity="high",
+        controls=(),
+        fix="list who signs releases in models.signers, and sign with `modelctl release --sign`",
+        settings={"required": switch("whether signatures are required", True, local=False, dev=False, staging=False)},
+        types=(DEPLOYMENT,),
+        judge=_signed,
     ),
     StackPolicy(
         id="triton-disruption",

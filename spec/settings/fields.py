@@ -318,6 +318,14 @@ ReleaseId = Annotated[
         number=f"{{value}} without quotes is a number; {_RELEASE_ID}, in quotes",
     ),
 ]
+Signer = Annotated[
+    str,
+    matching(
+        r"-----BEGIN (PUBLIC KEY|CERTIFICATE)-----\n[A-Za-z0-9+/=\n]+\n-----END (PUBLIC KEY|CERTIFICATE)-----\n?",
+        "is neither a public key nor a certificate in PEM",
+        "give the text that `openssl ec -in KEY -pubout` prints, after `- |`",
+    ),
+]
 ServingDigest = Annotated[
     str,
     matching(

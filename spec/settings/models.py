@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr
 from spec.problem import Problem
 from spec.settings import images
 from spec.settings.addresses import Endpoint
-from spec.settings.fields import AccountId, ModelName, Name
+from spec.settings.fields import AccountId, ModelName, Name, Signer
 from spec.settings.fsx import Fsx
 from spec.settings.kind import between, fraction_between
 from spec.settings.pipelines import needed_by, steps_without_entry, with_steps
@@ -24,6 +24,8 @@ _RELEASES_AT_ONCE = 2
 ModelAccess = Literal["s3", "local", "mountpoint", "fsx-lustre"]
 _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 Slot = Literal["blue", "green"]
+_EXAMPLE_SIGNER = "EQawat/2aFIDW+MEb9tX78BS0iFg3"
+"""Half of the x of the key that stacks/Pulumi.prod.yaml has: the sha-256 of models.signers, whose private key nobody has."""
 _Tolerance = Annotated[float, fraction_between(0, LARGEST_TOLERANCE, "of a number, or of 1")]
 
 
@@ -140,6 +142,11 @@ class Models(Section):
     reader_accounts: Annotated[tuple[AccountId, ...], Field(min_length=1)] | None = Field(
         default=None,
         description="other AWS accounts that may read the releases, to promote them to stacks of theirs; without it: none",
+    )
+    signers: tuple[Signer, ...] = Field(
+        default=(),
+        description="public keys of who may sign releases, or certificates of who issues those of signers, as PEM; only "
+        "releases that one has signed are pinned, promoted, rolled out and served; without it: no signature is required",
     )
     serving: dict[ModelName, ModelServing] = Field(
         default_factory=dict,
@@ -277,6 +284,26 @@ class Models(Section):
             )
         if self.access != "local" and self.fetcher is not None:
             yield at.problem("fetcher", f"is not used with access: {self.access}; remove the section, or use access: local")
+
+    @rule
+    def _signatures_are_verified_before_the_server_reads(self, at: Place) -> Iterator[Problem]:
+        """Require modelctl's copy where releases are signed: Triton itself verifies none."""
+        if self.signers and self.access != "local":
+            yield at.problem(
+                "signers",
+                f"is not used with access: {self.access}, where Triton reads the bucket unverified; use access: local",
+            )
+
+    @warning
+    def _signer_is_an_example(self, at: Place) -> Iterator[Problem]:
+        """Warn of the public key that the shipped stack file of prod has: nobody has its private key."""
+        for index, signer in enumerate(self.signers):
+            if _EXAMPLE_SIGNER in signer:
+                yield at.problem(
+                    f"signers[{index}]",
+                    "the key is the example that this repository ships, nobody can sign for it; put the public keys of your "
+                    "signers here before a real `pulumi up`",
+                )
 
     @rule
     def _a_file_system_is_described_where_it_is_used(self, at: Place) -> Iterator[Problem]:

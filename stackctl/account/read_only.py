@@ -24,6 +24,7 @@ _DRY_RUNS: Mapping[str, frozenset[str]] = {"ec2": frozenset({"RunInstances"})}
 CLIENT_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
 """How long a client of AWS waits, and how often it asks again."""
 _LONGEST = 300
+_MOST_BYTES = 64 * 1024**2
 _Answer = TypeVar("_Answer")
 NO_OBJECT = ("404", "NoSuchBucket", "NoSuchKey", "NotFound")
 """Codes with which S3 answers for a bucket or an object that is not there."""
@@ -106,6 +107,12 @@ def or_none(ask: Callable[[], _Answer], *missing: str) -> _Answer | None:
 def has_object(s3: Any, bucket: str, key: str) -> bool:
     """Return whether an object is in a bucket. Raises ClientError, also for who may not list the bucket."""
     return or_none(lambda: s3.head_object(Bucket=bucket, Key=key), *NO_OBJECT) is not None
+
+
+def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
+    """Return the content of an object, at most 64 MiB of it; None for one that does not exist. Raises ClientError."""
+    answer = or_none(lambda: s3.get_object(Bucket=bucket, Key=key), *NO_OBJECT)
+    return None if answer is None else bytes(answer["Body"].read(_MOST_BYTES))
 
 
 def one_line(text: str) -> str:

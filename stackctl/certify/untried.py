@@ -49,6 +49,9 @@ UNTRIED: Mapping[str, str] = {
     ),
     "commands reach pods by port forward; a lost forward never counts against a model": _DISRUPTIVE,
     "`promote` copies a release into all buckets, or none after a mistake": "it needs several stacks",
+    "only releases [signed](serving.md#signed-releases) by the stack's signers are served, promoted or pinned": (
+        "it needs an attacker with write access to the bucket"
+    ),
     "every command tells releases with similar ids apart; no object of a release is overwritten": (
         "it needs an attacker with write access to the bucket"
     ),

@@ -49,5 +49,5 @@ OPERATIONS: Operations = {
     "ssm": {"GetParameter": "ssm:GetParameter"},
     "ecr": {"DescribeImages": "ecr:DescribeImages"},
     # HeadObject tells a missing object from a forbidden one only to who may list the bucket.
-    "s3": {"HeadBucket": "s3:ListBucket", "HeadObject": "s3:GetObject"},
+    "s3": {"HeadBucket": "s3:ListBucket", "HeadObject": "s3:GetObject", "GetObject": "s3:GetObject"},
 }

@@ -7,6 +7,7 @@ import pytest
 
 from infra.serving import model_volume, triton
 from infra.serving.triton import FleetArgs, values
+from spec.release_signature import split
 from tests.charts import rendering
 from tests.infra.access import stack
 from tests.paths import ROOT
@@ -144,3 +145,31 @@ def test_the_cache_of_a_pool_is_one_resource_with_and_without_fleets(monkeypatch
         fleets = [FleetArgs.of(fleet, read) for fleet in read.each_fleet]
         triton._node_caches("triton", fleets, pulumi.ResourceOptions())
     assert made == ["triton-cache-g5", "triton-cache-g5"]
+
+
+KEY = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIU\n-----END CERTIFICATE-----"
+
+
+@pytest.mark.parametrize("rollout", ["rolling", "in-place"])
+def test_each_container_that_fetches_gets_the_signers(rollout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    read = settings({**LOCAL, "models.signers": [KEY, CERTIFICATE], "triton.rollout": rollout})
+    assert read.models.release is not None
+    given = values(stack(), FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release))
+    rendered = rendering.render_values(given, environment="staging")
+    containers = rendering.only(rendered, "Deployment")["spec"]["template"]["spec"]["initContainers"]
+    assert len(containers) == (1 if rollout == "rolling" else 2)
+    for container in containers:
+        (passed,) = [entry["value"] for entry in container["env"] if entry["name"] == "MODEL_SIGNERS"]
+        assert split(passed) == (KEY, CERTIFICATE)
+
+
+def test_signers_need_the_copy_that_verifies_and_are_pem() -> None:
+    assert complaints({"models.signers": [KEY]}) == [
+        "models.signers: is not used with access: s3, where Triton reads the bucket unverified; use access: local"
+    ]
+    assert complaints({**LOCAL, "models.signers": ["key.pem"]}) == [
+        "models.signers[0]: 'key.pem' is neither a public key nor a certificate in PEM; give the text that `openssl ec "
+        "-in KEY -pubout` prints, after `- |`"
+    ]

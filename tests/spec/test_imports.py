@@ -10,7 +10,7 @@ from tests.paths import ROOT
 
 _LOADED_BY_SPEC_ALONE = """
 import importlib, json, pkgutil, sys
-import annotated_types, pydantic, ruamel.yaml, yaml
+import annotated_types, cryptography, pydantic, ruamel.yaml, yaml
 packages = lambda: {
     top for name in sys.modules if not (top := name.partition(".")[0]).startswith("_")
 } - sys.stdlib_module_names

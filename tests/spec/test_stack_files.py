@@ -1,11 +1,14 @@
 """The files of this repository: every stack is valid, and the project file leaves them to the settings."""
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from spec import versions
 from spec.settings import load_stack_file
@@ -27,7 +30,11 @@ def test_a_shipped_stack_is_valid_and_warns_of_little_beside_the_example_digest(
     read = load_stack_file(stack_path(stack), today=TODAY)
     assert read.environment == stack
     with_own_images = ["triton.image", "models.fetcher.image", "monitoring.parityImage", "worker.image"]
-    expected = {"local": [], "dev": ["triton.image", *ESTIMATED]}
+    expected = {
+        "local": [],
+        "dev": ["triton.image", *ESTIMATED],
+        "prod": ["models.signers[0]", *with_own_images],
+    }
     assert [problem.path for problem in read.warnings] == expected.get(stack, with_own_images)
 
 
@@ -52,6 +59,14 @@ def test_the_example_digest_is_the_one_that_versions_documents(stack: str) -> No
     triton = load_stack_file(stack_path(stack), today=TODAY).triton
     assert triton.version == versions.DEFAULT_TRITON_VERSION
     assert triton.image.endswith("@" + versions.example_digest(triton.version))
+
+
+def test_nobody_has_the_private_key_of_the_example_signer() -> None:
+    """Its x is a hash, so it was not computed from a private key."""
+    (signer,) = load_stack_file(stack_path("prod"), today=TODAY).models.signers
+    key = load_pem_public_key(signer.encode())
+    assert isinstance(key, EllipticCurvePublicKey)
+    assert key.public_numbers().x.to_bytes(32, "big") == hashlib.sha256(b"models.signers").digest()
 
 
 def test_the_project_leaves_every_check_of_a_stack_file_to_the_settings() -> None:

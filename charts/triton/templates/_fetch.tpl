@@ -65,6 +65,10 @@ env:
     value: "true"
   - name: HOME
     value: /tmp
+  {{- with .Values.modelRepository.fetch.signers }}
+  - name: MODEL_SIGNERS
+    value: {{ . | quote }}
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

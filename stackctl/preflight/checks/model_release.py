@@ -1,16 +1,17 @@
-"""Is the model release that the stack pins in the bucket?"""
+"""Is the model release that the stack pins in the bucket, and signed where it has to be?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spec.names import RELEASE_MANIFEST, RELEASES_PREFIX, model_bucket
-from stackctl.account.read_only import NO_OBJECT, has_object, or_none
+from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, RELEASES_PREFIX, model_bucket
+from spec.release_signature import SignatureError, verify
+from stackctl.account.read_only import NO_OBJECT, has_object, or_none, read_object
 from stackctl.preflight.checks.check import Finding, Subject, fail, ok
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Yield the manifest of the pinned release."""
+    """Yield the manifest of the pinned release, and its signature."""
     settings, release = subject.settings, subject.settings.models.release
     bucket = model_bucket(settings.stack, subject.caller.account, settings.region)
     if release is None:
@@ -29,4 +30,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not has_object(s3, bucket, key):
         yield fail(f"release {release.label} is pinned, and s3://{bucket}/{key} is not there", make)
         return
-    yield ok(f"{release.id} is in {bucket}")
+    if not settings.models.signers:
+        yield ok(f"{release.id} is in {bucket}")
+        return
+    names = (RELEASE_MANIFEST, RELEASE_SIGNATURE)
+    manifest, signature = (read_object(s3, bucket, f"{RELEASES_PREFIX}{release.id}/{name}") for name in names)
+    try:
+        verify(release.id, manifest or b"", signature, settings.models.signers)
+    except SignatureError as error:
+        yield fail(error.problem, error.remedy)
+        return
+    yield ok(f"{release.id} is in {bucket}, signed by one of models.signers")

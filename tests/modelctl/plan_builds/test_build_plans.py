@@ -259,6 +259,17 @@ def test_what_cannot_be_built_is_told(repository: Path, stack: Path, store: Stor
     )
 
 
+def test_no_plan_is_built_of_a_release_that_no_signer_has_signed(repository: Path, stack: Path, store: Store) -> None:
+    release_id = released(repository, store)
+    document = yaml.safe_load(stack.read_text())
+    key = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
+    document["config"]["triton-eks:models"] |= {"access": "local", "fetcher": {"image": IMAGE}, "signers": [key]}
+    stack.write_text(yaml.safe_dump(document))
+    ended = build(release_id, stack)
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"error: release {release_id} has no signature, and models.signers requires one; ")
+
+
 VARIES = CONFIG.replace("dims: [ 2 ] },", "dims: [ -1, 4 ] },", 1)
 
 

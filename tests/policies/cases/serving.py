@@ -38,6 +38,17 @@ _TRITON = {
         }
     },
 }
+_SIGNERS = [{"name": "MODEL_SIGNERS", "value": "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"}]
+_SIGNED = changed(
+    _TRITON,
+    {
+        f"{_CONTAINER}.args[{_REPOSITORY}]": "--model-repository=/models/current",
+        f"{_SPEC}.initContainers": [
+            {"args": ["follow", "--once"], "env": _SIGNERS},
+            {"args": ["follow"], "env": [{"name": "HOME", "value": "/tmp"}, *_SIGNERS]},
+        ],
+    },
+)
 _HOLDS_THE_IMAGE = {
     "spec": {
         "template": {"spec": {"containers": [{"command": ["sleep"], "image": "registry/nvidia/tritonserver:26.07-py3"}]}}
@@ -186,6 +197,54 @@ CASES = (
         unknown=f"{_CONTAINER}.args[{_REPOSITORY}]",
     ),
     Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_SIGNED,
+        fails=(
+            fail(
+                {f"{_SPEC}.initContainers": ABSENT},
+                (
+                    "it: spec.template.spec.initContainers: verify no signature: the server reads the bucket as it is. "
+                    "Fix: use models.access: local, and list who signs releases in models.signers"
+                ),
+            ),
+            fail(
+                {f"{_CONTAINER}.args[{_REPOSITORY}]": "--model-repository=s3://triton-models-prod-1/releases/9e0e34d8d342"},
+                (
+                    "it: spec.template.spec.initContainers: verify no signature: the server reads the bucket as it is. "
+                    "Fix: use models.access: local, and list who signs releases in models.signers"
+                ),
+            ),
+            *(
+                fail(
+                    {f"{_SPEC}.initContainers[1].env": env},
+                    (
+                        "it: spec.template.spec.initContainers[1].env: has no MODEL_SIGNERS: it brings releases that "
+                        "nobody signed. "
+                        "Fix: list who signs releases in models.signers, and sign with `modelctl release --sign`"
+                    ),
+                )
+                for env in (ABSENT, [*_SIGNERS, {"name": "MODEL_SIGNERS", "value": ""}])
+            ),
+        ),
+        unknown=f"{_SPEC}.initContainers[0].env",
+    ),
+    Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_HOLDS_THE_IMAGE,
+        fails=(),
+        unknown=None,
+    ),
+    Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_TRITON,
+        fails=(),
+        unknown=None,
+        environment="staging",
+    ),
+    Case(
         policy="triton-disruption",
         type="",
         passes=(
@@ -218,6 +277,54 @@ CASES = (
             ),
         ),
         unknown=("scaler", "spec.maxReplicaCount"),
+    ),
+    Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_SIGNED,
+        fails=(
+            fail(
+                {f"{_SPEC}.initContainers": ABSENT},
+                (
+                    "it: spec.template.spec.initContainers: verify no signature: the server reads the bucket as it is. "
+                    "Fix: use models.access: local, and list who signs releases in models.signers"
+                ),
+            ),
+            fail(
+                {f"{_CONTAINER}.args[{_REPOSITORY}]": "--model-repository=s3://triton-models-prod-1/releases/9e0e34d8d342"},
+                (
+                    "it: spec.template.spec.initContainers: verify no signature: the server reads the bucket as it is. "
+                    "Fix: use models.access: local, and list who signs releases in models.signers"
+                ),
+            ),
+            *(
+                fail(
+                    {f"{_SPEC}.initContainers[1].env": env},
+                    (
+                        "it: spec.template.spec.initContainers[1].env: has no MODEL_SIGNERS: it brings releases that "
+                        "nobody signed. "
+                        "Fix: list who signs releases in models.signers, and sign with `modelctl release --sign`"
+                    ),
+                )
+                for env in (ABSENT, [*_SIGNERS, {"name": "MODEL_SIGNERS", "value": ""}])
+            ),
+        ),
+        unknown=f"{_SPEC}.initContainers[0].env",
+    ),
+    Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_HOLDS_THE_IMAGE,
+        fails=(),
+        unknown=None,
+    ),
+    Case(
+        policy="release-signed",
+        type=DEPLOYMENT,
+        passes=_TRITON,
+        fails=(),
+        unknown=None,
+        environment="staging",
     ),
     Case(
         policy="triton-disruption",

@@ -11,8 +11,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from moto.eks.models import eks_backends
 
+from spec.release_signature import bundle
 from spec.versions import example_digest
 from stackctl.preflight.checks import (
     api_access,
@@ -23,7 +26,7 @@ from stackctl.preflight.checks import (
     subnet_addresses,
 )
 from stackctl.preflight.checks.check import Check, Status, Subject, findings
-from tests.spec.stack_config import ECR, REMOVED
+from tests.spec.stack_config import DIGEST, ECR, REMOVED
 from tests.spec.test_blue_green import BLUE_GREEN
 from tests.spec.test_stack_mistakes_monitoring import SECTION as MONITORING
 from tests.stackctl.conftest import ApiServer
@@ -206,6 +209,28 @@ def test_a_release_that_is_not_in_the_bucket_fails_with_the_command_that_makes_i
         f"release 3f2a9c1b7d04 is pinned, and s3://{BUCKET}/releases/3f2a9c1b7d04{52 * '0'}/manifest.json is not there",
         f"python3 -m modelctl release MODELS_DIR --bucket {BUCKET} --pin stacks/Pulumi.staging.yaml",
     )
+
+
+def test_a_release_is_ok_only_with_a_signature_of_the_stack(subject: Callable[..., Subject]) -> None:
+    release_id, key = f"3f2a9c1b7d04{52 * '0'}", ec.generate_private_key(ec.SECP256R1())
+    pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    modelctl = {"image": f"{ECR}/modelctl@{DIGEST}"}
+    signed = subject({"models.signers": [pem], "models.access": "local", "models.fetcher": modelctl})
+    manifest = json.dumps({"id": release_id, "objects": {}}).encode()
+    folder = f"releases/{release_id}"
+    s3 = bucket()
+    s3.put_object(Bucket=BUCKET, Key=f"{folder}/manifest.json", Body=manifest)
+    remedy = "a signer of models.signers runs `modelctl release MODELS_DIR --bucket BUCKET --sign KEY` on its models"
+    (finding,) = model_release.check(signed)
+    unsigned = f"release {release_id} has no signature, and models.signers requires one"
+    assert (finding.status, finding.message, finding.remedy) == (Status.FAIL, unsigned, remedy)
+    signature = bundle(release_id, manifest, lambda data: key.sign(data, ec.ECDSA(hashes.SHA256())), key.public_key())
+    s3.put_object(Bucket=BUCKET, Key=f"{folder}/manifest.sig", Body=signature)
+    assert results(model_release, signed) == [(Status.OK, f"{release_id} is in {BUCKET}, signed by one of models.signers")]
+    s3.put_object(Bucket=BUCKET, Key=f"{folder}/manifest.json", Body=manifest + b" ")
+    (finding,) = model_release.check(signed)
+    assert (finding.status, finding.remedy) == (Status.FAIL, f"delete {folder}/manifest.sig, then {remedy}")
+    assert "(it signs another release)" in finding.message
 
 
 def test_a_release_without_a_bucket_fails_and_says_what_goes_first(subject: Callable[..., Subject]) -> None:

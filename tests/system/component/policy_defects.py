@@ -174,6 +174,7 @@ DEFECTS: Mapping[str, Seeded] = {
     "triton-probes": Seeded(_TRITON, {f"{_CONTAINER}.livenessProbe": ABSENT}, "Deployment"),
     "triton-drain": Seeded(_TRITON, {f"{_POD}.terminationGracePeriodSeconds": 31}, "Deployment"),
     "triton-release": Seeded(_TRITON, {f"{_CONTAINER}.args": _and("--model-control-mode=poll")}, "Deployment"),
+    "release-signed": Seeded(_TRITON, {f"{_POD}.initContainers[0].env": []}, "Deployment"),
     "triton-disruption": Seeded(_TRITON, {"spec.selector": _OTHERS}, "PodDisruptionBudget"),
     "triton-scraped": Seeded("monitoring-podmonitor-triton", told=_TRITON),
     "scaling-bounds": Seeded("triton-scaling-scaled-object", {"spec.maxReplicaCount": 100}),

@@ -29,7 +29,7 @@ _OF_DOCUMENTS = ("iam-no-wildcard", "iam-trust-bounded", "other-accounts-named")
 _OF_CHARTS = {
     *("pod-images", "pod-network-policy", "pod-no-api-token", "pod-no-plain-secrets", "pod-privileges", "pod-resources"),
     *("scaling-one-owner", "service-not-public"),
-    *("triton-disruption", "triton-drain", "triton-probes", "triton-release"),
+    *("release-signed", "triton-disruption", "triton-drain", "triton-probes", "triton-release"),
 }
 """Policies whose defect is in an object of our charts."""
 _OF_OBJECTS = {"gateway-clients-known", "gateway-tls", "ng-max-size-cap", "triton-scraped"}
