@@ -174,6 +174,7 @@ def ours(model: Model, start_seconds: int, most: int = MOST, *, bounded: bool = 
     if bounded:
         serving["queueTimeoutMs"] = round(model.slo_ms - model.batch_ms[1])
     config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": {NAME: {**serving, "maxBatchSize": model.batch}}}
+    config["triton-eks:triton"]["rollout"] = "rolling"  # one release on the nodes
     config["triton-eks:gpu"]["pools"][0]["max"] = most + 2
     config["triton-eks:autoscaling"] = {
         "minReplicas": FEWEST,

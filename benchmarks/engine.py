@@ -137,6 +137,7 @@ STACKS: Mapping[Kind, Callable[[int], Config]] = {"models": models, "pools": poo
 
 def _prod() -> Config:
     config: Config = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    config["triton-eks:triton"]["rollout"] = "rolling"  # fleets and blue-green exclude each other
     return config
 
 

@@ -161,6 +161,7 @@ def plan(seconds: float, gpus: float) -> Plan:
     serving = {name: {**wants, "expectedRate": rate, "peakRate": rate} for name in names()}
     config["triton-eks:models"] = {"oldReleaseDays": 90, "serving": serving}
     config["triton-eks:worker"] |= {"longestRequestSeconds": 900, "oldMessageMinutes": 30}
+    config["triton-eks:triton"]["rollout"] = "rolling"  # one release on the nodes
     config["triton-eks:gpu"]["pools"][0]["max"] = MOST + 2
     config["triton-eks:autoscaling"] = {"minReplicas": FEWEST, "maxReplicas": MOST, "startSeconds": START_SECONDS}
     settings = load(config, "prod")

@@ -5,6 +5,7 @@ A case file is one of promtool's unit test files. Its key `groups` is ours: the 
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from copy import deepcopy
@@ -16,12 +17,33 @@ import yaml
 from spec.prometheus.rule import Group
 
 CASES = Path(__file__).parent / "cases"
+BY_FLEET = ("TritonDown", "TritonModelNotServed", "TritonModelVersionSkew")
+"""Alerts with the label `fleet` on a stack with fleets or slots."""
 Case = dict[str, Any]
 
 
 def cases(folder: str) -> dict[str, Case]:
     """The case files in a folder, by name."""
     return {path.stem: yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((CASES / folder).glob("*.yaml"))}
+
+
+def in_slot(case: Case, release: str) -> Case:
+    """Return a case of one Deployment as it is with rollout: blue-green, in the pods of a Helm release."""
+
+    def pod(match: re.Match[str]) -> str:
+        name = match[2].removeprefix("triton-")
+        return f"{match[1]}{release}-{name if name != match[2] else '5d8f-' + (5 * name.replace('-', ''))[:5]}"
+
+    slot = release.rpartition("-")[2]
+    text = re.sub(r'(\bpod(?:=\\"|": "))(?!worker-)([a-z0-9-]+)', pod, json.dumps(case))
+    text = re.sub(r'(\bdeployment(?:=\\"|": "))triton\b', rf"\1{release}", text)
+    text = re.sub(rf'(alertname=\\"(?:{"|".join(BY_FLEET)})\\")', rf'\1,fleet=\\"{slot}\\"', text)
+    moved: Case = json.loads(text)
+    for test in moved["tests"]:
+        for alert in test.get("alert_rule_test", []):
+            for expected in alert["exp_alerts"] if alert["alertname"] in BY_FLEET else []:
+                expected["exp_labels"]["fleet"] = slot
+    return moved
 
 
 def check(promtool: Path, groups: Sequence[Group], folder: Path) -> subprocess.CompletedProcess[str]:

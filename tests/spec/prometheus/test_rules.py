@@ -8,7 +8,17 @@ import pytest
 
 from spec.prometheus.rule_file import groups
 from tests.spec.prometheus import promtool as tool
-from tests.spec.prometheus.stacks import BEHIND, SERVING, STACKS, blue_green, rule_groups, rules, to_zero, with_local_disk
+from tests.spec.prometheus.stacks import (
+    BEHIND,
+    SERVING,
+    STACKS,
+    blue_green,
+    rule_groups,
+    rules,
+    settings,
+    to_zero,
+    with_local_disk,
+)
 
 # The first test to ask for promtool may have to build it.
 pytestmark = pytest.mark.timeout(1800)
@@ -16,6 +26,13 @@ pytestmark = pytest.mark.timeout(1800)
 EVERY_STACK = tool.cases("every_stack")
 WITH_SLOS = tool.cases("serving")
 BEHIND_GATEWAY = tool.cases("gateway")
+
+
+def case_of(stack: str, case: tool.Case) -> tool.Case:
+    """Return a case as the Deployments of a stack have it."""
+    (fleet, *others) = settings(stack).each_fleet
+    assert not others
+    return case if fleet.name is None else tool.in_slot(case, fleet.release)
 
 
 def distinct() -> dict[str, tuple[str, str]]:
@@ -47,7 +64,7 @@ def test_promtool_accepts_the_rules(stack: str, promtool: Path, tmp_path: Path) 
 @pytest.mark.parametrize("which", DISTINCT)
 def test_the_rules_of_a_stack_do_what_their_cases_expect(which: str, promtool: Path, tmp_path: Path) -> None:
     name, stack = DISTINCT[which]
-    done = tool.unit_test(promtool, rule_groups(stack), EVERY_STACK[name], tmp_path)
+    done = tool.unit_test(promtool, rule_groups(stack), case_of(stack, EVERY_STACK[name]), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -72,7 +89,7 @@ def test_pods_that_fetch_their_release_do_not_count_as_triton(promtool: Path, tm
 def test_a_gpu_is_full_by_mistake_but_for_a_language_model_on_purpose(promtool: Path, tmp_path: Path) -> None:
     """vLLM takes 90 % of a GPU when it starts, and its context comes on top."""
     (case,) = tool.cases("gpu_memory").values()
-    done = tool.unit_test(promtool, rule_groups("prod"), case, tmp_path)
+    done = tool.unit_test(promtool, rule_groups("prod"), case_of("prod", case), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "TritonGpuMemoryHigh" not in {rule.get("alert") for rule in rules(SERVING)}
 

@@ -88,7 +88,7 @@ def test_measured_throughput_decides_the_expected_pods_and_what_a_million_costs(
     settings = stack("prod", without_digest(tuned))
     assert throughput.measured_rates(settings) == {"filetype": 7.5}
     assert node_counts.expected_pods(settings, {}) == (4, 7)  # 40 / 7.5 in whole pods, and the one that holds a node
-    assert node_counts.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 9)
+    assert node_counts.pool_nodes(settings, settings.gpu.pools[0]) == Nodes(4, 7, 16)
     found = estimate(settings, prices(ec2_g5_xlarge="1.006"), TODAY)
     assert found.per_million_measured == {"filetype": Decimal("1.006") / (Decimal("7.5") * 3600) * 10**6}
 

@@ -116,7 +116,7 @@ def test_an_autoscaled_pool_has_the_nodes_that_the_fewest_pods_fill() -> None:
     settings = stack("prod")
     g5, p4d = settings.gpu.pools
     assert node_counts.expected_pods(settings, {}) == (4, 4)
-    assert node_counts.pool_nodes(settings, g5) == Nodes(4, 4, 9)
+    assert node_counts.pool_nodes(settings, g5) == Nodes(4, 4, 16)
     assert node_counts.pool_nodes(settings, p4d) == Nodes(0, 0, 2)
 
 
@@ -209,7 +209,7 @@ def test_storage_queue_and_logs_are_exact() -> None:
     assert found["storage"].min == models + volumes
     polls = Decimal(730 * 3600) / 20 / 10**6 * Decimal("0.40")
     assert found["queue"] == Amounts(Decimal("0.20"), Decimal("0.20") + polls, Decimal("0.20") + 10 * polls)
-    nodes = {"min": 3 + 4, "expected": 3 + 1 + 4, "max": 3 + 4 + 9 + 2}
+    nodes = {"min": 3 + 4, "expected": 3 + 1 + 4, "max": 3 + 4 + 16 + 2}
     table = prices(logs_ingested_gb="0.50", logs_stored_gb_month="0")
     containers = 1 * Decimal(730) / 24
     for size, count in nodes.items():

@@ -89,7 +89,7 @@ def test_an_autoscaler_starts_nodes_for_the_fewest_pods_and_the_warm_ones() -> N
     production = load_stack_file(ROOT / "stacks" / "Pulumi.prod.yaml", today=TODAY)
     (need,) = [need for need in needed_quotas(production) if need.quota == needs.G]
     # desired 0, but 3 pods and 1 warm one, a GPU each: at first on a g5.xlarge, at most on a g5.4xlarge.
-    assert (need.at_start, need.at_most) == (4 * 4, 9 * 16)
+    assert (need.at_start, need.at_most) == (4 * 4, 16 * 16)
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_a_worse_scaling_setting_gets_a_comment_that_says_by_how_much(
     )
     comment = review("render", "prod.json").stdout
     said = re.search(
-        r"^\* `slow-pod`, `triton`: \*\*more misses, for less money\*\*: of 10,000 requests ([\d,]+) miss the SLO, "
+        r"^\* `slow-pod`, `triton-blue`: \*\*more misses, for less money\*\*: of 10,000 requests ([\d,]+) miss the SLO, "
         r"(\d+) before; without capacity for up to 3,600 s at a time, 1,200 s before; "
         r"\d\.\d GPU-hours \(\d+\.\d%\) fewer\.$",
         comment,

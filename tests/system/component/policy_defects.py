@@ -21,7 +21,7 @@ _SERVICE = ("spec", "provider", "kubernetes", "envoyService")
 _POD = "spec.template.spec"
 _CONTAINER = f"{_POD}.containers[0]"
 _CLUSTER, _TEMPLATE = "cluster-control-plane-eksCluster", "nodes-system-template"
-_TRITON, _WORKER = "triton-chart:triton/triton", "workers-chart:triton-worker/triton-worker"
+_TRITON, _WORKER = "triton-blue-chart:triton/triton-blue", "workers-chart:triton-worker/triton-worker"
 _OTHERS = {"matchLabels": {"app.kubernetes.io/name": "another"}}
 _DEFAULT_PROVIDER = "default_4_34_2"
 _OTHERS_READ = json.dumps(
@@ -158,12 +158,12 @@ DEFECTS: Mapping[str, Seeded] = {
     "pod-privileges": Seeded(_WORKER, {f"{_POD}.hostNetwork": True}, "Deployment"),
     "pod-resources": Seeded(_WORKER, {f"{_CONTAINER}.resources.limits": ABSENT}, "Deployment"),
     "pod-images": Seeded(_WORKER, {f"{_CONTAINER}.image": "docker.io/someone/worker:latest"}, "Deployment"),
-    "pod-gpu-toleration": Seeded("warm-pods-deployment", {f"{_POD}.tolerations": []}),
+    "pod-gpu-toleration": Seeded("warm-pods-blue-deployment", {f"{_POD}.tolerations": []}),
     "pod-no-plain-secrets": Seeded(
         _WORKER, {f"{_CONTAINER}.env": _and({"name": "DB_PASSWORD", "value": "hunter2"})}, "Deployment"
     ),
     "pod-no-api-token": Seeded(_WORKER, {f"{_POD}.automountServiceAccountToken": True}, "Deployment"),
-    "pod-namespace": Seeded("warm-pods-deployment", {"metadata.namespace": "default"}),
+    "pod-namespace": Seeded("warm-pods-blue-deployment", {"metadata.namespace": "default"}),
     "namespace-pod-security": Seeded("triton-namespace", {"metadata.labels": ABSENT}),
     "rbac-no-cluster-secrets": Seeded(
         "reader-of-secrets",
@@ -177,8 +177,8 @@ DEFECTS: Mapping[str, Seeded] = {
     "release-signed": Seeded(_TRITON, {f"{_POD}.initContainers[0].env": []}, "Deployment"),
     "triton-disruption": Seeded(_TRITON, {"spec.selector": _OTHERS}, "PodDisruptionBudget"),
     "triton-scraped": Seeded("monitoring-podmonitor-triton", told=_TRITON),
-    "scaling-bounds": Seeded("triton-scaling-scaled-object", {"spec.maxReplicaCount": 100}),
-    "scaling-signal": Seeded("triton-scaling-scaled-object", {"spec.fallback": ABSENT}),
+    "scaling-bounds": Seeded("triton-blue-scaling-scaled-object", {"spec.maxReplicaCount": 100}),
+    "scaling-signal": Seeded("triton-blue-scaling-scaled-object", {"spec.fallback": ABSENT}),
     "scaling-one-owner": Seeded(_WORKER, {"spec.replicas": 3}, "Deployment", options={"ignore_changes": ()}),
     "service-not-public": Seeded(_TRITON, {"spec.type": "NodePort"}, "Service"),
     "helm-pinned": Seeded("keda-release", {"repositoryOpts.repo": "https://charts.example.com"}),

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from spec.charts import CHARTS
-from spec.names import INFERENCE_CLIENT_LABEL
+from spec.names import INFERENCE_CLIENT_LABEL, TRITON_NAMESPACE
 from spec.reach import (
     ALL_PODS,
     API_SERVER,
@@ -37,6 +37,7 @@ from spec.reach import (
     connections,
 )
 from spec.settings import Settings
+from spec.settings.blue_green import SLOTS, helm_release
 from tests.pod_requests import WORKLOADS
 from tests.system.component.engine.recording import Recording, Registration
 from tests.system.component.network_policies import MOST_PORTS, NetworkPolicies, Peer, selects
@@ -120,6 +121,7 @@ class World:
     def trusted(self, statement: Object) -> Iterator[tuple[str, str]]:
         """Yield the source in the table that may take a role, and how."""
         accounts = {(pods.namespace, pods.account): name for name, pods in PODS.items() if pods.account}
+        accounts |= {(TRITON_NAMESPACE, helm_release(slot)): "Triton" for slot in SLOTS}  # one slot may have no pods
         for item in self.kind(*WORKLOADS):
             account = item["spec"]["template"]["spec"].get("serviceAccountName")
             accounts[item["metadata"].get("namespace"), account] = _name_of(item)

@@ -31,13 +31,10 @@ def with_candidate() -> dict[str, Any]:
     for one in (models["serving"], release["models"], release["batches"]):
         del one["speech"]
     models["release"] = {**release, "serving": digest_of(load(config, "prod", today=TODAY).models, (8.6,))}
-    config["triton-eks:triton"]["rollout"] = "blue-green"
     candidate = {key: value for key, value in models["release"].items() if key != "previous"} | {
         "id": "aaaaaaaaaaaa" + 52 * "0"
     }
     models |= {"slot": "green", "candidate": {"release": candidate, "percent": 5, "pods": 3}}
-    for pool in config["triton-eks:gpu"]["pools"]:
-        pool["max"] *= 2
     return config
 
 

@@ -29,6 +29,7 @@ PICTURES = ["text_detection", "text_direction", "text_in_picture", "text_recogni
 def three_fleets() -> dict[str, Any]:
     """prod, with each of its models where it belongs, and one on two fleets."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
+    config["triton-eks:triton"]["rollout"] = "rolling"
     config["triton-eks:nodes"]["cpu"] |= {"max": 6, "diskGiB": 100}
     models = config["triton-eks:models"]
     config["triton-eks:fleets"] = [

@@ -33,9 +33,9 @@ def counted(settings: Settings) -> dict[str, tuple[int | None, Request]]:
     size = Request(round(float(server.cpu) * 1000), server.memory_gib * 1024)
     found: dict[str, tuple[int | None, Request]] = {}
     if settings.models.release is not None:
-        found["triton"] = (server.replicas, size)
+        found[settings.each_fleet[0].release] = (server.replicas, size)
     if bounds is not None and bounds.warm_pods:
-        found["triton-warm"] = (bounds.warm_pods, size)
+        found["triton-warm-blue" if server.rollout == "blue-green" else "triton-warm"] = (bounds.warm_pods, size)
     for one in pods.workers(settings):
         assert worker is not None
         found[one.name] = (one.count if worker.pod_autoscaler == "none" else None, one.request)

@@ -175,11 +175,12 @@ def test_what_asks_the_gpus_how_they_are_lands_on_gpu_nodes(stack_run: StackRun)
     assert json.loads(agent.checked["configurationValues"]) == {"dcgmAgent": {"tolerations": [gpu_toleration()]}}
 
 
-def test_tritons_role_trusts_one_service_account_and_reads_one_prefix(stack_run: StackRun) -> None:
+def test_tritons_role_trusts_its_pods_service_accounts_and_reads_one_prefix(stack_run: StackRun) -> None:
     up, cluster = stack_run.up, stack_run.settings.cluster_name
     role = next(item for item in up.of_type(ROLE) if item.checked["name"] == f"{cluster}-{REGION}-model-reader")
     provider = up.one("aws:iam/openIdConnectProvider:OpenIdConnectProvider")
     issuer = provider.checked["url"].removeprefix("https://")
+    account, blue_green = "system:serviceaccount:triton:triton", stack_run.settings.triton.rollout == "blue-green"
     assert _document(role.checked["assumeRolePolicy"])["Statement"] == [
         {
             "Effect": "Allow",
@@ -188,7 +189,7 @@ def test_tritons_role_trusts_one_service_account_and_reads_one_prefix(stack_run:
             "Condition": {
                 "StringEquals": {
                     f"{issuer}:aud": "sts.amazonaws.com",
-                    f"{issuer}:sub": "system:serviceaccount:triton:triton",
+                    f"{issuer}:sub": [f"{account}-blue", f"{account}-green"] if blue_green else account,
                 }
             },
         }
@@ -346,7 +347,8 @@ def test_nothing_reaches_the_internet_without_the_nat_that_the_stack_asks_for(st
 
 def test_the_releases_objects_are_registered_where_a_release_is_pinned(stack_run: StackRun) -> None:
     names = [item.checked["metadata"]["name"] for item in stack_run.preview.of_type("kubernetes:apps/v1:Deployment")]
-    assert ("triton" in names) is (stack_run.settings.models.release is not None)
+    server = "triton-blue" if stack_run.settings.triton.rollout == "blue-green" else "triton"
+    assert (server in names) is (stack_run.settings.models.release is not None)
 
 
 def _node_group_pools(stack_run: StackRun) -> tuple[GpuPool, ...]:

@@ -195,7 +195,7 @@ def _container_port(deployment: Any) -> None:
 DEFECTS: dict[str, tuple[str, Callable[[World], World], str, list[str]]] = {
     "a closed port": (
         "prod",
-        _objects("NetworkPolicy", "triton", lambda one: one["spec"]["ingress"][0]["ports"].pop(1)),
+        _objects("NetworkPolicy", "triton-blue", lambda one: one["spec"]["ingress"][0]["ports"].pop(1)),
         "a required connection is blocked",
         [f"{source} → Triton: 8001/TCP" for source in ("Envoy", "pods of client namespaces", "worker")],
     ),
@@ -225,19 +225,19 @@ DEFECTS: dict[str, tuple[str, Callable[[World], World], str, list[str]]] = {
     ),
     "an open port": (
         "prod",
-        _objects("NetworkPolicy", "triton", lambda one: one["spec"]["egress"].append({"ports": [{"port": 80}]})),
+        _objects("NetworkPolicy", "triton-blue", lambda one: one["spec"]["egress"].append({"ports": [{"port": 80}]})),
         "an unneeded connection is open",
         [f"Triton → {end}: 80/TCP" for end in ("the internet", "instance metadata", "Pod Identity agent", "nodes")],
     ),
     "the port of a follower, which only port forwards reach": (
         "prod",
-        _objects("NetworkPolicy", "triton", lambda one: one["spec"]["ingress"][1]["ports"].append({"port": 8003})),
+        _objects("NetworkPolicy", "triton-blue", lambda one: one["spec"]["ingress"][1]["ports"].append({"port": 8003})),
         "an unneeded connection is open",
         ["Prometheus → Triton: 8003/TCP"],
     ),
     "25 ports for CoreDNS": (
         "prod",
-        _objects("NetworkPolicy", "triton", _many_ports),
+        _objects("NetworkPolicy", "triton-blue", _many_ports),
         "AWS does not enforce a policy as written",
         ["Triton: 26 ports in Egress for one address; AWS enforces 24"],
     ),
@@ -267,7 +267,7 @@ DEFECTS: dict[str, tuple[str, Callable[[World], World], str, list[str]]] = {
     ),
     "an address": (
         "prod",
-        _objects("ScaledObject", "triton", lambda one: one.update(url="http://cache.redis.svc:6379")),
+        _objects("ScaledObject", "triton-blue", lambda one: one.update(url="http://cache.redis.svc:6379")),
         "a chart, an add-on or an address is in no row",
         ["ScaledObject: cache.redis:6379"],
     ),

@@ -127,7 +127,9 @@ def test_a_stack_has_its_own_tag_and_configs_and_the_values_of_its_environment(p
     assert ours.one("aws:eks/cluster:Cluster").inputs["tags"]["environment"] == "eu-1"
     chart, shipped = (
         next(
-            item for item in one.registrations if item.type == "kubernetes:helm.sh/v4:Chart" and item.name == "triton-chart"
+            item
+            for item in one.registrations
+            if item.type == "kubernetes:helm.sh/v4:Chart" and item.name == "triton-blue-chart"
         )
         for one in (ours, prods)
     )

@@ -62,7 +62,7 @@ def test_each_line_that_is_pasted_comes_to_what_was_told(capsys: pytest.CaptureF
         with file.open("w") as stream:
             yaml.dump(stack, stream)
         command.replay("prod", "trace.csv", None, SLOW, as_json=True)
-        replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
+        replayed = json.loads(capsys.readouterr().out)["after"]["triton-blue"]
         found[line] = {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")}
     assert found == {
         Change("autoscaling", one["autoscaling"]).pasted: {key: one[key] for key in ("missedShare", "gpuHours", "usd")}
@@ -137,7 +137,7 @@ def test_bounded_queues_come_to_what_was_told_once_they_are_released(
     with file.open("w") as stream:
         yaml.dump(stack, stream)
     command.replay("prod", "trace.csv", None, SLOW, as_json=True)
-    replayed = json.loads(capsys.readouterr().out)["after"]["triton"]
+    replayed = json.loads(capsys.readouterr().out)["after"]["triton-blue"]
     assert {key: replayed[key] for key in ("missedShare", "gpuHours", "usd")} == {
         key: told[key] for key in ("missedShare", "gpuHours", "usd")
     }
@@ -146,7 +146,9 @@ def test_bounded_queues_come_to_what_was_told_once_they_are_released(
 def test_what_the_stack_would_be_refused_with_is_not_tried_and_told_why(capsys: pytest.CaptureFixture[str]) -> None:
     (refused,) = document(capsys)["refused"]
     assert refused["autoscaling"] == {"maxReplicas": 12}
-    assert refused["why"].startswith("autoscaling.maxReplicas: 12 pods do not fit the 9 nodes")
+    assert refused["why"].startswith(
+        "gpu.pools[0].max: 16 nodes hold the pods of one release, which fill 12, and rollout: blue-green"
+    )
 
 
 def test_targets_that_the_file_has_stay_in_the_line_to_paste() -> None:

@@ -32,7 +32,7 @@ def test_the_document_has_every_fleet_and_what_it_rests_on(capsys: pytest.Captur
     printed = document(capsys)
     assert printed.keys() == {"stack", "trace", "after", "before", "notes"}
     assert (printed["stack"], printed["trace"], printed["before"]) == ("prod", "trace.csv", None)
-    fleet = printed["after"]["triton"]
+    fleet = printed["after"]["triton-blue"]
     assert (fleet["seconds"], fleet["mostPods"], fleet["wanted"]) == (120, 3, [{"second": 0, "pods": 3}])
     assert fleet["gpuHours"] == pytest.approx(4 * 120 / 3600, abs=0.001), "three pods and a warm one"
     assert printed["notes"][0] == "a pod starts in 361 s, on a new node in 601 s (assumed)"
@@ -53,8 +53,8 @@ def test_before_and_after_are_of_one_trace(capsys: pytest.CaptureFixture[str], c
         before.replace("minReplicas: 3", "minReplicas: 2\n    sparePods: 0").replace("warmPods: 1", "warmPods: 0")
     )
     printed = document(capsys, "before.yaml")
-    assert printed["before"]["triton"]["requests"] == printed["after"]["triton"]["requests"]
-    assert (printed["before"]["triton"]["mostPods"], printed["after"]["triton"]["mostPods"]) == (2, 3)
+    assert printed["before"]["triton-blue"]["requests"] == printed["after"]["triton-blue"]["requests"]
+    assert (printed["before"]["triton-blue"]["mostPods"], printed["after"]["triton-blue"]["mostPods"]) == (2, 3)
 
 
 def test_settings_that_are_as_they_were_are_replayed_once(
@@ -80,7 +80,7 @@ def test_before_and_after_are_of_as_many_seconds_where_the_longest_model_is_new(
     with (checkout / "trace.csv").open("a") as trace:
         trace.write("0,5,speech\n200,5,speech\n")
     printed = document(capsys, "before.yaml")
-    assert [printed[when]["triton"]["seconds"] for when in ("before", "after")] == [400, 400]
+    assert [printed[when]["triton-blue"]["seconds"] for when in ("before", "after")] == [400, 400]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -93,7 +93,7 @@ def test_settings_that_serve_no_model_of_the_trace_are_told_and_are_no_before(
     note = "there is no before: the settings of before.yaml serve none of the models of trace.csv"
     if as_json:
         read = json.loads(printed)
-        assert (read["before"], read["notes"][-1], read["after"]["triton"]["seconds"]) == (None, note, 120)
+        assert (read["before"], read["notes"][-1], read["after"]["triton-blue"]["seconds"]) == (None, note, 120)
     else:
         assert note in printed.splitlines()
         assert "before ┃" not in printed
@@ -118,7 +118,7 @@ def renamed(checkout: Path, model: str) -> str:
 
 
 def test_given_service_times_count(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, None, "filetype=200:800")["after"]["triton"]["missedShare"] > 0.5
+    assert document(capsys, None, "filetype=200:800")["after"]["triton-blue"]["missedShare"] > 0.5
 
 
 def test_a_person_reads_a_table_and_a_plot(capsys: pytest.CaptureFixture[str]) -> None:
