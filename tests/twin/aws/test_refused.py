@@ -16,8 +16,6 @@ ANY = "0.0.0.0/0"
 NOBODY = "arn:aws:iam::123456789012:role/nobody"
 STS = "com.amazonaws.us-west-2.sts"
 BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
-ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
-LOGGING = "aws:s3/bucketLogging:BucketLogging"
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +25,6 @@ def world(clients: Clients) -> Iterator[World]:
     world.make(made.ADDRESS, "address", domain="vpc")
     world.make(made.ASSOCIATION, "association", subnetId=world.id("subnet-a"), routeTableId=world.id("table"))
     world.make(made.BUCKET, "bucket", bucket="models")
-    by_kms = {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms"}}
-    world.make(ENCRYPTION, "encryption", bucket="models", rules=[by_kms])
     world.make(made.KEY, "key")
     yield world
 
@@ -47,11 +43,6 @@ def _route(world: World, **target: str) -> dict[str, Any]:
 
 Inputs = Callable[[World], dict[str, Any]]
 REFUSALS: list[tuple[str, Inputs, str]] = [
-    (
-        LOGGING,
-        lambda w: {"bucket": "models", "targetBucket": "models", "targetPrefix": ""},
-        "access log of models: models is encrypted by KMS, where S3 delivers no log",
-    ),
     (
         made.ROUTE,
         lambda w: _route(w, gatewayId=w.id("detached")),

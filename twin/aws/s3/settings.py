@@ -185,32 +185,19 @@ def _camel(value: Any) -> Any:
 class BucketLogging(_BucketSetting):
     token = "aws:s3/bucketLogging:BucketLogging"
     inputs = frozenset({"bucket", "targetBucket", "targetPrefix", "targetObjectKeyFormat"})
+    operation, member = "bucket_logging", "BucketLoggingStatus"
 
-    def put(self, clients: Clients, inputs: Values) -> None:
-        target = inputs["targetBucket"]
-        # S3 takes it and delivers nothing:
-        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
-        answer = or_none(clients("s3").get_bucket_encryption, Bucket=target)
-        for rule in answer["ServerSideEncryptionConfiguration"]["Rules"] if answer else ():
-            if rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] != "AES256":
-                raise HandlerError(
-                    f"access log of {inputs['bucket']}: {target} is encrypted by KMS, where S3 delivers no log"
-                )
-        enabled = {"TargetBucket": target, "TargetPrefix": inputs["targetPrefix"]}
-        if "targetObjectKeyFormat" in inputs:
-            source = inputs["targetObjectKeyFormat"]["partitionedPrefix"]["partitionDateSource"]
-            enabled["TargetObjectKeyFormat"] = {"PartitionedPrefix": {"PartitionDateSource": source}}
-        clients("s3").put_bucket_logging(Bucket=inputs["bucket"], BucketLoggingStatus={"LoggingEnabled": enabled})
+    def configuration(self, clients: Clients, inputs: Values) -> Any:
+        enabled = {key: inputs[key] for key in ("targetBucket", "targetPrefix", "targetObjectKeyFormat") if key in inputs}
+        return self._converted(clients, {"loggingEnabled": enabled}, {})
+
+    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
+        enabled = clients("s3").get_bucket_logging(Bucket=id).get("LoggingEnabled")
+        return {**state, **_camel(enabled)} if enabled is not None else None
 
     def delete(self, clients: Clients, id: str, state: Values) -> None:
         with gone_is_fine():
             clients("s3").put_bucket_logging(Bucket=id, BucketLoggingStatus={})
-
-    def read(self, clients: Clients, id: str, state: Values) -> Values | None:
-        enabled = clients("s3").get_bucket_logging(Bucket=id).get("LoggingEnabled")
-        if enabled is None:
-            return None
-        return {**state, "targetBucket": enabled["TargetBucket"], "targetPrefix": enabled.get("TargetPrefix", "")}
 
 
 class BucketPolicy(_BucketSetting):
