@@ -278,7 +278,6 @@ def _request() -> str:
         '  client(["client"])',
         f'  nlb["load balancer<br/><small>{scheme} NLB, TLS ends here</small>"]',
         f'  envoy["Envoy<br/><small>{gateway.inputs["metadata"]["namespace"]}, a pod for each request</small>"]',
-        '  triton["Triton<br/><small>Deployment triton</small>"]',
         f'  client -- "HTTPS {ports["http"]}, gRPC {ports["grpc"]}" --> nlb --> envoy',
     ]
     targets: dict[str, set[int]] = defaultdict(set)
@@ -286,10 +285,12 @@ def _request() -> str:
         for rule in route.inputs["spec"]["rules"]:
             for backend in rule["backendRefs"]:
                 targets[backend["name"]].add(backend["port"])
+    (server,) = targets  # a Service has the name of its Deployment
+    lines.append(f'  triton["Triton<br/><small>Deployment {server}</small>"]')
     for name, numbers in sorted(targets.items()):
         lines.append(f'  envoy -- "Service {name}: {", ".join(map(str, sorted(numbers)))}" --> triton')
     deployments = {resource.inputs["metadata"]["name"]: resource for resource in _of(resources, "Deployment")}
-    arguments = dict(re.findall(r"^--([a-z-]+)=(.*)", "\n".join(_container(deployments["triton"])["args"]), re.MULTILINE))
+    arguments = dict(re.findall(r"^--([a-z-]+)=(.*)", "\n".join(_container(deployments[server])["args"]), re.MULTILINE))
     prefix = re.sub(r"^s3://[^/]+/|[^/]+$", "", arguments["model-repository"])
     lines += [
         '  models[("model bucket")]',
@@ -310,7 +311,8 @@ def _request() -> str:
     known = {"triton": "triton", "worker": "worker", "envoy": "envoy"}
     lines += [f"  prometheus == scrapes ==> {known[name]}" for name in scraped if name in known]
     for scaled in _of(resources, "ScaledObject"):
-        target = scaled.inputs["spec"]["scaleTargetRef"]["name"].removeprefix("triton-")
+        name = scaled.inputs["spec"]["scaleTargetRef"]["name"]
+        target = "triton" if name == server else name.removeprefix("triton-")
         lines.append(f"  keda == scales ==> {target}")
         for source in sorted({trigger["type"] for trigger in scaled.inputs["spec"]["triggers"]}):
             lines.append(f"  keda == asks ==> {'prometheus' if source == 'prometheus' else 'queue'}")

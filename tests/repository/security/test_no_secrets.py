@@ -15,7 +15,7 @@ STACKS = ("local", "dev", "staging", "prod")
 
 OUTPUTS = {
     *("clusterName", "modelBucket", "region", "releaseId", "requestBucket", "requestQueueUrl", "tritonRoleArn"),
-    *("apiReachedBy", "gatewayAddressCommand", "inferenceUrl", "vpcId", "zones"),
+    *("apiReachedBy", "gatewayAddressCommand", "inferenceUrl", "inferenceUrls", "vpcId", "zones"),
 }
 """Whatever a stack outputs is read by everybody who may read its state: a new one is looked at here first."""
 
