@@ -19,7 +19,7 @@ _FROM_BUCKET = "--model-repository=s3://"
 class Server:
     """A Deployment of Triton. `release` None: that of a rollout in place. `gpus`: what each of its pods asks for, like
     `1 nvidia.com/gpu`. `pods`: how many its autoscaler keeps at least, one where that may be none, or else how many it says.
-    `reads_bucket`: whether Triton itself takes its models from S3.
+    `reads_bucket`: whether its models come from S3, by Triton itself or by a container that fetches them first.
     """
 
     name: str
@@ -57,9 +57,8 @@ def _servers(objects: Sequence[tuple[str, Any]]) -> Iterator[Server]:
             name, replicas = str(at(inputs, "metadata", "name")), at(inputs, "spec", "replicas")
             # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
             pods = kept.get(name, replicas if isinstance(replicas, int) else 1)
-            yield Server(
-                name, release if isinstance(release, str) else None, _gpus(containers[0]), pods, _reads_bucket(containers[0])
-            )
+            reads_bucket = _reads_bucket(containers[0]) or any(map(fetches, at(template, "spec", "initContainers") or ()))
+            yield Server(name, release if isinstance(release, str) else None, _gpus(containers[0]), pods, reads_bucket)
 
 
 def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
@@ -76,6 +75,12 @@ def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
 def _reads_bucket(container: Any) -> bool:
     words = [word for key in ("command", "args") if isinstance(listed := at(container, key), list) for word in listed]
     return "tritonserver" in words and any(str(word).startswith(_FROM_BUCKET) for word in words)
+
+
+def fetches(container: Any) -> bool:
+    """Return whether an init container copies a release from the bucket to the pod's disk (charts/triton, `_fetch.tpl`)."""
+    words = [*(at(container, "command") or ()), *(at(container, "args") or ())]
+    return words[:4] == ["python", "-m", "modelctl", "fetch"]
 
 
 def _gpus(container: Any) -> str | None:

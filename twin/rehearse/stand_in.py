@@ -13,7 +13,7 @@ from spec.names import TRITON_CONTAINER
 from twin.charts.triton import TRITON
 from twin.cluster.node_objects import Machine, lone_node
 from twin.rehearse.part import ACCOUNT, Manifest, type_of
-from twin.rehearse.serving import DEPLOYMENT
+from twin.rehearse.serving import DEPLOYMENT, fetches
 
 MARK = "twin.triton-eks/template"
 """Annotates pods with the template that they were made from, which what stands in for the models would make alike."""
@@ -50,11 +50,13 @@ def fitted(key: str, manifest: Manifest, models: Models, pods: int | None, mark:
     template = spec["template"]
     listed = template["spec"]["containers"]
     containers = [_container(one, models) if one["name"] == TRITON_CONTAINER else one for one in listed]
+    # The server reads the sample release from the twin's bucket by itself.
+    initial = [one for one in template["spec"].get("initContainers") or () if not fetches(one)]
     metadata = template.get("metadata") or {}
     made = {
         **template,
         "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), MARK: mark}},
-        "spec": {**template["spec"], "containers": containers},
+        "spec": {**template["spec"], "initContainers": initial, "containers": containers},
     }
     return {**manifest, "spec": {**spec, "template": made, **({"replicas": pods} if pods is not None else {})}}
 
