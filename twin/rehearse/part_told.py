@@ -56,8 +56,8 @@ def _stand_ins(part: Part) -> Iterator[str]:
     releases = sorted({one.release for one in (*part.servers, *part.servers_after) if one.release is not None})
     several = "releases" if len(releases) > 1 else "release"
     yield (
-        f"sample models answer for {several} {', '.join(releases)}, which the account's bucket has, and are not fetched to a "
-        "disk first: whether the models of a new release arrive and load is not seen"
+        f"sample models answer for {several} {', '.join(releases)}, which the account's bucket has, and are not fetched "
+        "to a disk first: whether the models of a new release arrive and load is not seen"
     )
     if any(one.gpus for one in part.servers):
         yield "GPUs are counted when pods are placed, and nothing runs on them; a machine is there for each pod at once"

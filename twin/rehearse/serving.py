@@ -57,7 +57,7 @@ def _servers(objects: Sequence[tuple[str, Any]]) -> Iterator[Server]:
             name, replicas = str(at(inputs, "metadata", "name")), at(inputs, "spec", "replicas")
             # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
             pods = kept.get(name, replicas if isinstance(replicas, int) else 1)
-            reads_bucket = _reads_bucket(containers[0]) or any(map(fetches, at(template, "spec", "initContainers") or ()))
+            reads_bucket = _reads_bucket(containers[0], at(template, "spec", "initContainers") or ())
             yield Server(name, release if isinstance(release, str) else None, _gpus(containers[0]), pods, reads_bucket)
 
 
@@ -72,9 +72,10 @@ def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
             yield str(at(inputs, "spec", "scaleTargetRef", "name")), max(1, least)
 
 
-def _reads_bucket(container: Any) -> bool:
+def _reads_bucket(container: Any, initial: Iterable[Any]) -> bool:
     words = [word for key in ("command", "args") if isinstance(listed := at(container, key), list) for word in listed]
-    return "tritonserver" in words and any(str(word).startswith(_FROM_BUCKET) for word in words)
+    from_bucket = any(str(word).startswith(_FROM_BUCKET) for word in words) or any(map(fetches, initial))
+    return "tritonserver" in words and from_bucket
 
 
 def fetches(container: Any) -> bool:

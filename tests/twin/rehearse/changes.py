@@ -32,19 +32,19 @@ ENDPOINT, NAT = (
 ALARM = "requests-old-messages (aws:cloudwatch/metricAlarm:MetricAlarm)"
 ENTRY = "cluster-control-plane-123456789012-platform-admin (aws:eks/accessEntry:AccessEntry)"
 TRITON, SERVICE = (
-    "triton-chart:triton/triton (kubernetes:apps/v1:Deployment)",
-    "triton-chart:triton/triton (kubernetes:core/v1:Service)",
+    "triton-blue-chart:triton/triton-blue (kubernetes:apps/v1:Deployment)",
+    "triton-blue-chart:triton/triton-blue (kubernetes:core/v1:Service)",
 )
-BUDGET = "triton-chart:triton/triton (kubernetes:policy/v1:PodDisruptionBudget)"
+BUDGET = "triton-blue-chart:triton/triton-blue (kubernetes:policy/v1:PodDisruptionBudget)"
 WORKERS, WARM = (
     "workers-chart:triton-worker/triton-worker (kubernetes:apps/v1:Deployment)",
-    "warm-pods-deployment (kubernetes:apps/v1:Deployment)",
+    "warm-pods-blue-deployment (kubernetes:apps/v1:Deployment)",
 )
 NAMESPACE, RELEASE = "triton-namespace (kubernetes:core/v1:Namespace)", "keda-release (kubernetes:helm.sh/v3:Release)"
 DASHBOARD = "monitoring-dashboard-triton-gpus (kubernetes:core/v1:ConfigMap)"
 POOL = "karpenter-pool-g5 (kubernetes:karpenter.sh/v1:NodePool)"
 CLASS = "karpenter-class-g5 (kubernetes:karpenter.k8s.aws/v1:EC2NodeClass)"
-SCALING = "triton-scaling-scaled-object (kubernetes:keda.sh/v1alpha1:ScaledObject)"
+SCALING = "triton-blue-scaling-scaled-object (kubernetes:keda.sh/v1alpha1:ScaledObject)"
 STORAGE = "monitoring-storage-class (kubernetes:storage.k8s.io/v1:StorageClass)"
 IMAGE = "spec.template.spec.containers.0.image"
 

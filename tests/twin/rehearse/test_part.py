@@ -14,9 +14,9 @@ from twin.rehearse import part
 from twin.rehearse.judgement import Finding
 from twin.rehearse.part import NotMade, Part
 
-TRITON = "kubernetes:apps/v1:Deployment::triton-chart:triton/triton"
-SERVICE = "kubernetes:core/v1:Service::triton-chart:triton/triton"
-SCALER = "kubernetes:keda.sh/v1alpha1:ScaledObject::triton-scaling-scaled-object"
+TRITON = "kubernetes:apps/v1:Deployment::triton-blue-chart:triton/triton-blue"
+SERVICE = "kubernetes:core/v1:Service::triton-blue-chart:triton/triton-blue"
+SCALER = "kubernetes:keda.sh/v1alpha1:ScaledObject::triton-blue-scaling-scaled-object"
 PROD = snapshots.resources("prod")
 Objects = dict[str, dict[str, Any]]
 
@@ -51,26 +51,29 @@ def test_what_serves_in_prod_is_its_namespace_without_what_charts_define(prod: O
     pod(after)["volumes"][0]["emptyDir"]["sizeLimit"] = "3Gi"
     found = changed(prod, after, GROWN)
     assert sorted(found.before) == [
+        "kubernetes:apps/v1:Deployment::parity-deployment",
         TRITON,
         "kubernetes:core/v1:Namespace::triton-namespace",
         SERVICE,
         f"{SERVICE}-headless",
         f"{SERVICE}-metrics",
-        "kubernetes:core/v1:ServiceAccount::triton-chart:triton/triton",
-        "kubernetes:networking.k8s.io/v1:NetworkPolicy::triton-chart:triton/triton",
-        "kubernetes:policy/v1:PodDisruptionBudget::triton-chart:triton/triton",
+        "kubernetes:core/v1:ServiceAccount::parity-account",
+        "kubernetes:core/v1:ServiceAccount::triton-blue-chart:triton/triton-blue",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy::parity-network",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy::triton-blue-chart:triton/triton-blue",
+        "kubernetes:policy/v1:PodDisruptionBudget::triton-blue-chart:triton/triton-blue",
     ]
     assert found.before == {key: prod[key] for key in found.before}
     assert found.after == {**found.before, TRITON: after[TRITON]}
     assert (found.changed, found.rolled) == ({TRITON}, {TRITON})
-    assert [(one.name, one.pods) for one in (*found.servers, *found.servers_after)] == [("triton", 3)] * 2
+    assert [(one.name, one.pods) for one in (*found.servers, *found.servers_after)] == [("triton-blue", 3)] * 2
     assert found.others == {
         "kubernetes:gateway.envoyproxy.io/v1alpha1:BackendTrafficPolicy": 7,
         "kubernetes:gateway.networking.k8s.io/v1:GRPCRoute": 7,
         "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": 7,
         "kubernetes:keda.sh/v1alpha1:ScaledObject": 1,
-        "kubernetes:rbac.authorization.k8s.io/v1:Role": 1,
-        "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": 1,
+        "kubernetes:rbac.authorization.k8s.io/v1:Role": 2,
+        "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": 2,
     }
 
 
@@ -85,7 +88,7 @@ def test_what_the_engine_takes_for_the_same_stays_as_the_state_has_it(prod: Obje
 
 def test_what_the_change_takes_away_and_brings_is_so_on_the_twin(prod: Objects) -> None:
     budget = next(key for key in prod if "PodDisruptionBudget::triton" in key)
-    new = budget.replace("triton-chart", "other")
+    new = budget.replace("triton-blue-chart", "other")
     after = {**{key: one for key, one in prod.items() if key != budget}, new: prod[budget]}
     found = changed(prod, after, step(budget, "delete"), step(new, "create"))
     assert found.changed == {budget, new}
@@ -123,19 +126,19 @@ def test_where_nothing_of_it_changes_nothing_is_made(prod: Objects) -> None:
 def test_what_cannot_be_had_here_is_said(prod: Objects) -> None:
     in_place, mounted, program, unasked, secret, nobody, asleep = (copy.deepcopy(prod) for _ in range(7))
     del in_place[TRITON]["spec"]["template"]["metadata"]["annotations"][POD_RELEASE]
-    assert refused(in_place) == "triton serves what the last rollout has put into the bucket, and not one release"
-    pod(mounted)["containers"][0]["args"][0] = "--model-repository=/models/current"
+    assert refused(in_place) == "triton-blue serves what the last rollout has put into the bucket, and not one release"
+    del pod(mounted)["initContainers"]
     pod(program)["containers"][0]["command"] = ["python3"]
     for objects in (mounted, program):
         assert refused(objects) == (
-            "the pods of triton take their models from a volume, or by another program, and not from a bucket"
+            "the pods of triton-blue take their models from a volume, or by another program, and not from a bucket"
         )
     del unasked[SERVICE]
-    assert refused(unasked) == "the state has no Service called triton, at which its pods would be asked"
+    assert refused(unasked) == "the state has no Service called triton-blue, at which its pods would be asked"
     pod(secret)["containers"][0]["env"].append({"name": "KEY", "value": part.SECRET_TEXT})
     assert refused(secret) == (
-        "triton-chart:triton/triton (kubernetes:apps/v1:Deployment) has a secret among its inputs, which the engine does "
-        "not tell"
+        "triton-blue-chart:triton/triton-blue (kubernetes:apps/v1:Deployment) has a secret among its inputs, "
+        "which the engine does not tell"
     )
     nobody[TRITON] = {**nobody[TRITON], "spec": part.SECRET_TEXT}
     asleep[SCALER]["spec"]["minReplicaCount"] = 0

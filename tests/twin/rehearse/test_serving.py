@@ -24,9 +24,10 @@ def triton() -> dict[str, Any]:
     (found,) = [
         one["inputs"]
         for key, one in PROD.items()
-        if key.endswith(f"({TYPE})") and one["inputs"]["metadata"]["name"] == "triton"
+        if key.endswith(f"({TYPE})") and one["inputs"]["metadata"]["name"] == "triton-blue"
     ]
     copied: dict[str, Any] = json.loads(json.dumps(found))
+    copied["metadata"]["name"] = "triton"
     return copied
 
 
@@ -94,6 +95,7 @@ def test_a_server_is_read_with_what_it_does_not_say(tmp_path: Path, triton: dict
     (container,) = triton["spec"]["template"]["spec"]["containers"]
     container["resources"]["limits"].pop("nvidia.com/gpu")
     container["args"][0] = "--model-repository=/models/current"
+    del triton["spec"]["template"]["spec"]["initContainers"]
     (found,) = serving.servers(read(tmp_path, NETWORK, resource(TYPE, "triton", triton)))
     assert (found.release, found.gpus, found.reads_bucket) == (None, None, False)
 

@@ -13,7 +13,7 @@ from twin.rehearse import stand_in
 from twin.rehearse.stand_in import Models
 
 __all__ = ["prod"]
-ACCOUNT = "kubernetes:core/v1:ServiceAccount::triton-chart:triton/triton"
+ACCOUNT = "kubernetes:core/v1:ServiceAccount::triton-blue-chart:triton/triton-blue"
 MODELS = Models("s3://http://127.0.0.1:9/models/releases/abc", ("classify/versions/1", "pipeline/versions/2"))
 
 
@@ -35,6 +35,8 @@ def test_of_triton_only_models_keys_and_the_number_of_pods_are_others(prod: Obje
     assert [word.partition("=")[0] for word in gone] == ["--model-repository", *["--trace-config"] * 5]
     assert own["env"][-2:] == [{"name": f"AWS_{name}", "value": "test"} for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")]
     del own["env"][-2:]
+    assert template["spec"].pop("initContainers") == []
+    assert [one["name"] for one in pod(prod).pop("initContainers")] == ["fetch"], "the server reads the bucket by itself"
     shell = own["readinessProbe"]["exec"]["command"]
     assert "/v2/models/{classify/versions/1,pipeline/versions/2}/ready" in shell[2] and "filetype" not in shell[2]
     shell[2] = real["readinessProbe"]["exec"]["command"][2]
