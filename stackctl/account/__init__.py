@@ -1,1 +1,1 @@
-"""Read an AWS account: whose it is, what in it belongs to a stack, with clients that cannot change anything."""
+"""Read an AWS account and a stack's resources in it; the clients cannot change anything."""

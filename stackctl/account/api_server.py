@@ -1,4 +1,4 @@
-"""Find the API server of a stack's cluster, and tell whether it answers this machine."""
+"""Find a stack's API server, and check whether this machine reaches it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 5
 
 @dataclass(frozen=True)
 class ApiServer:
-    """The API server of a cluster, by the cluster's name: its address, and its certificate authority as base64."""
+    """A cluster's API server: cluster name, address, and certificate authority as base64."""
 
     cluster: str
     endpoint: str
@@ -27,30 +27,31 @@ class ApiServer:
 
     @property
     def host(self) -> str:
-        """Return the name that its certificate has, and that DNS knows."""
+        """Return the host name in its certificate and in DNS."""
         return urlsplit(self.endpoint).hostname or ""
 
 
 def find(settings: Settings, readers: Readers) -> ApiServer | None:
-    """Return the API server as EKS describes it; None before there is one. Raises ClientError and BotoCoreError."""
+    """Return the API server as EKS describes it; None before it exists. Raises ClientError, BotoCoreError."""
     name = settings.used_cluster
     answer = or_none(lambda: readers("eks").describe_cluster(name=name), "ResourceNotFoundException")
     cluster = answer["cluster"] if answer is not None else {}
-    if "endpoint" not in cluster:  # while EKS creates it, too
+    if "endpoint" not in cluster:  # also while EKS creates it
         return None
     return ApiServer(name, cluster["endpoint"], cluster["certificateAuthority"]["data"])
 
 
 def silence(server: ApiServer) -> str | None:
-    """Return why it does not answer this machine; None where it does, whatever it answers to who has not logged in.
+    """Return the reason why this machine does not reach the API server, or None.
 
-    Asked as kubectl asks it: through HTTPS_PROXY where there is one, such as the tunnel's.
+    Any response counts, also a refusal without login. The request uses HTTPS_PROXY if it is set, as kubectl does, for
+    example for the tunnel.
     """
     try:
         context = ssl.create_default_context(cadata=base64.b64decode(server.authority, validate=True).decode())
     except (ssl.SSLError, binascii.Error, UnicodeDecodeError):
         return "what EKS says of its certificate cannot be right"
-    # Not as httpx would find it: a proxy of a kind that it does not know, like socks5, is an error there.
+    # httpx would look up the proxy itself, and raise an error for a kind that it does not know, like socks5.
     proxy = None if proxy_bypass(server.host) else getproxies().get("https")
     try:
         httpx.get(
@@ -66,12 +67,12 @@ def silence(server: ApiServer) -> str | None:
 
 
 def through_a_node(settings: Settings) -> str:
-    """Return how the tunnel is gone through."""
+    """Return the advice to use the tunnel."""
     return f"go through a node: `python3 -m stackctl tunnel {settings.stack} -- COMMAND` (docs/private-api.md)"
 
 
 def ways_in(settings: Settings) -> str:
-    """Return what somebody can do whom it does not answer."""
+    """Return the ways to reach an API server that does not answer."""
     if settings.cluster.existing is not None:
         way = "have this machine let in by whoever looks after the cluster"
     elif settings.cluster.endpoint == "public":

@@ -1,4 +1,7 @@
-"""The stack's cluster by its API: is Triton ready, and a way to its pods through the API server."""
+"""Read the stack's cluster through its API, and send requests to its pods.
+
+The requests go through the API server.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,12 @@ _LARGEST_ANSWER = 64 * MIB
 _ROLE = "eks.amazonaws.com/role-arn"
 _LOG_LINES = 5
 _HOPELESS = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff")
-"""Reasons for which a container waits that do not go away by themselves."""
+"""Reasons of waiting containers that need a repair."""
 _NO_NODE = ("FailedScheduling", "NotTriggerScaleUp")
 _NODE_COMES = ("Nominated", "TriggeredScaleUp")
-"""Reasons of the events that Karpenter and cluster-autoscaler write on a pod that no node can hold."""
+"""Events of Karpenter and cluster-autoscaler about a pod that fits no node."""
 _SCHEDULER = "default-scheduler"
-"""It writes FailedScheduling too, for every such pod."""
+"""The scheduler also writes FailedScheduling for every such pod."""
 
 _CONDITION = {"type": str, "status": str, "lastTransitionTime": str}
 _RUNNING = {"running": {"startedAt": str}}
@@ -59,34 +62,34 @@ _LISTED = {
         "readyReplicas": int,
     },
 }
-"""The form of what is read of an object of any kind."""
+"""The fields that are read of an object of any kind."""
 
 
 class ClusterUnusable(Failure):
-    """The stack's cluster cannot be asked; the text says why, and what to do."""
+    """The stack's cluster does not answer correctly. The text gives the reason and the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod of Triton: `status` is what holds it up, or Ready."""
+    """A pod of Triton. `status` is Ready, or the reason why it is not."""
 
     name: str
     status: str
     hopeless: bool
     unschedulable: bool = False
-    """No node can hold it."""
+    """The pod fits no node."""
 
     @property
     def ready(self) -> bool:
-        """Return whether it takes requests."""
+        """Return whether it accepts requests."""
         return self.status == "Ready"
 
 
 @dataclass(frozen=True)
 class AutoscalerEvent:
-    """A node autoscaler's answer to a pod that no node can hold. `promise`: it starts a node for it."""
+    """A node autoscaler's event about a pod that fits no node. `promise`: it starts a node for the pod."""
 
     promise: bool
     at: datetime
@@ -94,7 +97,7 @@ class AutoscalerEvent:
 
 
 class Cluster:
-    """The API of one cluster; `release` is the fleet of Triton that is asked about."""
+    """The API of one cluster. `release` is the Triton fleet to read."""
 
     def __init__(self, api: client.ApiClient, release: str = TRITON_RELEASE) -> None:
         self._api = api
@@ -117,7 +120,7 @@ class Cluster:
             )
 
     def rolled_out(self) -> bool:
-        """Return whether every pod of the fleet that there should be serves what the last `up` asked for."""
+        """Return whether every pod of the fleet exists and runs the last `up`."""
         with self._sentences():
             found = self._apps.read_namespaced_deployment(self._release, TRITON_NAMESPACE, _request_timeout=_TIMEOUT)
         status, wanted = self._part(found, "status"), self._part(found, "spec").replicas or 0
@@ -128,14 +131,14 @@ class Cluster:
         )
 
     def pods(self) -> list[Pod]:
-        """Return the pods of the fleet that are not ending."""
+        """Return the pods of the fleet that are not terminating."""
         with self._sentences():
             selector = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/instance={self._release}"
             found = self._core.list_namespaced_pod(TRITON_NAMESPACE, label_selector=selector, _request_timeout=_TIMEOUT)
             return [_pod(pod) for pod in self._part(found, "items") if pod.metadata.deletion_timestamp is None]
 
     def autoscaler_event(self, pod: str) -> AutoscalerEvent | None:
-        """Return the newest event of a node autoscaler about a pod that no node can hold. Raises ClusterUnusable."""
+        """Return the newest node autoscaler event about a pod that fits no node. Raises ClusterUnusable."""
         with self._sentences():
             listed = self._core.list_namespaced_event(
                 TRITON_NAMESPACE, field_selector=f"involvedObject.name={pod}", _request_timeout=_TIMEOUT
@@ -149,17 +152,17 @@ class Cluster:
             return AutoscalerEvent(newest.reason in _NODE_COMES, _last_seen(newest), text)
 
     def last_lines(self, pod: str) -> list[str]:
-        """Return the end of a pod's log; nothing where there is none."""
+        """Return the end of a pod's log; empty without a log."""
         try:
             said = self._core.read_namespaced_pod_log(
                 pod, TRITON_NAMESPACE, tail_lines=_LOG_LINES, _request_timeout=_TIMEOUT
             )
-        except (ApiException, HTTPError, ValueError):  # a line may be no text
+        except (ApiException, HTTPError, ValueError):  # a line may not be text
             return []
         return str(said).splitlines()
 
     def gateway_address(self) -> str | None:
-        """Return the name or address of the gateway's load balancer, None while it has none. Raises ClusterUnusable."""
+        """Return the name or address of the gateway's load balancer, or None. Raises ClusterUnusable."""
         place = ("gateway.networking.k8s.io", "v1", GATEWAY_NAMESPACE, "gateways", GATEWAY)
         with self._sentences():
             found: Any = self._custom.get_namespaced_custom_object(*place, _request_timeout=_TIMEOUT)
@@ -173,9 +176,10 @@ class Cluster:
         return next((str(address["value"]) for address in addresses if address.get("value")), None)
 
     def objects(self, path: str) -> list[dict[str, Any]]:
-        """Return the objects of a list of the API, like `/api/v1/nodes`; none of a kind that the cluster does not know.
+        """Return the objects at a list path of the API, like `/api/v1/nodes`.
 
-        Each has a name, a spec and a status, which may be empty, and nothing that is null. Raises ClusterUnusable.
+        Empty if the cluster does not know the kind. Each object has a name, a spec and a status, which may be empty, and
+        no null. Raises ClusterUnusable.
         """
         content = self._get(path)
         if content is None:
@@ -189,14 +193,14 @@ class Cluster:
         return [{"spec": {}, "status": {}, **_without_nulls(item)} for item in found["items"]]
 
     def text(self, path: str) -> str:
-        """Return the answer at a path of the API as text, like a pod's metrics. Raises ClusterUnusable."""
+        """Return the text at a path of the API, like a pod's metrics. Raises ClusterUnusable."""
         content = self._get(path)
         if content is None:
             raise ClusterUnusable(f"the cluster at {self._host} has nothing at {path}")
         return content.decode(errors="replace")
 
     def _get(self, path: str) -> bytes | None:
-        """Return the content at a path of the API, None where it has none. Raises ClusterUnusable."""
+        """Return the content at a path of the API, or None. Raises ClusterUnusable."""
         asked = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
         with self._sentences():
             answer = self._api.call_api(*asked, _request_timeout=_TIMEOUT)
@@ -210,7 +214,10 @@ class Cluster:
         return content
 
     def post(self, pod: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Send a document to a pod's HTTP port by the API server; return status and content. Raises ClusterUnusable."""
+        """Send a document to a pod's HTTP port; return status and content.
+
+        It goes through the API server. Raises ClusterUnusable.
+        """
         forwards = PortForwards(self._api, TRITON_NAMESPACE)
         try:
             transport = Bounded(forwards.transport(), _LARGEST_ANSWER)
@@ -222,7 +229,7 @@ class Cluster:
         return answer.status_code, answer.content
 
     def _part(self, found: Any, name: str) -> Any:
-        """Return a part that each such object has. Raises ClusterUnusable where it has not."""
+        """Return a part that each such object has. Raises ClusterUnusable if it is missing."""
         part = getattr(found, name, None)
         if part is None:
             raise self._somebody_else()
@@ -245,15 +252,15 @@ class Cluster:
                 "(cluster.publicAccessCidrs), or is there a way into its VPC?"
             ) from None
         except (ValueError, TypeError, AttributeError) as error:
-            # The client reads an answer into objects without looking whether it is one.
+            # The client parses a response into objects without checking it.
             raise self._somebody_else() from error
 
 
 @contextmanager
 def connect(name: str, region: str, role_arn: str, release: str = TRITON_RELEASE) -> Iterator[Cluster]:
-    """Open the stack's cluster: as KUBECONFIG says, or, without it, as `aws eks update-kubeconfig` does.
+    """Open the stack's cluster with KUBECONFIG, or without it as `aws eks update-kubeconfig` does.
 
-    `release`: the fleet that is asked about. Raises ClusterUnusable, also for a KUBECONFIG of another cluster.
+    `release`: the fleet to read. Raises ClusterUnusable, also if KUBECONFIG is for another cluster.
     """
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-")))
@@ -261,7 +268,7 @@ def connect(name: str, region: str, role_arn: str, release: str = TRITON_RELEASE
         file = given or _kubeconfig(folder / "kubeconfig", name, region)
         try:
             config.load_kube_config(config_file=file, client_configuration=settings, temp_file_path=str(folder))
-        # The library looks at nothing before it uses it.
+        # The library uses values without checking them.
         except (ConfigException, TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError) as error:
             said = " ".join(str(error).split())
             raise ClusterUnusable(f"{file} is no kubeconfig ({said}); unset KUBECONFIG, or set it to the stack's") from None
@@ -308,7 +315,10 @@ def _last_seen(event: Any) -> datetime:
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Return whether an object has what each has: a name, conditions and containers that say which they are, and times."""
+    """Return whether an object is complete.
+
+    It needs a name, valid times, and conditions and containers with their names.
+    """
     metadata, status = found.get("metadata") or {}, found.get("status") or {}
     conditions, containers = status.get("conditions") or (), status.get("containerStatuses") or ()
     times = [

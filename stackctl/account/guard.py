@@ -1,4 +1,4 @@
-"""Tell whose account the credentials at hand are for, and refuse one that the stack does not mean."""
+"""Read the credentials' account, and refuse one that the stack does not allow."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ ALLOWED_ACCOUNTS_KEY = "aws:allowedAccountIds"
 
 
 class WrongAccount(Failure):
-    """The credentials are for an account that the stack does not mean; the text says which is which."""
+    """The credentials are for an account that the stack does not allow. The text names both."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, as STS says it."""
+    """The identity of the credentials, from STS."""
 
     account: str
     arn: str
 
 
 def caller(readers: Readers) -> Caller:
-    """Ask STS. Raises AwsUnusable where it does not answer, and without credentials that AWS accepts."""
+    """Return the caller's identity from STS.
+
+    Raises AwsUnusable if STS does not answer, or AWS does not accept the credentials.
+    """
     try:
         identity = readers("sts").get_caller_identity()
     except ClientError as error:

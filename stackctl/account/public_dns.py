@@ -1,4 +1,4 @@
-"""The answers of public DNS, whichever resolver this machine has: a company's own may answer from private zones."""
+"""Query public DNS instead of this machine's resolver, which may answer from private zones."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from console.proxied import ProxyUnusable, client
 from stackctl.account.read_only import one_line
 
 RESOLVER = "https://dns.google/resolve"
-"""Google's, over HTTPS, which goes through proxies: https://developers.google.com/speed/public-dns/docs/doh/json."""
+"""Google's DNS over HTTPS, which works through proxies: https://developers.google.com/speed/public-dns/docs/doh/json."""
 _SECONDS = 10
 _NS = 2
 _NO_ERROR, _NO_SUCH_NAME = 0, 3
 
 
 class PublicDnsSilent(Exception):
-    """Public DNS told nothing; the text says why."""
+    """Public DNS gave no valid answer. The text gives the reason."""
 
 
 def name_servers(zone: str) -> frozenset[str]:
-    """Return the names of the servers that a domain is delegated to, none where it is not. Raises PublicDnsSilent."""
+    """Return the name servers that a domain is delegated to, if any. Raises PublicDnsSilent."""
     try:
         with client(timeout=_SECONDS) as asked:
             answer = asked.get(RESOLVER, params={"name": zone, "type": "NS"}).raise_for_status().json()

@@ -1,4 +1,4 @@
-"""Read AWS and never change it: clients that refuse every operation which is not on a list."""
+"""Read AWS without changing it: clients refuse operations that are not on a list."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from spec.iam_policy import allow, document
 from spec.wording import printable
 
 Operations = Mapping[str, Mapping[str, str]]
-"""Service (boto3's name) -> operation -> the IAM action that AWS asks for it."""
+"""Service (boto3's name) -> operation -> the IAM action that AWS requires for it."""
 
 _DRY_RUNS: Mapping[str, frozenset[str]] = {"ec2": frozenset({"RunInstances"})}
-"""Operations that are allowed with `DryRun=True`, with which AWS answers and does nothing."""
+"""Operations that are allowed with `DryRun=True`, to which AWS answers without a change."""
 
 CLIENT_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 5})
-"""How long a client of AWS waits, and how often it asks again."""
+"""Timeouts and retries of an AWS client."""
 _LONGEST = 300
 _MOST_BYTES = 64 * 1024**2
 _Answer = TypeVar("_Answer")
 NO_OBJECT = ("404", "NoSuchBucket", "NoSuchKey", "NotFound")
-"""Codes with which S3 answers for a bucket or an object that is not there."""
+"""S3's error codes for a missing bucket or object."""
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403"})
 
 
 class Refused(RuntimeError):
-    """An operation that is not on the list was called; nothing was sent."""
+    """A call of an operation that is not on the list. No request was sent."""
 
 
 class AwsUnusable(Failure):
-    """AWS cannot be asked, or not for everything; the text is one sentence."""
+    """AWS does not answer, or only in part. The text is one sentence."""
 
     exit_code = NOT_TRIED
 
 
 class Readers:
-    """`readers("ec2")` gives a boto3 client of the region, one per service.
+    """`readers("ec2")` returns a boto3 client of the region, one per service.
 
-    Credentials, profile and endpoint are those of the environment, as for every AWS tool. Each operation that a client can
-    do is looked up in `operations` before a request is built, those of paginators and waiters too; dry runs are allowed.
-    Raises Refused there, and NotAws, a BotoCoreError, for an answer that no AWS service gives.
+    Credentials, profile and endpoint come from the environment, as for every AWS tool. Before a request is built, its
+    operation is looked up in `operations`, also for paginators and waiters. Dry runs are allowed. The clients raise
+    Refused for other operations, and NotAws, a BotoCoreError, for a response that does not come from AWS.
     """
 
     def __init__(self, region: str, operations: Operations) -> None:
@@ -59,14 +59,14 @@ class Readers:
             raise AwsUnusable(str(aws_errors.explain(error))) from None
 
     def __call__(self, service: str, region: str | None = None) -> Any:
-        """Return a client of `service`, in another region where one is named."""
+        """Return a client of `service`, in `region` if given. Raises AwsUnusable."""
         key = (service, region or self.region)
         if key not in self._clients:
             try:
                 client = self._session.client(service, region_name=key[1], config=CLIENT_CONFIG)
-            except (BotoCoreError, ValueError) as error:  # the latter for an address that is none
+            except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
                 raise AwsUnusable(str(aws_errors.explain(error))) from None
-            # Before anything else that may look at the call, and so before a request could be made.
+            # Registered first, so the check comes before all other handlers and before a request.
             client.meta.events.register_first("provide-client-params.*.*", self._refuse_what_is_not_listed)
             refuse_others_answers(client)
             self._clients[key] = client
@@ -80,22 +80,22 @@ class Readers:
             raise Refused(f"{service}:{operation} is not on the list of operations that only read; nothing was sent")
 
     def actions_of(self, operation: str) -> str:
-        """Return the IAM actions that an operation of this name needs, as words."""
+        """Return the IAM actions that operations of this name need, as words."""
         return " or ".join(sorted({known[operation] for known in self.operations.values() if operation in known}))
 
 
 def error_code(error: ClientError) -> str:
-    """Return the code that AWS answered with, "" without one."""
+    """Return the error code from AWS; "" without one."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def is_denied(error: ClientError) -> bool:
-    """Return whether AWS refused for want of a permission."""
+    """Return whether AWS refused because a permission is missing."""
     return error_code(error) in _DENIED
 
 
 def or_none(ask: Callable[[], _Answer], *missing: str) -> _Answer | None:
-    """Return what AWS answers; None where it answers with one of these codes. Raises ClientError for every other."""
+    """Return the answer of AWS; None for one of these error codes. Raises ClientError for others."""
     try:
         return ask()
     except ClientError as error:
@@ -105,18 +105,21 @@ def or_none(ask: Callable[[], _Answer], *missing: str) -> _Answer | None:
 
 
 def has_object(s3: Any, bucket: str, key: str) -> bool:
-    """Return whether an object is in a bucket. Raises ClientError, also for who may not list the bucket."""
+    """Return whether an object is in a bucket. Raises ClientError, also without permission to list the bucket."""
     return or_none(lambda: s3.head_object(Bucket=bucket, Key=key), *NO_OBJECT) is not None
 
 
 def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
-    """Return the content of an object, at most 64 MiB of it; None for one that does not exist. Raises ClientError."""
+    """Return the content of an object, at most 64 MiB, or None. Raises ClientError."""
     answer = or_none(lambda: s3.get_object(Bucket=bucket, Key=key), *NO_OBJECT)
     return None if answer is None else bytes(answer["Body"].read(_MOST_BYTES))
 
 
 def one_line(text: str) -> str:
-    """Return what an endpoint said as a line of a table. Proxies and test servers answer with pages of HTML."""
+    """Return an endpoint's text as one line of a table.
+
+    Proxies and test servers answer with HTML pages.
+    """
     if is_page(text):
         return f"{A_PAGE}: a proxy or a test server answers, not AWS"
     line = printable(" ".join(text.split()))

@@ -1,1 +1,4 @@
-"""Try on a real account what docs/proven.md claims: bring a stack up, look, take it away, and say what agreed."""
+"""Check the claims of docs/proven.md on a real account.
+
+A run creates a stack, checks the claims, deletes the stack and writes a report.
+"""

@@ -1,4 +1,4 @@
-"""Read the claims of docs/proven.md: each row of its tables is one."""
+"""Read the claims of docs/proven.md; each row of its tables is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADING = "## "
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the page, under its heading; `not_shown`: what the page says that no test here shows of it."""
+    """A claim of the page, under its heading. `not_shown`: the limits that the page gives for its tests."""
 
     section: str
     text: str
@@ -22,7 +22,7 @@ class Claim:
 
 
 def read(page: Path = PAGE) -> list[Claim]:
-    """Return the claims in the order of the page. Raises Unreadable where there is no page, or no claim on it."""
+    """Return the claims in the order of the page. Raises Unreadable without a page, or without a claim on it."""
     section, claims = "", []
     for line in reading.text_file(page).splitlines():
         if line.startswith(_HEADING):

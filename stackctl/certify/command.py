@@ -1,4 +1,4 @@
-"""Run `stackctl certify`, which is what `make certify` runs."""
+"""Run `stackctl certify`, which `make certify` calls."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ _REPORTS = Path(".certify")
 
 
 class NotCertified(Failure):
-    """Nothing was begun, as it must not be, or as nobody has confirmed it."""
+    """The run did not begin, because it must not or the confirmation is missing."""
 
     exit_code = NOT_TRIED
 
 
 def certify(stack: str, *, hours: float, confirm: str) -> int:
-    """Bring a stack up, try the claims, take it away, and write the report; return the exit code. Raises Failure.
+    """Create a stack, check the claims, delete the stack, and write the report.
 
-    FAILED when a claim differs. `hours` bound everything but the teardown.
+    Return the exit code, FAILED if a claim differs. `hours` limit everything except the teardown. Raises Failure.
     """
     page = claims.read()
     settings = settings_of(stack)
@@ -94,7 +94,10 @@ def certify(stack: str, *, hours: float, confirm: str) -> int:
 
 
 def _require_nothing_there(settings: Settings, readers: Readers, engine: Engine) -> None:
-    """Refuse to begin on something: all of it would be taken away. Raises NotCertified, AwsUnusable."""
+    """Refuse to begin if the stack has resources, because the run would delete them.
+
+    Raises NotCertified, AwsUnusable.
+    """
     stack, there = settings.stack, [resource for resource in engine.resources() if resource.custom]
     if there:
         raise NotCertified(
@@ -117,7 +120,7 @@ def _leftovers(settings: Settings, readers: Readers) -> Sequence[Leftover]:
 
 
 def _confirm(settings: Settings, who: Caller, found: Sequence[Row], hours: float, confirm: str) -> None:
-    """Say what it costs, and refuse to go on unless somebody has named the stack. Raises NotCertified."""
+    """Print the cost, and refuse to continue without the stack's name as confirmation. Raises NotCertified."""
     made, stack = of_settings(settings), settings.stack
     most = made.total.max / prices.HOURS * Decimal(str(hours))
     price = "at an unknown price" if made.total.unknown else f"for {most:.2f} US$ at most ({made.source})"
@@ -131,18 +134,21 @@ def _confirm(settings: Settings, who: Caller, found: Sequence[Row], hours: float
 
 
 class _Pin:
-    """Take out of a stack file what the first inference pins there: the release goes with its bucket."""
+    """Remove the first inference's pin from a stack file.
+
+    The pinned release is deleted with its bucket.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file, self._before = file, file.read_bytes()
         self._after = self._before
 
     def made(self) -> None:
-        """Note the file as it is with the pin."""
+        """Remember the file with the pin."""
         self._after = self._file.read_bytes()
 
     def take_out(self) -> None:
-        """Write the file as it was before; one that somebody else has changed since is left as it is."""
+        """Restore the file, unless another program has changed it since."""
         if self._file.read_bytes() == self._after != self._before:
             files.rewrite(self._file, self._before, made_from=self._after)
 
@@ -170,7 +176,7 @@ def _steps(settings: Settings, readers: Readers, engine: Engine, pin: _Pin) -> S
 
 
 def _asked(stack: str, ask: Callable[[Cluster], _Answer]) -> _Answer:
-    """Return what the stack's cluster answers. Raises ClusterUnusable."""
+    """Return the answer of the stack's cluster. Raises ClusterUnusable."""
     outputs = pulumi_program.outputs(stack)
     missing = [name for name in ("clusterName", "region", "tritonRoleArn") if not isinstance(outputs.get(name), str)]
     if missing:
@@ -181,9 +187,10 @@ def _asked(stack: str, ask: Callable[[Cluster], _Answer]) -> _Answer:
 
 
 def _drift(stack: str) -> str:
-    """Return what a preview with a refresh finds changed, as its last lines say it: twice, as the nightly look for drift.
+    """Return the end of a preview with refresh that finds changes, otherwise "".
 
-    Some differences of buckets come and go with the order in which AWS answers (pulumi/pulumi-aws#2128).
+    It runs twice, like the nightly drift check, because some differences of buckets come and go with the order of AWS's
+    responses (pulumi/pulumi-aws#2128).
     """
     for time in ("first", "second"):
         done = pulumi_program.ask(

@@ -1,4 +1,4 @@
-"""The operations of AWS that the checks may call, each with the IAM action that it needs. None of them changes anything."""
+"""List the AWS operations that the checks may call, each with its IAM action. They only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say how a claim fared on an account: it agreed, it differed, or it was not tried, with the evidence."""
+"""Define the result of a claim: agree, differ or not tried, with the evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """`not tried` also where AWS or the cluster did not answer, so that nothing is known either way."""
+    """The result of a claim. `not tried` includes a missing answer from AWS or the cluster."""
 
     AGREE = "agree"
     DIFFER = "differ"
@@ -17,29 +17,32 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict, and what was seen: one sentence each."""
+    """A verdict and its evidence, one sentence each."""
 
     verdict: Verdict
     evidence: tuple[str, ...]
 
 
 def agree(*evidence: str) -> Outcome:
-    """Return that the claim held, with what was seen."""
+    """Return that the claim holds, with the evidence."""
     return Outcome(Verdict.AGREE, evidence)
 
 
 def differ(*evidence: str) -> Outcome:
-    """Return that the claim did not hold, with what was seen instead."""
+    """Return that the claim does not hold, with the evidence."""
     return Outcome(Verdict.DIFFER, evidence)
 
 
 def not_tried(why: str) -> Outcome:
-    """Return that nothing is known, and why."""
+    """Return that the result is unknown, with the reason."""
     return Outcome(Verdict.NOT_TRIED, (why,))
 
 
 def judged(seen: Iterable[tuple[bool, str]], nothing: Outcome) -> Outcome:
-    """Return `differ` with what does not hold, else `agree` with what does; `nothing` where nothing was seen."""
+    """Return `differ` with the failed observations, otherwise `agree` with all of them.
+
+    Without observations, return `nothing`.
+    """
     lines = list(seen)
     wrong = [line for holds, line in lines if not holds]
     if wrong:

@@ -1,4 +1,7 @@
-"""The report of a run: every claim of docs/proven.md with its verdict and what was seen."""
+"""Write the report of a run: every claim with its verdict and evidence.
+
+The claims come from docs/proven.md.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from stackctl.certify.run import Result
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many claims had which verdict: `9 agree, 1 differ, 34 not tried`."""
+    """Return the number of claims by verdict: `9 agree, 1 differ, 34 not tried`."""
     return ", ".join(f"{sum(result.outcome.verdict is verdict for result in results)} {verdict}" for verdict in Verdict)
 
 
 def document(facts: Mapping[str, str], results: Sequence[Result]) -> dict[str, Any]:
-    """Return the report for a program: the facts of the run, and its claims in the order of the page."""
+    """Return the report for a program: the run's facts and its claims.
+
+    The claims are in the order of the page.
+    """
     return {
         **facts,
         "claims": [

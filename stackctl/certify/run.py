@@ -1,4 +1,4 @@
-"""Bring a stack up, try the claims, and take the stack away again, whatever happens in between."""
+"""Create a stack, check the claims, and always delete the stack again."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NO_CHECK = "this version of stackctl has no check of it"
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a run that change something. Each raises Failure where it does not succeed.
+    """The steps of a run that change something. Each raises Failure if it does not succeed.
 
-    `up` is given the seconds that it may take; `first_inference` too, and returns what was answered; `state` returns the
-    resources that `up` has made; `teardown` returns what AWS still has.
+    `up` gets its time limit in seconds. `first_inference` gets one too, and returns the answer. `state` returns the
+    resources that `up` has created. `teardown` returns the resources that AWS still has.
     """
 
     up: Callable[[float], None]
@@ -37,7 +37,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Result:
-    """A claim, and how it fared."""
+    """A claim and its result."""
 
     claim: Claim
     outcome: Outcome
@@ -46,9 +46,10 @@ class Result:
 def certify(
     claims: Sequence[Claim], subject: Subject, steps: Steps, seconds: float, say: Callable[[str], None]
 ) -> list[Result]:
-    """Return how each claim fared. `seconds` bound everything but the teardown, which goes on until nothing is left.
+    """Return the result of each claim.
 
-    The teardown comes also after Ctrl-C, which is raised again afterwards.
+    `seconds` limit everything except the teardown, which continues to its end. The teardown also runs after Ctrl-C, which
+    is raised again afterwards.
     """
     deadline = time.monotonic() + seconds
     subject.time_left = lambda: deadline - time.monotonic()
@@ -69,7 +70,7 @@ def certify(
 
 
 def _done(subject: Subject, step: str, work: Callable[[], None]) -> bool:
-    """Do a step; keep the trouble that it had. Returns whether it had none."""
+    """Run a step and record its error. Return whether it succeeded."""
     try:
         work()
     except Failure as trouble:

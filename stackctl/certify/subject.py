@@ -1,4 +1,4 @@
-"""The subject of a check: a stack that stands, its account, its cluster, and what the run has seen so far."""
+"""Hold the subject of a check: a running stack and the run's results so far."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from stackctl.orphans.search import Leftover
 from stackctl.preflight.command import Row
 
 UP, FIRST_INFERENCE, TEARDOWN = "pulumi up", "first inference", "teardown"
-"""The steps of a run whose trouble is kept."""
+"""The steps of a run whose errors are recorded."""
 
 Object = Mapping[str, Any]
-"""An object of Kubernetes as its API gives it."""
+"""A Kubernetes object as its API returns it."""
 
 
 @dataclass
 class Subject:
-    """A run, while it goes on.
+    """A run in progress.
 
-    `objects` returns the list at a path of the Kubernetes API (`/api/v1/nodes`), and raises Failure; a kind that the cluster
-    does not know has no objects. `text` returns the answer at a path as it is. `drift` compares the state with what exists
-    and returns the differences, "" without any. `time_left` returns the seconds until the run's time is over. `found` are
-    preflight's findings before `up`; `answer` is what the first inference said; `left` is what AWS still has after the
-    teardown, None while the stack stands; `trouble` is what went wrong on the way, by step.
+    `objects` returns the list at a path of the Kubernetes API (`/api/v1/nodes`), and raises Failure; an unknown kind has
+    no objects. `text` returns the response at a path as text. `drift` compares the state with the real resources and
+    returns the differences, "" without any. `time_left` returns the seconds until the end of the run. `found` has
+    preflight's findings before `up`. `answer` is the output of the first inference. `left` are the resources that AWS
+    still has after the teardown, None while the stack is up. `trouble` has the errors by step.
     """
 
     settings: Settings

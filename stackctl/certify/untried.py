@@ -1,4 +1,7 @@
-"""The claims that `stackctl certify` does not check, each with the reason: a report names every claim of the page."""
+"""List the claims that `stackctl certify` does not check, each with the reason.
+
+A report contains every claim of the page.
+"""
 
 from __future__ import annotations
 
@@ -160,4 +163,4 @@ UNTRIED: Mapping[str, str] = {
         "it needs a recorded load of hours and its cost: pass the recording to `twin replay`"
     ),
 }
-"""By the words of the claim on the page."""
+"""By the text of the claim on the page."""

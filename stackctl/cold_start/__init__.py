@@ -1,1 +1,4 @@
-"""Where the time of a new pod's start goes: as the stack file counts it, and as the pods that run took it."""
+"""Report the stages of a new pod's start, estimated and measured.
+
+Estimates come from the stack file, measurements from running pods.
+"""

@@ -1,4 +1,4 @@
-"""Run `stackctl cold-start`: tell where the time of a start goes, and which startSeconds the pods that run call for."""
+"""Run `stackctl cold-start`: print the stages of a start, and the required startSeconds."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from stackctl.stack_settings import settings_of
 
 
 class NotUp(Failure):
-    """The stack has no cluster whose pods could be looked at."""
+    """The stack has no cluster with pods to measure."""
 
     exit_code = NOT_TRIED
 
 
 def cold_start(stack: str, *, measured: bool, as_json: bool) -> None:
-    """Print the stages of a start of each fleet; with `measured`, beside how long the pods that run took. Raises Failure."""
+    """Print the stages of a start for each fleet; with `measured`, also running pods' times.
+
+    Raises Failure.
+    """
     settings = settings_of(stack)
     found = _measured(stack, settings) if measured else {}
     if as_json:
@@ -42,7 +45,7 @@ def cold_start(stack: str, *, measured: bool, as_json: bool) -> None:
 
 
 def _measured(stack: str, settings: Settings) -> dict[str, list[Start]]:
-    """Return how the pods of each fleet started, by its release. Raises NotUp, ClusterUnusable."""
+    """Return the starts of the pods by fleet release. Raises NotUp, ClusterUnusable."""
     outputs = pulumi_program.outputs(stack)
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "tritonRoleArn")):
         raise NotUp(

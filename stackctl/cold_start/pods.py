@@ -1,4 +1,4 @@
-"""How long the pods that run took to start, by the times that Kubernetes has noted on them."""
+"""Measure the start of running pods from the timestamps in their status."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from stackctl.cold_start.stages import IMAGE, MODELS, NODE, VOLUMES
 
 @dataclass(frozen=True)
 class Start:
-    """How a pod started: its name, and the seconds of each stage by the stage's name. Kubernetes notes whole seconds."""
+    """The start of a pod: its name, and the seconds of each stage.
+
+    Kubernetes records whole seconds.
+    """
 
     pod: str
     seconds: Mapping[str, int]
 
     @property
     def total(self) -> int:
-        """Return the seconds from wanted to ready."""
+        """Return the seconds from creation to ready."""
         return sum(self.seconds.values())
 
 
 def start_of(pod: Mapping[str, Any]) -> Start | None:
-    """Return how a pod of Triton started; None where it cannot be told.
+    """Return the start of a Triton pod; None if it is unknown.
 
-    That is so while it is not ready, or ends, and once its server was started again: Kubernetes keeps the last times alone.
-    For the same reason a pod that was not ready for a while looks slower than it was.
+    It is unknown while the pod is not ready or terminates, and after a restart of its server, because Kubernetes keeps
+    only the last times. For the same reason, a pod that was temporarily not ready seems slower than it was.
     """
     metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
     since = {
@@ -57,5 +60,5 @@ def start_of(pod: Mapping[str, Any]) -> Start | None:
 
 
 def slowest(starts: Sequence[Start]) -> Start:
-    """Return the start that took longest, which the pace of autoscaling has to allow for."""
+    """Return the longest start, which the pace of autoscaling must allow for."""
     return max(starts, key=lambda start: start.total)

@@ -1,4 +1,7 @@
-"""The stages of a pod's start, from wanted to ready, and for how long each is counted in the pace of autoscaling."""
+"""Define the stages of a pod's start, each with its assumed seconds.
+
+The pace of autoscaling uses these seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ NODE, VOLUMES, IMAGE, MODELS = "node", "volumes", "image", "models"
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a start: its name, the seconds that are counted for it, why so many, and what makes it shorter.
+    """A stage of a start: name, assumed seconds, reason, and way to shorten it.
 
-    `counted` is None for what nobody knows before it was measured.
+    `counted` is None if it is unknown without a measurement.
     """
 
     name: str
@@ -24,7 +27,7 @@ class Stage:
 
 
 def stages(settings: Settings) -> list[Stage]:
-    """Return the stages of a start, in their order; `settings`: the stack as one fleet has it."""
+    """Return the stages of a start, in their order. `settings`: the stack as one fleet has it."""
     return [_node(settings), _volumes(settings), _image(), _models(settings)]
 
 

@@ -1,1 +1,4 @@
-"""An estimate of what a stack costs a month at list prices, from its stack file: for decisions, never for invoices."""
+"""Estimate the monthly cost of a stack at list prices, from its stack file.
+
+The estimate is for decisions, not for invoices.
+"""

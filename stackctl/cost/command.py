@@ -1,4 +1,4 @@
-"""Run `stackctl cost`: show what a stack costs, and refresh the prices."""
+"""Run `stackctl cost`: print the cost of a stack, and refresh the prices."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from stackctl.cost.usage import NOTHING, Amounts
 from stackctl.stack_settings import NoSuchRevision, settings_at, settings_of
 
 PRICES = {"pricing": {"GetProducts": "pricing:GetProducts"}}
-"""The operations of AWS that `refresh` may call, each with the IAM action that it needs."""
+"""The AWS operations that `refresh` may call, each with its IAM action."""
 _CENTS_BELOW = 100
 _UNKNOWN = "unknown"
 
 
 def show(stack: str, against: str | None, *, as_json: bool) -> None:
-    """Print what a stack costs a month, and what it cost as of the revision `against`. Raises Failure."""
+    """Print the monthly cost of a stack, now and as of the revision `against`. Raises Failure."""
     now = of_stack(stack)
     before = of_stack(stack, against) if against is not None else None
     if as_json:
@@ -46,9 +46,9 @@ def show(stack: str, against: str | None, *, as_json: bool) -> None:
 
 
 def refresh(region: str) -> int:
-    """Look the prices of a region up and write its table; return the exit code, FAILED when some were not found.
+    """Look up the prices of a region and write its table; return the exit code.
 
-    Raises Failure.
+    FAILED if some prices were not found. Raises Failure.
     """
     if region not in REGIONS:
         raise PriceError(
@@ -71,7 +71,7 @@ def refresh(region: str) -> int:
 
 
 def of_stack(stack: str, revision: str | None = None) -> Estimate:
-    """Return the estimate of a stack in the working tree, or as of a revision. Raises Failure."""
+    """Return the estimate of a stack, now or as of a revision. Raises Failure."""
     settings = settings_at(revision, stack) if revision is not None else settings_of(stack)
     if settings is None:
         raise NoSuchRevision(f"{revision} has no stack {stack}")
@@ -79,12 +79,12 @@ def of_stack(stack: str, revision: str | None = None) -> Estimate:
 
 
 def of_settings(settings: Settings) -> Estimate:
-    """Return the estimate of a stack by its settings. Raises Failure."""
+    """Return the estimate for a stack's settings. Raises Failure."""
     return estimate(settings, prices.load(settings.region), date.today())
 
 
 def hour_and_day(made: Estimate) -> str:
-    """Return what the stack is expected to cost an hour and a day, in words."""
+    """Return the expected cost an hour and a day, in words."""
     if made.total.unknown:
         return f"unknown: {made.notes[0]}"
     hour = made.total.expected / prices.HOURS
@@ -149,7 +149,7 @@ def _dollars(amount: Decimal) -> str:
 
 
 def _document(made: Estimate) -> dict[str, object]:
-    """Return what `--json` prints: exact numbers, as text, and null where there is no price."""
+    """Return the document for `--json`: exact numbers as text, and null without a price."""
     return {
         "region": made.region,
         "asOf": made.as_of.isoformat() if made.as_of is not None else None,

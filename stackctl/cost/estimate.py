@@ -1,4 +1,4 @@
-"""The bill of a stack, added up: in all, by part, and for a million inferences."""
+"""Add up a stack's bill: in all, by part, and for a million inferences."""
 
 from __future__ import annotations
 
@@ -19,31 +19,37 @@ MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True)
 class Estimate:
-    """US dollars a month, UNKNOWN where there is no price.
+    """US dollars a month, UNKNOWN without a price.
 
-    `per_million`: at the stack's expected rates; None where it expects nothing of any model.
+    `per_million`: at the stack's expected rates; None if it expects no requests.
     """
 
     source: str
-    """Where the prices are from, in words."""
+    """The source of the prices, in words."""
     region: str
     as_of: date | None
     items: tuple[Item, ...]
     notes: tuple[str, ...]
     per_million: Decimal | None
     fleets: dict[str, Amounts]
-    """By name, what the nodes of each fleet cost of the parts above; nothing for a stack without `fleets`."""
+    """Node cost of each fleet by name, already included in the parts.
+
+    Empty for a stack without `fleets`.
+    """
     per_million_measured: dict[str, Decimal]
-    """By model: a node that answers at the measured rate all the time, and what it costs on demand."""
+    """US dollars for a million inferences by model, at the measured rate.
+
+    The node is an on-demand one that always answers at that rate.
+    """
 
     @property
     def total(self) -> Amounts:
-        """Return all items together."""
+        """Return the sum of all items."""
         return sum((item.cost for item in self.items), NOTHING)
 
     @property
     def parts(self) -> dict[str, Amounts]:
-        """Return the items added up by part, in the order of the bill."""
+        """Return the sums by part, in the order of the bill."""
         parts: dict[str, Amounts] = {}
         for item in self.items:
             parts[item.part] = parts.get(item.part, NOTHING) + item.cost
@@ -51,13 +57,13 @@ class Estimate:
 
 
 def with_own_prices(settings: Settings, prices: PriceTable, today: date) -> PriceTable:
-    """Return the table with the prices of the types that the stack file describes itself."""
+    """Return the table with the prices of types that the stack file describes."""
     described = {name: facts.usd_per_hour for name, facts in settings.instance_types.items() if facts.usd_per_hour}
     return prices.including({f"{EC2}.{name}": usd for name, usd in described.items()}, today)
 
 
 def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
-    """Return what the stack costs. Raises EvidenceError."""
+    """Return the estimated cost of the stack. Raises EvidenceError."""
     prices = with_own_prices(settings, prices, today)
     items = tuple(usage.items(settings, prices, today))
     expected = sum((item.cost.expected for item in items), Decimal(0))
@@ -77,15 +83,15 @@ def estimate(settings: Settings, prices: PriceTable, today: date) -> Estimate:
 
 
 def _per_million(settings: Settings, expected: Decimal) -> Decimal | None:
-    """`dollars a month / requests a month * 10^6`, of the requests per second that the stack expects of all models."""
+    """Return `dollars a month / requests a month * 10^6`, for the expected rates of all models."""
     rate = sum((Decimal(str(wants.expected_rate)) for wants in settings.models.serving.values()), Decimal(0))
     return expected / (rate * HOURS * _SECONDS) * MILLION if rate else None
 
 
 def _per_million_measured(settings: Settings, prices: PriceTable) -> dict[str, Decimal]:
-    """`dollars an hour / (requests per second * 3600) * 10^6`, in dollars per million inferences, by model.
+    """Return `dollars an hour / (requests per second * 3600) * 10^6` by model.
 
-    Of a model on several fleets, in the one of them that is first.
+    The unit is US dollars for a million inferences. A model on several fleets counts on the first of them.
     """
     found: dict[str, Decimal] = {}
     for fleet in settings.each_fleet:

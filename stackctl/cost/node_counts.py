@@ -1,4 +1,4 @@
-"""How many nodes of each group run: at least, as expected, and at most."""
+"""Count the running nodes of each group: minimum, expected and maximum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stackctl.cost.throughput import measured_rates
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes of one group that run at a time."""
+    """Nodes of one group that run at the same time."""
 
     min: int
     expected: int
@@ -22,15 +22,21 @@ class Nodes:
 
 
 def system_nodes(settings: Settings) -> Nodes:
-    """Return the nodes of the system group. Only cluster-autoscaler changes how many there are: else they are `desired`."""
+    """Return the nodes of the system group.
+
+    Only cluster-autoscaler changes their number; otherwise it is `desired`.
+    """
     group = settings.nodes.system
     fewest = group.min if settings.node_autoscaler == "cluster-autoscaler" else group.desired
     return Nodes(fewest, group.desired, group.max)
 
 
 def cpu_nodes(settings: Settings) -> Nodes:
-    """Return the nodes for workers: those of the fewest workers, one at least while there is work, and of fleets
-    without GPUs."""
+    """Return the nodes for workers and for fleets without GPUs.
+
+    They hold the minimum number of workers. The expected number is at least one, because there is one while there is
+    work.
+    """
     group, worker = settings.nodes.cpu, settings.worker
     if group is None:
         return Nodes(0, 0, 0)
@@ -43,7 +49,10 @@ def cpu_nodes(settings: Settings) -> Nodes:
 
 
 def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
-    """Return the nodes of a GPU pool: as many as Triton's pods need where they run on it, and `desired` in the others."""
+    """Return the nodes of a GPU pool: the number for Triton's pods, or `desired`.
+
+    `desired` is for pools without Triton's pods.
+    """
     fewest = pool.min if settings.node_autoscaler != "none" else pool.desired
     wanted = max(fewest, pool.desired)
     here = [fleet for fleet in settings.each_fleet if fleet.stack.triton.pool == pool.name]
@@ -58,9 +67,9 @@ def pool_nodes(settings: Settings, pool: GpuPool) -> Nodes:
 
 
 def fleet_nodes(settings: Settings, fleet: Fleet[Settings]) -> Nodes:
-    """Return the nodes that the pods of a fleet fill: at least, as expected, and with as many pods as there may be.
+    """Return the nodes that a fleet's pods fill: minimum, expected and maximum.
 
-    Of nodes without GPUs, which fleets share with workers, as if it had them to itself.
+    The maximum is for the maximum number of pods. Fleets share nodes without GPUs with workers; the count ignores that.
     """
     stack, group = fleet.stack, fleet.stack.triton_nodes
     least, expected = expected_pods(stack, shares(settings, fleet))
@@ -70,7 +79,7 @@ def fleet_nodes(settings: Settings, fleet: Fleet[Settings]) -> Nodes:
 
 
 def shares(settings: Settings, fleet: Fleet[Settings]) -> dict[str, float]:
-    """Return, by model of a fleet, its part of the requests, of which other fleets may have theirs."""
+    """Return the fleet's share of each model's requests. Other fleets may have the rest."""
     totals = {
         model: sum(other.weight(model) for other in settings.each_fleet if other.serves(model))
         for model in fleet.stack.models.serving
@@ -79,11 +88,11 @@ def shares(settings: Settings, fleet: Fleet[Settings]) -> dict[str, float]:
 
 
 def expected_pods(settings: Settings, shares: Mapping[str, float]) -> tuple[int, int]:
-    """Return the pods of a fleet, those that hold nodes ready included: at least, and at the models' expected rates, of
-    which it has its `shares`.
+    """Return the minimum and the expected pods of a fleet, including warm pods.
 
-    The second needs measured throughput (`modelctl tune`): of the models that have it, the one that wants most pods.
-    Without, it is the first, and one pod for a fleet that may have none: so many there are while there is work.
+    Warm pods keep nodes ready. The expected number is for the models' expected rates, of which the fleet has its
+    `shares`. It needs measured throughput (`modelctl tune`); the measured model that needs most pods counts. Without a
+    measurement it is the minimum, and at least one pod, because one runs while there is work.
     """
     bounds = settings.autoscaling
     warm = bounds.warm_pods if bounds is not None else 0

@@ -1,7 +1,7 @@
-"""The dated price tables: one file a region, each price with the day on which it was looked up.
+"""Read and write the price tables: one file a region, with look-up dates.
 
 Prices are exact decimal numbers of US dollars, as AWS publishes them: without discounts, taxes and free tiers. Without a
-price an amount is `UNKNOWN`, and so is every sum that it is part of.
+price an amount is `UNKNOWN`, and so is every sum with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spec.wording import did_you_mean
 DIRECTORY = Path(__file__).resolve().parent / "prices"
 
 EC2 = "ec2"
-"""The first part of the key of an instance type: `ec2.g5.xlarge`, an hour of Linux on demand."""
+"""First part of an instance type's key: `ec2.g5.xlarge`, an hour of Linux on demand."""
 
 KEYS: Mapping[str, str] = {
     "eks.cluster-hour": "an EKS control plane, an hour, in standard support",
@@ -55,33 +55,36 @@ KEYS: Mapping[str, str] = {
     "s3.gb-month": "a GB in S3 Standard, a month",
     "s3.million-reads": "a million GET requests to S3 Standard",
 }
-"""Every price beside those of instances, and what one unit of it is."""
+"""Every price except instance prices, each with its unit."""
 
 _ENTRY = {"usd": str, "asOf": str}
 _FORM = {"region": str, "prices": {str: _ENTRY}}
 _USD = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?(E-[0-9]{1,2})?")
-"""As Decimal writes amounts; beyond a thousand million nothing has a price."""
+"""The form in which Decimal writes amounts, below a thousand million."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _AGED = timedelta(days=180)
 _AHEAD = timedelta(days=366)
-"""A day may be so far ahead: a clock that is months behind is no reason to be without prices."""
+"""Accepted future dates: prices stay usable if the clock is months behind."""
 _INSTANCE = re.compile(rf"{EC2}\.[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|[0-9]*xlarge|metal(-[0-9]+xl)?)", re.ASCII)
-"""The catalogue lacks types: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html."""
+"""A pattern, because the catalogue lacks types.
+
+https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+"""
 HOURS = Decimal(730)
-"""Of a month, as AWS's own calculator has it: 8,760 / 12."""
+"""Hours of a month in AWS's own calculator: 8,760 / 12."""
 UNKNOWN = Decimal("NaN")
-"""An amount that no price is known for: whatever it is added to is not known either."""
+"""An amount without a known price. A sum with it is unknown too."""
 
 
 class PriceError(Failure):
-    """A table that is unreadable, or has no such price; the message says what to do."""
+    """A price table is unreadable or lacks a price. The message has the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for one unit, as of a day."""
+    """US dollars for one unit at a date."""
 
     usd: Decimal
     as_of: date
@@ -96,12 +99,12 @@ class PriceTable:
 
     @property
     def as_of(self) -> date | None:
-        """Return the day of the oldest price; None where there is no price."""
+        """Return the date of the oldest price; None without a price."""
         return min((price.as_of for price in self.prices.values()), default=None)
 
     @property
     def source(self) -> str:
-        """Return where the prices are from, in words."""
+        """Return the source of the prices, in words."""
         return f"list prices of {self.region}" + (f" as of {self.as_of}" if self.as_of else ", of which there is no table")
 
     def aged(self, today: date) -> list[str]:
@@ -112,7 +115,7 @@ class PriceTable:
         return [f"prices are {(today - self.as_of).days} days old (as of {self.as_of}): {refresh}"]
 
     def missing(self, what: Sequence[str]) -> str:
-        """Return that the prices of these things are not known, and what to do about it."""
+        """Return the sentence that these prices are unknown, with the remedy."""
         if not in_dollars(self.region):
             return f"AWS sells {self.region} in yuan, and costs are told in US dollars only: they are not known"
         refresh = f"`python3 -m stackctl cost refresh {self.region}`"
@@ -126,7 +129,7 @@ class PriceTable:
         return self.prices[key].usd if key in self.prices else UNKNOWN
 
     def including(self, given: Mapping[str, float], today: date) -> PriceTable:
-        """Return the table with prices that a stack file gives, which go before those of the table."""
+        """Return the table with a stack file's own prices, which override the table's."""
         named = {key: Price(Decimal(str(usd)), self.as_of or today) for key, usd in given.items()}
         return PriceTable(self.region, {**self.prices, **named})
 
@@ -142,12 +145,15 @@ class PriceTable:
 
 
 def in_dollars(region: str) -> bool:
-    """Return whether AWS has prices of a region in US dollars: those of China are in yuan (https://www.amazonaws.cn/en/ec2/pricing/)."""
+    """Return whether AWS has US dollar prices for a region.
+
+    Prices in China are in yuan (https://www.amazonaws.cn/en/ec2/pricing/).
+    """
     return partition_of(region) != "aws-cn"
 
 
 def product(units: Decimal, usd: Decimal) -> Decimal:
-    """Return what so many units cost: none of them nothing, whatever their price."""
+    """Return the cost of a number of units; 0 for no units at any price."""
     return units * usd if units else Decimal(0)
 
 
@@ -157,7 +163,7 @@ def file_of(region: str, directory: Path = DIRECTORY) -> Path:
 
 
 def load(region: str, directory: Path = DIRECTORY, today: date | None = None) -> PriceTable:
-    """Return the table of a region, which has no prices where there is no file. Raises PriceError."""
+    """Return the table of a region, without prices if it has no file. Raises PriceError."""
     latest = (today or date.today()) + _AHEAD
     file = file_of(region, directory)
     if not file.exists():
@@ -178,7 +184,7 @@ def load(region: str, directory: Path = DIRECTORY, today: date | None = None) ->
 
 
 def _unknown_keys(document: Mapping[str, Any]) -> list[str]:
-    """Return each key that nothing asks for: what was meant by it would have no price, or another one."""
+    """Return an error for each unknown key, because its price would not be used."""
     prices = document["prices"] or {}
     found = [f"{key}: unknown key; there are {' and '.join(_FORM)}" for key in document if key not in _FORM]
     for name, entry in prices.items():

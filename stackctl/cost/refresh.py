@@ -1,7 +1,7 @@
-"""Look the prices of a region up in AWS's Price List API.
+"""Look up the prices of a region in AWS's Price List API.
 
-A price is taken only where exactly one product answers the question: AWS adds products, and a wrong price is worse than an
-old one. What was not found keeps its price and its date.
+A price counts only if exactly one price matches its query, because AWS adds products, and a wrong price is worse than an
+old one. Prices that are not found keep their value and date.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from spec.catalog import INSTANCE_TYPES
 from stackctl.cost.prices import EC2, KEYS, Price, PriceTable
 
 API_REGION = "us-east-1"
-"""Where the Price List API answers, whatever region is asked about."""
+"""The region of the Price List API, for prices of every region."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """How one price is asked for: `usage_type` is matched against the product's, without the prefix of its region.
+    """The query for one price.
 
-    `units` are those that the answer may have, and how many of them one unit of ours is.
+    `usage_type` is compared with the product's, without its region prefix. `units` are the accepted units of the
+    response, each with the factor to our unit.
     """
 
     service: str
@@ -60,13 +61,16 @@ _QUESTIONS: Mapping[str, Question] = {
     "s3.million-reads": Question("AmazonS3", "Requests-Tier2", {"Requests": 1_000_000}),
 }
 BY_HAND = frozenset(key for key in KEYS if key.startswith(("fsx.", "insights.")))
-"""Keys typed in: those of FSx from https://aws.amazon.com/fsx/lustre/pricing/, as no one usage type stands for each
-throughput; that of Container Insights as others tell it of https://aws.amazon.com/cloudwatch/pricing/, which was not read,
-and whose usage type is not known here."""
-assert _QUESTIONS.keys() | BY_HAND == KEYS.keys()  # tables of one thing
+"""Keys with manual prices.
+
+FSx prices come from https://aws.amazon.com/fsx/lustre/pricing/, because no single usage type identifies each throughput.
+The Container Insights price comes from secondary sources about https://aws.amazon.com/cloudwatch/pricing/. That page was
+not read, and its usage type is unknown.
+"""
+assert _QUESTIONS.keys() | BY_HAND == KEYS.keys()  # both name the same prices
 
 _REGION_PREFIX = re.compile(r"^[A-Z]{2,4}\d?-")
-"""`USW2-NatGateway-Hours`; us-east-1 has none."""
+"""`USW2-NatGateway-Hours`; us-east-1 has no prefix."""
 _LINUX_ON_DEMAND = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -79,7 +83,10 @@ _LINUX_ON_DEMAND = {
 
 @dataclass(frozen=True)
 class Refreshed:
-    """The new table; `changed`: key to the price before (None: there was none); `missing`: key to why it kept its price."""
+    """The new table and its differences.
+
+    `changed`: the price before, by key (None: there was no price). `missing`: the reason why a price stayed, by key.
+    """
 
     table: PriceTable
     changed: Mapping[str, Decimal | None]
@@ -87,11 +94,14 @@ class Refreshed:
 
 
 class _NotOnePrice(Exception):
-    """The answers to a question do not give exactly one price."""
+    """The response to a query does not have exactly one price."""
 
 
 def look_up(pricing: Any, region: str, old: Mapping[str, Price], today: date) -> Refreshed:
-    """Return the prices of a region, asked of `pricing` (a boto3 client of the Price List API in `API_REGION`)."""
+    """Return the prices of a region from the Price List API.
+
+    `pricing` is a boto3 client in `API_REGION`.
+    """
     prices, missing = dict(old), {}
     changed: dict[str, Decimal | None] = {}
     for key, question in _all_questions().items():
@@ -132,7 +142,7 @@ def _products(pricing: Any, region: str, question: Question) -> Iterator[dict[st
     wanted = {"regionCode": region, **question.filters}
     filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
     if not question.filters:
-        # The prefix is not known here, and a whole service has thousands of products.
+        # The region prefix is unknown, and a whole service has thousands of products.
         filters.append({"Type": "CONTAINS", "Field": "usagetype", "Value": question.usage_type})
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode=question.service, Filters=filters, FormatVersion="aws_v1", PaginationConfig={"PageSize": 100}
@@ -143,7 +153,7 @@ def _products(pricing: Any, region: str, question: Question) -> Iterator[dict[st
 
 
 def _unit_prices(product: Mapping[str, Any], question: Question) -> Iterable[Decimal]:
-    """Return what the first units cost on demand that are not free."""
+    """Return the on-demand prices of the first units that are not free."""
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         tiers = sorted(term["priceDimensions"].values(), key=lambda tier: Decimal(tier["beginRange"]))
         for tier in tiers:

@@ -1,4 +1,4 @@
-"""Measured throughput of a stack's models: the evidence of `modelctl tune` that its file names."""
+"""Read the measured throughput of a stack's models from its `modelctl tune` evidence."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from spec.reading import Unreadable
 from spec.settings import Settings
 
 RESULTS = Path("benchmarks") / "results"
-"""Of the checkout, which is the working directory."""
+"""In the checkout, which is the working directory."""
 
 
 class EvidenceError(Failure):
-    """Evidence that a stack file names and that cannot be used; the message says which and why."""
+    """Evidence in a stack file cannot be used. The message names it and the reason."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`rate`: requests per second that one server held within the SLO. `where`: the machine that it was measured on.
+    """A measured throughput. `rate`: requests per second of one server within the SLO.
 
-    `lone_ms`: what a request took that came alone, 95 of 100 times; None where the evidence does not say it.
-    `server_on_loopback`: the server was on the machine of the load, or behind a port forwarded to it.
+    `where`: the machine of the measurement. `lone_ms`: the 95th percentile latency of single requests, in milliseconds;
+    None if the evidence does not have it. `server_on_loopback`: the server was on the load's machine, or behind a port
+    forwarded to it.
     """
 
     rate: float
@@ -37,7 +38,7 @@ class Measured:
 
 
 def measured(settings: Settings) -> dict[str, Measured]:
-    """Return the measured throughput of each model that was tuned and held its SLO at some rate. Raises EvidenceError."""
+    """Return the throughput of each tuned model that met its SLO at some rate. Raises EvidenceError."""
     found = {}
     for model, wants in sorted(settings.models.serving.items()):
         if wants.tuned is not None:
@@ -71,9 +72,9 @@ def _read(file: Path, model: str) -> Measured:
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    """Return where a rate was measured, in words.
+    """Return the machine of a measurement, in words.
 
-    The evidence describes the machine of the load: the server's own where both were one (`server_on_loopback`).
+    The evidence describes the load's machine. It is also the server's machine if both were one (`server_on_loopback`).
     """
     if not machine["server_on_loopback"]:
         return "a server elsewhere, over a network"

@@ -1,7 +1,7 @@
-"""The bill that a stack file leads to, a month: at least, as expected, and at most.
+"""Derive the monthly bill from a stack file: minimum, expected and maximum.
 
-What depends on traffic alone is not in it: data transfer, what NAT and endpoints process, requests to KMS, STS and S3
-(but for rollouts that pods follow), traces, samples in AMP. `NOT_COUNTED` says so wherever the estimate is shown.
+It leaves out costs that depend only on traffic: data transfer, data through NAT and endpoints, requests to KMS, STS and
+S3 (except for rollouts that pods follow), traces, samples in AMP. `NOT_COUNTED` is printed with every estimate.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from stackctl.cost.prices import EC2, HOURS, UNKNOWN, PriceTable, product
 from stackctl.cost.throughput import measured
 
 SPOT_SHARE = Decimal("0.5")
-"""Of the on-demand price that a spot instance is assumed to cost. It moves by the hour, zone and type."""
+"""Assumed share of the on-demand price for a spot instance. It changes by hour, zone and type."""
 CONTROL_PLANE_LOGS_GB = Decimal(10)
-"""That a control plane with all five log types is assumed to write a month: audit logs follow the number of objects."""
+"""Assumed GB a month of a control plane with all five log types. Audit logs grow with the number of objects."""
 FLOW_LOGS_GB_PER_NODE = Decimal(1)
-"""That the flow logs of one node are assumed to be a month."""
+"""Assumed GB a month of one node's flow logs."""
 MILLION_OBSERVATIONS_PER_NODE = Decimal(44)
-"""That Container Insights is assumed to make a month of a node and its pods: 1,000 a minute."""
+"""Assumed millions of observations a month of Container Insights.
+
+A node and its pods have 1,000 a minute.
+"""
 _DAYS = HOURS / 24
 _EXACT = Decimal("0.0001")
-"""Months of a retention are rounded to this, so that no other digit of the estimate is."""
+"""Months of a retention are rounded to this; all other numbers are exact."""
 _SILENCES_GIB = 1
 _KEYS_OF_EVERY_STACK = 3
 _BYTES_PER_GB = Decimal(10**9)
@@ -47,7 +50,7 @@ NOT_COUNTED = (
 
 @dataclass(frozen=True)
 class Amounts:
-    """Units a month: at least, as expected, at most."""
+    """Units a month: minimum, expected, maximum."""
 
     min: Decimal
     expected: Decimal
@@ -62,7 +65,7 @@ class Amounts:
 
     @property
     def unknown(self) -> bool:
-        """Return whether the price of a part of it is not known."""
+        """Return whether a price in it is unknown."""
         return any(amount.is_nan() for amount in (self.min, self.expected, self.max))
 
     def __add__(self, other: Amounts) -> Amounts:
@@ -73,13 +76,13 @@ NOTHING = Amounts(Decimal(0), Decimal(0), Decimal(0))
 
 
 def always(amount: Decimal | int) -> Amounts:
-    """Return the same, whatever the load."""
+    """Return an amount that does not depend on load."""
     return Amounts(Decimal(amount), Decimal(amount), Decimal(amount))
 
 
 @dataclass(frozen=True)
 class Item:
-    """One position of the bill: `part` is the line that it is added up in, `cost` is US dollars a month."""
+    """One position of the bill. `part`: the line that includes it. `cost`: US dollars a month."""
 
     part: str
     what: str
@@ -87,7 +90,7 @@ class Item:
 
 
 def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
-    """Return everything that the stack is billed for, as far as its file decides it. Raises EvidenceError."""
+    """Return all items of the bill that the stack file determines. Raises EvidenceError."""
     return [
         *_control_plane(settings, prices, today),
         *_groups(settings, prices),
@@ -101,7 +104,10 @@ def items(settings: Settings, prices: PriceTable, today: date) -> list[Item]:
 
 
 def _client_keys(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    """Yield the secrets in which `stackctl keys` keeps the API keys of the gateway's clients, one for each."""
+    """Yield the cost of the secrets with API keys, one for each client.
+
+    `stackctl keys` writes them for the gateway's clients.
+    """
     gateway = settings.gateway
     if gateway is not None and gateway.has_keys:
         clients = len(gateway.clients or ())
@@ -109,18 +115,21 @@ def _client_keys(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def keys(settings: Settings) -> int:
-    """Count the customer managed keys: of models, of requests with workers, of logs and secrets of a new cluster."""
+    """Return the number of customer managed keys.
+
+    They are for models, for requests with workers, and for logs and secrets of a new cluster.
+    """
     own = _KEYS_OF_EVERY_STACK if settings.cluster.existing is None else 1 + (settings.logs is not None)
     return own + (settings.worker is not None)
 
 
 def part_of(pool: GpuPool) -> str:
-    """Return how the line of a pool is called."""
+    """Return the name of a pool's line."""
     return f"pool {pool.name}"
 
 
 def notes(settings: Settings) -> list[str]:
-    """Return what the estimate assumes about this stack, in words."""
+    """Return the assumptions of the estimate for this stack, in words."""
     found = []
     capacities = {pool.capacity for pool in settings.gpu.pools}
     if "spot" in capacities:
@@ -150,9 +159,9 @@ def notes(settings: Settings) -> list[str]:
 
 
 def _throughput(settings: Settings) -> Iterator[str]:
-    """Yield what the cost of a million inferences rests on.
+    """Yield the assumptions of the cost of a million inferences.
 
-    A rate on a machine without the pool's GPUs is not the rate of its nodes.
+    A rate from a machine without the pool's GPUs does not hold for its nodes.
     """
     known, types = measured(settings), one_of(dict.fromkeys(_first_type(fleet.stack) for fleet in settings.each_fleet))
     for model, evidence in known.items():
@@ -203,12 +212,12 @@ def _groups(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def fleet_cost(settings: Settings, fleet: Fleet[Settings], prices: PriceTable) -> Amounts:
-    """Return what the nodes cost that a fleet fills, their root volumes included."""
+    """Return the cost of the nodes that a fleet fills, including root volumes."""
     return _nodes_cost(settings, fleet.stack.triton_nodes, Amounts.of(fleet_nodes(settings, fleet)), prices)
 
 
 def node_cost(settings: Settings, group: GpuPool | CpuPool, prices: PriceTable) -> Decimal:
-    """Return what a node of a group is expected to cost a month, its root volume included."""
+    """Return the expected monthly cost of a group's node, including its root volume."""
     return _nodes_cost(settings, group, always(1), prices).expected
 
 
@@ -219,9 +228,10 @@ def _nodes_cost(settings: Settings, group: GpuPool | CpuPool, nodes: Amounts, pr
 
 
 def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
-    """Return the shares of the on-demand price that are paid (without one: all of it).
+    """Return the paid shares of the on-demand price; a missing share is 1.
 
-    With Karpenter a spot pool may come to the whole price: it takes an on-demand node where there is no spot one.
+    With Karpenter the maximum of a spot pool is the whole price, because Karpenter starts an on-demand node if no spot
+    node is available.
     """
     if pool.capacity == "capacity-block":
         return dict.fromkeys(("min", "expected", "max"), Decimal(0))
@@ -232,7 +242,7 @@ def _price_shares(settings: Settings, pool: GpuPool) -> Mapping[str, Decimal]:
 
 
 def _instances(nodes: Amounts, types: tuple[str, ...], prices: PriceTable, share: Mapping[str, Decimal]) -> Amounts:
-    """Return US dollars a month. The first type is the one that is expected, the most expensive what it may come to."""
+    """Return US dollars a month. The first type is the expected one; the maximum uses the most expensive type."""
     hourly = [prices.usd(f"{EC2}.{name}") for name in types]
     most = UNKNOWN if any(price.is_nan() for price in hourly) else max(hourly)
     one = Decimal(1)
@@ -284,7 +294,7 @@ def _storage(settings: Settings, prices: PriceTable) -> Iterator[Item]:
 
 
 def _followers(settings: Settings) -> Amounts | None:
-    """Return the pods that look for rollouts of their models; None where none does."""
+    """Return the number of pods that poll for rollouts of their models, or None."""
     if settings.models.access != "local":
         return None
     counts = []
@@ -292,14 +302,14 @@ def _followers(settings: Settings) -> Amounts | None:
         if fleet.stack.triton.rollout == "in-place":
             least, expected = expected_pods(fleet.stack, shares(settings, fleet))
             bounds = fleet.stack.autoscaling
-            warm = bounds.warm_pods if bounds is not None else 0  # these serve nothing, and follow nothing
+            warm = bounds.warm_pods if bounds is not None else 0  # warm pods serve no model and do not poll
             least, expected = least - warm, expected - warm
             counts.append((least, expected, max(expected, bounds.max_replicas if bounds is not None else least)))
     return Amounts(*(Decimal(sum(each)) for each in zip(*counts, strict=True))) if counts else None
 
 
 def _queue(settings: Settings, prices: PriceTable) -> Iterator[Item]:
-    """Yield what waiting workers ask; messages themselves are traffic."""
+    """Yield the cost of polls by waiting workers. The messages themselves are traffic."""
     worker = settings.worker
     if worker is None:
         return

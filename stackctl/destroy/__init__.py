@@ -1,1 +1,1 @@
-"""Takes a stack away in an order in which nothing is left that AWS goes on billing (docs/teardown.md)."""
+"""Delete a stack in an order that leaves no billed resource (docs/teardown.md)."""

@@ -1,4 +1,4 @@
-"""Run `stackctl destroy`, which is what `make destroy` runs."""
+"""Run `stackctl destroy`, which `make destroy` calls."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ _BUCKET = "aws:s3/bucket:Bucket"
 
 
 class NotDeleted(Failure):
-    """Nothing was deleted, as it must not be, or as nobody has confirmed it."""
+    """Nothing was deleted: it must not be, or the confirmation is missing."""
 
     exit_code = NOT_TRIED
 
 
 def destroy(stack: str, confirm: str) -> int:
-    """Take a stack away; return the exit code, FAILED when something of it is left in AWS. Raises Failure."""
+    """Delete a stack; return FAILED if AWS still has resources of it.
+
+    Otherwise return 0. Raises Failure.
+    """
     settings = settings_of(stack)
     with interruptible("interrupted; what is gone is gone, and the same command goes on from here"):
         readers = Readers(settings.region, OPERATIONS)
@@ -61,19 +64,22 @@ def destroy(stack: str, confirm: str) -> int:
             f"{stack_file(stack)} pins a release that has gone with its bucket; before another `up`: pulumi config rm "
             f"--path triton-eks:models.release --stack {stack}"
         )
-    # Pulumi has just said it without the flag, and then deletes the stack's file, which is tracked.
+    # Pulumi has just printed the command without the flag. Without it, the command also deletes the tracked stack file.
     _say(f"To remove the empty stack from Pulumi's state too: pulumi stack rm {stack} --preserve-config")
     return FAILED if left else 0
 
 
 def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list[Leftover]:
-    """Run the teardown; return what is left. Where the engine fails, say too whether the API server answers this machine."""
+    """Run the teardown; return the remaining resources.
+
+    If the engine fails, the error also says whether this machine reaches the API server.
+    """
     try:
         return teardown.run()
     except PulumiFailed as error:
         try:
             server = api_server.find(settings, readers)
-        except (ClientError, BotoCoreError):  # maybe the very reason for which the engine has failed
+        except (ClientError, BotoCoreError):  # perhaps the cause of the engine's failure
             raise error from None
         why = api_server.silence(server) if server is not None else None
         if server is None or why is None:
@@ -84,7 +90,7 @@ def _take_down(settings: Settings, readers: Readers, teardown: Teardown) -> list
 
 
 def _confirm(settings: Settings, who: Caller, resources: list[Resource], confirm: str) -> None:
-    """Refuse to go on unless somebody has named the stack. Raises NotDeleted."""
+    """Refuse to continue without the stack's name as confirmation. Raises NotDeleted."""
     stack = settings.stack
     own = [resource for resource in resources if resource.custom]
     kept = [resource.name for resource in own if resource.retained]

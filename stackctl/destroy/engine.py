@@ -1,4 +1,4 @@
-"""Run the `pulumi` program, as far as a teardown needs it."""
+"""Run the `pulumi` commands that a teardown needs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stackctl.destroy.state import Resource
 
 @dataclass(frozen=True)
 class Engine:
-    """`pulumi` from PATH for one stack, with the backend and the credentials of the environment."""
+    """`pulumi` from PATH for one stack, with the environment's backend and credentials."""
 
     stack: str
 
     def resources(self) -> list[Resource]:
-        """Return what the stack's state holds. Secrets in it stay encrypted. Raises PulumiUnusable."""
+        """Return the resources in the stack's state. Secrets in it stay encrypted. Raises PulumiUnusable."""
         return state.read(pulumi_program.deployment(self.stack))
 
     def destroy(self, targets: Sequence[str] = ()) -> None:
-        """Delete the targets and what depends on them, or, without targets, everything. Raises PulumiFailed."""
+        """Delete the targets and their dependents, or, without targets, everything. Raises PulumiFailed."""
         command = ["destroy", "--stack", self.stack, "--yes", "--skip-preview", "--non-interactive"]
         for urn in targets:
             command += ["--target", urn]

@@ -1,4 +1,4 @@
-"""The conditions that have to hold before anything is deleted."""
+"""Check the conditions that must hold before anything is deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from stackctl.destroy.state import Resource
 
 
 def objections(settings: Settings, readers: Readers, resources: Sequence[Resource]) -> list[str]:
-    """Return every reason why the stack must not be taken away as it is, each with what to do. Empty: it may."""
+    """Return the reasons against deleting the stack, each with a remedy.
+
+    Empty: the stack may be deleted.
+    """
     stack = settings.stack
     if settings.protected:
         return [
@@ -27,7 +30,10 @@ def objections(settings: Settings, readers: Readers, resources: Sequence[Resourc
 
 
 def _of_another_stack(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
-    """Refuse a state with resources of another stack: `pulumi destroy` deletes all that it names, whoever imported it."""
+    """Refuse a state with resources of another stack.
+
+    `pulumi destroy` deletes everything in the state, also imported resources.
+    """
     own = f"urn:pulumi:{stack}::{PROJECT}::"
     others = sorted(resource.urn for resource in resources if not resource.urn.startswith(own))
     if others:
@@ -38,7 +44,10 @@ def _of_another_stack(stack: str, resources: Sequence[Resource]) -> Iterator[str
 
 
 def _protected_by_the_state(stack: str, resources: Sequence[Resource]) -> Iterator[str]:
-    """Refuse while the state protects resources: the engine goes by what the last `up` wrote, not by the stack file."""
+    """Refuse while the state protects resources.
+
+    The engine uses the protection that the last `up` wrote, not the stack file.
+    """
     names = sorted(resource.name for resource in resources if resource.protected)
     if names:
         yield (

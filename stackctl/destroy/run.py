@@ -1,4 +1,7 @@
-"""The teardown itself: phase by phase, each with its wait for what AWS deletes late."""
+"""Run the teardown phase by phase, and wait after each phase.
+
+AWS deletes some resources late.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ Finder = Callable[[Search], Iterator[Leftover]]
 
 _POLL_SECONDS = 10.0
 _SECONDS = 1800
-"""A node is drained before it goes, and a load balancer drains its connections."""
+"""A node is drained before its deletion, and a load balancer drains its connections."""
 
 
 class StillThere(Failure):
-    """Something has not gone in time; the text says what, and what to look at."""
+    """Resources still exist after the timeout. The text names them and the logs to read."""
 
 
 class BroughtBack(Failure):
-    """Somebody else has changed the stack between two phases; the text says what is there again."""
+    """Another user changed the stack between two phases. The text names the returned resources."""
 
 
 def until_gone(
@@ -36,7 +39,7 @@ def until_gone(
     *,
     poll_seconds: float = _POLL_SECONDS,
 ) -> None:
-    """Wait until the finders find nothing, and say what is waited for whenever that changes.
+    """Wait until the finders find no resource; print the remaining ones whenever they change.
 
     `look` begins a new search each time. Raises StillThere after `seconds`.
     """
@@ -64,7 +67,7 @@ _VOLUMES: Sequence[Finder] = (computing.claimed_volumes,)
 
 @dataclass(frozen=True)
 class Teardown:
-    """One run. `look` begins a search of the account, `say` tells a person how it goes."""
+    """One teardown. `look` begins a search of the account; `say` prints the progress."""
 
     engine: Engine
     look: Callable[[], Search]
@@ -73,9 +76,10 @@ class Teardown:
     poll_seconds: float = _POLL_SECONDS
 
     def run(self) -> list[Leftover]:
-        """Take everything away; returns what AWS still has afterwards, but for what is meant to stay (`retained`).
+        """Delete everything; return the resources that AWS still has, except `retained` ones.
 
-        Raises PulumiFailed, StillThere, BroughtBack: what is gone is gone, and another run goes on from there.
+        Raises PulumiFailed, StillThere, BroughtBack. Deleted resources stay deleted, and another run continues from
+        there.
         """
         kept = {resource.id for resource in self.engine.resources() if resource.retained}
         self._phase(MAKERS, _BEHIND_PULUMIS_BACK)
@@ -91,11 +95,14 @@ class Teardown:
         if targets:
             self.say(f"{phase.name} ({len(targets)}, and what depends on them): {phase.why}")
             self.engine.destroy(targets)
-        # Also without targets: a run before this one may have ended between the two.
+        # Also without targets, because an earlier run may have stopped between the deletion and the wait.
         until_gone(self.look, late, self.seconds, self.say, poll_seconds=self.poll_seconds)
 
     def _refuse_what_is_there_again(self, done: Phase) -> None:
-        """Raise BroughtBack when an earlier phase's resources are in the state: Pulumi locks it for each phase alone."""
+        """Raise BroughtBack if the state has resources of an earlier phase.
+
+        Pulumi locks the state for each phase separately, so an `up` may run between them.
+        """
         if back := done.targets(self.engine.resources()):
             raise BroughtBack(
                 f"somebody has run `pulumi up` for {self.engine.stack} meanwhile: {len(back)} of its resources are there "

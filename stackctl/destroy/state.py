@@ -1,4 +1,4 @@
-"""The resources in a stack's state, and the order in which they go."""
+"""Read the resources in a stack's state, and define the order of their deletion."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _KUBERNETES = "kubernetes:"
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource as `pulumi stack export` has it.
+    """A resource from `pulumi stack export`.
 
-    `custom`: it is a thing of its own, and no component of things. `id`: what AWS or Kubernetes calls it.
+    `custom`: a real resource, not a component. `id`: its id in AWS or Kubernetes.
     """
 
     urn: str
@@ -48,14 +48,14 @@ def read(deployment: Mapping[str, Any]) -> list[Resource]:
 
 @dataclass(frozen=True)
 class Phase:
-    """Resources that go together, with everything that depends on them. `why` they go before the rest."""
+    """Resources that are deleted together with their dependents. `why`: the reason to delete them first."""
 
     name: str
     why: str
     chooses: Callable[[Resource], bool]
 
     def targets(self, resources: Sequence[Resource]) -> list[str]:
-        """Return the URNs of what the phase takes away."""
+        """Return the URNs of the resources that the phase deletes."""
         return sorted(resource.urn for resource in resources if resource.custom and self.chooses(resource))
 
 

@@ -1,1 +1,1 @@
-"""Serves models on a stack that is up, and asks one of them, by the way that clients take."""
+"""Serve models on a running stack, and send one a request as clients do."""

@@ -1,4 +1,4 @@
-"""Run `stackctl first-inference`: from a stack that is up to the answer of a model, whatever is done of it already."""
+"""Run `stackctl first-inference`: from a running stack to a model's answer, skipping completed steps."""
 
 from __future__ import annotations
 
@@ -40,28 +40,32 @@ from stackctl.first_inference.question import MODEL, Answer, ask, question
 from stackctl.stack_settings import settings_of
 
 MODELS = Path(".models")
-"""Where `make models` writes them."""
+"""The directory that `make models` writes."""
 READY_SECONDS = 2700.0
-"""A GPU node starts, and pulls an image of some 10 GB, before Triton does. A pod that gets no node is not waited for."""
+"""Time for a GPU node to start and pull an image of some 10 GB, and for Triton to start.
+
+A pod that gets no node is not waited for.
+"""
 _POLL_SECONDS = 2.0
 _GATEWAY_SECONDS = httpx.Timeout(30, connect=5)
 _AGAIN = "run the same command again, it goes on from here"
 
 
 class NotUp(Failure):
-    """The stack is not there yet, or not as this needs it; the text says what to do first."""
+    """The stack does not exist yet, or does not meet the requirements. The text has the first step."""
 
     exit_code = NOT_TRIED
 
 
 class NotServing(Failure):
-    """Triton does not become ready; the text says what holds each pod up."""
+    """Triton does not become ready. The text gives the reason for each pod."""
 
 
 def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) -> str:
-    """Release MODELS, bring them up, ask one of them, and say where it listens and what it costs. Raises Failure.
+    """Release MODELS, serve them, request one, and print its addresses and cost.
 
-    With `yes`, `pulumi up` asks nobody. Triton has `seconds` to become ready. Returns the answer, as a sentence.
+    With `yes`, `pulumi up` needs no confirmation. Triton has `seconds` to become ready. Returns the answer as a sentence.
+    Raises Failure.
     """
     settings = settings_of(stack)
     console = output(soft_wrap=True)
@@ -79,7 +83,7 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
         try:
             outputs = _serve(stack, settings, outputs, yes=yes, say=say)
         except pulumi_program.PulumiFailed:
-            require_nothing_failed(settings, readers)  # which tells more
+            require_nothing_failed(settings, readers)  # it gives more details
             raise
         fleet = _asked_fleet(settings_of(stack))
         _require_pods(fleet)
@@ -96,13 +100,16 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
 
 
 def require_models(settings: Settings) -> None:
-    """Refuse a stack that pins nothing where there is nothing to be released, before anything is made. Raises NotUp."""
+    """Refuse a stack without a pinned release if MODELS does not exist.
+
+    It refuses before anything is created. Raises NotUp.
+    """
     if settings.models.release is None and not MODELS.is_dir():
         raise NotUp(f"there is no directory {MODELS}, whose models are to be served: `make models` makes it, then {_AGAIN}")
 
 
 def _outputs(stack: str) -> dict[str, Any]:
-    """Return the outputs that this needs. Raises NotUp."""
+    """Return the stack outputs. Raises NotUp if a required one is missing."""
     outputs = pulumi_program.outputs(stack)
     if any(not isinstance(outputs.get(name), str) for name in ("clusterName", "region", "modelBucket", "tritonRoleArn")):
         raise NotUp(f"{stack} is not up yet: `pulumi up --stack {stack}` first, then {_AGAIN}")
@@ -110,11 +117,11 @@ def _outputs(stack: str) -> dict[str, Any]:
 
 
 def _asked_fleet(settings: Settings) -> Fleet[Settings]:
-    """Return the first fleet that serves MODEL, as far as the stack file says it. Raises NotUp."""
+    """Return the first fleet that serves MODEL according to the stack file. Raises NotUp."""
     known = set[str]()
     for fleet in settings.each_fleet:
         release, keys = fleet.stack.models.release, fleet.keys
-        # Without either, nothing says what it serves.
+        # Without either, its models are unknown.
         models = release.models if release is not None else keys.models if keys is not None else [MODEL]
         if MODEL in models:
             return fleet
@@ -126,7 +133,10 @@ def _asked_fleet(settings: Settings) -> Fleet[Settings]:
 
 
 def _require_pods(fleet: Fleet[Settings]) -> None:
-    """Refuse a fleet that may have no pod: nothing that is done here would start one. Raises NotUp."""
+    """Refuse a fleet that may have no pod. Raises NotUp.
+
+    This command would not start one.
+    """
     if fleet.stack.fewest_pods == 0:
         raise NotUp(
             f"{fleet.release} may have no pod (autoscaling.minReplicas 0), and what starts one is a message in the request "
@@ -135,7 +145,10 @@ def _require_pods(fleet: Fleet[Settings]) -> None:
 
 
 def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
-    """Refuse a pin of a release that went with an earlier bucket: Triton would wait for it. Raises NotUp."""
+    """Refuse a pinned release that was deleted with an earlier bucket.
+
+    Triton would wait for it. Raises NotUp.
+    """
     release = settings.models.release
     if release is None:
         return
@@ -143,7 +156,7 @@ def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
     try:
         there = has_object(readers("s3"), bucket, key)
     except (ClientError, BotoCoreError):
-        return  # who may not list the bucket is not told
+        return  # without permission to list the bucket, S3 does not say
     if not there:
         first = f"pulumi config rm --path triton-eks:models.release --stack {settings.stack}"
         raise NotUp(
@@ -155,18 +168,18 @@ def _require_release(settings: Settings, readers: Readers, bucket: str) -> None:
 def _serve(
     stack: str, settings: Settings, outputs: dict[str, Any], *, yes: bool, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Release MODELS where the stack pins nothing and serves nothing, and bring up what it pins; return the outputs.
+    """Deploy the pinned release and return the outputs.
 
-    Raises NotUp, PulumiFailed, Failure.
+    If no release is pinned or served, release MODELS first. Raises NotUp, PulumiFailed, Failure.
     """
     release, served = settings.models.release, outputs.get("releaseId")
     if served is not None and not pulumi_program.ended_well(stack):
-        served = None  # an `up` that failed while it waited for Triton has changed the outputs, too
+        served = None  # an `up` that failed while it waited for Triton has also changed the outputs
     if release is None and served is None:
         _release(stack, str(outputs["modelBucket"]), say)
         settings = settings_of(stack)
         release = settings.models.release
-    _asked_fleet(settings)  # before `up`, which takes long
+    _asked_fleet(settings)  # before `up`, because that takes long
     if release is None or release.id == served:
         say(f"{stack} serves release {served}")
     else:
@@ -183,7 +196,7 @@ def _serve(
 
 
 def _release(stack: str, bucket: str, say: Callable[[str], None]) -> None:
-    """Release MODELS with the command that a person would use, which pins it. Raises Failure."""
+    """Release MODELS with the user's command, which also pins the release. Raises Failure."""
     words = ["modelctl", "release", str(MODELS), "--bucket", bucket, "--pin", stack_file(stack)]
     say(f"python3 -m {' '.join(words)}")
     if subprocess.run([sys.executable, "-m", *words], check=False).returncode != 0:
@@ -191,17 +204,20 @@ def _release(stack: str, bucket: str, say: Callable[[str], None]) -> None:
 
 
 def require_nothing_failed(settings: Settings, readers: Readers) -> None:
-    """Refuse a stack of which AWS could not create a node group or an add-on. Raises NotServing."""
+    """Refuse a stack whose node group or add-on AWS could not create. Raises NotServing."""
     try:
         failed = [one for one in ailments(readers, settings) if one.failed]
     except (ClientError, BotoCoreError):
-        return  # whoever may not read EKS sees it at the pods
+        return  # without permission to read EKS, the pods show the problem
     if failed:
         raise NotServing("\n".join(["the stack is not whole:", *(f"  {report(one, settings)}" for one in failed)]))
 
 
 def wait_until_ready(cluster: Cluster, nodes: NodeWait, say: Callable[[str], None], seconds: float = READY_SECONDS) -> str:
-    """Wait until Triton is rolled out, and say what holds its pods up; return a pod's name. Raises NotServing."""
+    """Wait until Triton is rolled out; return a pod's name.
+
+    Each change of a pod's status is printed. Raises NotServing.
+    """
     deadline, said = time.monotonic() + seconds, dict[str, str]()
     while True:
         done, pods = cluster.rolled_out(), cluster.pods()
@@ -226,7 +242,7 @@ def wait_until_ready(cluster: Cluster, nodes: NodeWait, say: Callable[[str], Non
 
 
 def _gateway_url(cluster: Cluster, gateway: Gateway | None) -> str | None:
-    """Return where the gateway listens for HTTP; None where there is none, or it has no address yet."""
+    """Return the gateway's HTTP address; None without a gateway or an address."""
     address = cluster.gateway_address() if gateway is not None else None
     if gateway is None or address is None:
         return None
@@ -236,7 +252,10 @@ def _gateway_url(cluster: Cluster, gateway: Gateway | None) -> str | None:
 def _ask(
     cluster: Cluster, pod: str, url: str | None, work: Callable[..., Answer], say: Callable[[str], None]
 ) -> tuple[Answer, str]:
-    """Ask by the gateway, or, where it is not reached from here, a pod by the API server; return the way too."""
+    """Send the request to the gateway, or to a pod if it is unreachable.
+
+    The pod is reached through the API server. Return the answer and the way.
+    """
     if url is not None:
         try:
             return work(lambda path, body: _post(f"{url}{path}", body)), f"by the gateway at {url}"

@@ -1,4 +1,4 @@
-"""Find out that no node will come for pods that none can hold, instead of waiting for it."""
+"""Detect early that no node will start for unschedulable pods."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from stackctl.account.cluster import Cluster, Pod
 from stackctl.eks_health import Ailment
 
 NODE_SECONDS = 300.0
-"""How long a pod may have no node while no autoscaler has promised one. An autoscaler answers within a minute."""
+"""How long a pod may wait without a promised node. An autoscaler answers within a minute."""
 _NODE_STARTS = timedelta(minutes=15)
-"""Karpenter gives up an instance that has not joined the cluster by then, and cluster-autoscaler a group's request."""
+"""Karpenter gives up an instance that has not joined after this time.
+
+Cluster-autoscaler gives up a group's request after the same time.
+"""
 _LOOK_SECONDS = 15.0
 _NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
@@ -23,7 +26,7 @@ _NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 class NodeWait:
     """The wait for nodes of one fleet, which run in `pool`.
 
-    `ailments` returns what is not healthy of the cluster, and `report` a sentence about it.
+    `ailments` returns the cluster's problems, and `report` a sentence about one.
     """
 
     def __init__(
@@ -37,7 +40,10 @@ class NodeWait:
         self._promised = time.monotonic()
 
     def causes(self, pods: Sequence[Pod]) -> list[str]:
-        """Return why no node comes, a line each; nothing while one may. Raises ClusterUnusable."""
+        """Return why no node starts, one reason a line; empty while one may.
+
+        Raises ClusterUnusable.
+        """
         now = time.monotonic()
         waiting = [pod for pod in pods if pod.unschedulable]
         if not waiting:
@@ -46,11 +52,11 @@ class NodeWait:
         if now < self._next_look:
             return []
         self._next_look = now + _LOOK_SECONDS
-        # A group that is being created has failed as soon as its first launch has.
+        # A group in creation has failed as soon as its first launch has failed.
         try:
             ailing = [one for one in self._ailments() if one.pool in self._pools]
         except (ClientError, BotoCoreError):
-            ailing = []  # the pods' own events still tell
+            ailing = []  # the pods' events still show the reason
         if ailing:
             return [self._report(one) for one in ailing]
         events = {pod.name: self._cluster.autoscaler_event(pod.name) for pod in waiting}

@@ -1,4 +1,7 @@
-"""A picture, the text in it, and how a model is asked for that over HTTP, as Triton and KServe speak it."""
+"""Send a picture over HTTP to a model that reads its text.
+
+The request uses the protocol of Triton and KServe.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 
 MODEL = "text_in_picture"
-"""Of examples/packaged: it asks three ONNX models, so that an answer of it is one of the GPU."""
+"""A model of examples/packaged. It calls three ONNX models, so its answer comes from the GPU."""
 SOURCE = Path("examples", "packaged", MODEL, "1", "golden.json")
 _BUSY = (429, 503)
 _BUSY_SECONDS = 60.0
@@ -22,22 +25,22 @@ _POLL_SECONDS = 0.5
 _TENSOR = {"datatype": str, "shape": [int], "data": []}
 
 Post = Callable[[str, dict[str, Any]], tuple[int, bytes]]
-"""Sends a document to a path; returns the status and the content of the answer."""
+"""Sends a document to a path; returns status and content of the response."""
 
 
 class NoQuestion(Failure):
-    """The model's request is not there, or cannot be read; the text says what to do."""
+    """The model's request is missing or unreadable. The text has the remedy."""
 
     exit_code = NOT_TRIED
 
 
 class WrongAnswer(Failure):
-    """Triton answered, and not as it should; the text says how."""
+    """Triton gave a wrong answer. The text has the difference."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """The document that is sent, and of each output that is known the values that have to come back."""
+    """The request document, and the expected values of each known output."""
 
     body: dict[str, Any]
     expected: dict[str, list[Any]]
@@ -45,14 +48,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The values of each output, and the milliseconds that the one request took that was answered."""
+    """The values of each output, and the milliseconds of the answered request."""
 
     outputs: dict[str, list[Any]]
     milliseconds: float
 
 
 def question() -> Question:
-    """Return the request that the model has beside it, with its right answer. Raises NoQuestion."""
+    """Return the request in the model's folder, with its expected answer. Raises NoQuestion."""
     try:
         golden = reading.json_file(SOURCE)
         given = {
@@ -66,7 +69,7 @@ def question() -> Question:
 
 
 def ask(asked: Question, post: Post, *, busy_seconds: float = _BUSY_SECONDS) -> Answer:
-    """Ask until Triton is not too busy to answer. Raises WrongAnswer."""
+    """Send the request, and repeat it while Triton is busy. Raises WrongAnswer."""
     deadline = time.monotonic() + busy_seconds
     while True:
         started = time.monotonic()
@@ -80,7 +83,7 @@ def ask(asked: Question, post: Post, *, busy_seconds: float = _BUSY_SECONDS) -> 
         raise WrongAnswer(f"{MODEL} answers {status}: {said or 'nothing'}")
     try:
         form = {"outputs": [{"name": str, "data": []}]}
-        # Not by reading.json_object: an ensemble's answer has keys of its `parameters` twice, once for each of its steps.
+        # Not with reading.json_object: an ensemble's answer repeats keys of its `parameters`, once for each step.
         found = reading.checked(json.loads(content), form, "the answer")["outputs"]
     except (Unreadable, ValueError, KeyError, RecursionError) as error:
         raise WrongAnswer(f"{MODEL} answers with what is no inference ({error}): {said}") from None

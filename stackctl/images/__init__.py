@@ -1,1 +1,1 @@
-"""Looks container images up in registries by the registry's own API, and copies them from one to another."""
+"""Find container images through the registry API, and copy them between registries."""

@@ -1,4 +1,4 @@
-"""Run `stackctl image` and `stackctl push-images`: write images into a stack file by their digests, and copy them to ECR."""
+"""Run `stackctl image` and `stackctl push-images`: pin images by digest, and copy them to ECR."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _TRITON = f"{PROJECT}:triton"
 
 
 class NoImage(Failure):
-    """There is no image to write, or no place for it; the text says what is missing."""
+    """An image, or its place in the file, is missing. The text names it."""
 
     exit_code = NOT_TRIED
 
 
 def image(version: str, stack: str, *, mirrored: bool) -> None:
-    """Write the image of a release of Triton into the stack file, and with `mirrored` copy it to ECR first. Raises Failure.
+    """Write a Triton release's image into the stack file; `mirrored`: copy it to ECR first.
 
-    Of the stack file only what is needed is read: the image may be what is wrong with it.
+    Only the required keys of the stack file are read, because its image may be the invalid part. Raises Failure.
     """
     if version not in TRITON_RELEASES and version < max(TRITON_RELEASES):
         raise NoImage(f"spec/versions.py does not know Triton {version}; use {one_of(TRITON_RELEASES)}")
@@ -60,10 +60,10 @@ def image(version: str, stack: str, *, mirrored: bool) -> None:
 
 
 def push_images(stack: str, source: str) -> None:
-    """Copy the images of modelctl and the worker to ECR, and write their digests wherever the stack file names them.
+    """Copy modelctl's and the worker's images to ECR, and pin their digests.
 
-    `source`: the folder of `make images`, or `<registry>/<path>:<tag>`, below which the workflow images.yml publishes them.
-    Raises Failure.
+    Every key of the stack file that names one gets its digest. `source`: the folder of `make images`, or
+    `<registry>/<path>:<tag>`, below which the workflow images.yml publishes them. Raises Failure.
     """
     file = file_of(stack, Path())
     editor = StackEditor(file)
@@ -86,7 +86,7 @@ def push_images(stack: str, source: str) -> None:
 
 
 def _own_images(editor: StackEditor) -> Iterator[tuple[str, dict[str, object], tuple[str, ...]]]:
-    """Yield each key of `OWN_IMAGES` that the file has: its name, the mapping that has it, and its path."""
+    """Yield each key of `OWN_IMAGES` in the file with its mapping and path."""
     for key in OWN_IMAGES:
         section, *steps = key.split(".")
         mapping = editor.section(f"{PROJECT}:{section}")
@@ -97,7 +97,7 @@ def _own_images(editor: StackEditor) -> Iterator[tuple[str, dict[str, object], t
 
 
 def _built(source: str, name: str) -> tuple[Registry | Layout, str, Manifest]:
-    """Return where an image is read, its path there, and its manifest. Raises RegistryFailed, NoSuchImage."""
+    """Return an image's source, its path there, and its manifest. Raises RegistryFailed, NoSuchImage."""
     path, colon, tag = source.rpartition(":")
     if not colon or "/" in tag:
         layout = Layout(Path(source))
@@ -108,7 +108,10 @@ def _built(source: str, name: str) -> tuple[Registry | Layout, str, Manifest]:
 
 
 def _account(editor: StackEditor, file: Path) -> tuple[str, dict[str, str]]:
-    """Return the region of the file, and the tags for what is made. Raises NoImage for another account than the file's."""
+    """Return the region of the file, and the tags for new repositories.
+
+    Raises NoImage if the credentials are for an account that the file does not allow.
+    """
     region, allowed = editor.config.get("aws:region"), editor.config.get(ALLOWED_ACCOUNTS_KEY)
     if not isinstance(region, str):
         raise NoImage(f"{file}: has no aws:region, where the copy belongs")

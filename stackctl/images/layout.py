@@ -1,4 +1,4 @@
-"""An image that `make images` has built, in a folder: what `stackctl push-images` copies from when no registry has it yet.
+"""Read an image that `make images` has built in a folder, for `stackctl push-images`.
 
 The folder's form: https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md.
 """
@@ -19,7 +19,7 @@ _BLOCK = 1024 * 1024
 
 
 class Layout:
-    """The images of a folder. It has the methods by which `mirror.copy` reads a registry."""
+    """The images of a folder, with a registry's methods that `mirror.copy` uses to read."""
 
     def __init__(self, folder: Path) -> None:
         self.host = str(folder)
@@ -42,7 +42,7 @@ class Layout:
             raise RegistryFailed(f"{index}: {error}; build the images again: `sudo make images`") from None
 
     def blobs(self, manifest: Manifest) -> list[Blob]:
-        """Return the parts of an image. Raises RegistryFailed for a manifest that is none."""
+        """Return the parts of an image. Raises RegistryFailed for an invalid manifest."""
         try:
             return manifest.blobs
         except Unreadable as error:
@@ -50,7 +50,7 @@ class Layout:
 
     @contextmanager
     def blob(self, name: str, digest: str) -> Iterator[Iterator[bytes]]:
-        """Open a part of an image: pieces of it, in order. Raises RegistryFailed."""
+        """Open a part of an image and yield its pieces in order. Raises RegistryFailed."""
         try:
             with self._blob(name, digest).open("rb") as opened:
                 yield iter(lambda: opened.read(_BLOCK), b"")

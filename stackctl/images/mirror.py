@@ -1,4 +1,4 @@
-"""Copy an image into ECR of the account: part by part through this machine, without keeping any."""
+"""Copy an image into the account's ECR, part by part, without storing any."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TRITON = "nvidia/tritonserver"
 
 
 def ecr(region: str, repository: str, tags: Mapping[str, str]) -> Registry:
-    """Make the repository where there is none, and log in to the account's registry. Raises AwsUnusable.
+    """Create the repository if it is missing, and log in to the account's registry. Raises AwsUnusable.
 
-    Its tags cannot be pushed again, and what is pushed is scanned.
+    Its tags are immutable, and pushed images are scanned.
     """
     try:
         client: Any = boto3.client("ecr", region_name=region, config=CLIENT_CONFIG)
@@ -50,9 +50,9 @@ def copy(
     tag: str,
     say: Callable[[str], None],
 ) -> None:
-    """Copy an image, and name it by the tag at last, so that what has the name is whole. What is there is not sent again.
+    """Copy an image, and write its tag last, so a tagged image is complete.
 
-    Raises RegistryFailed, also where the tag is another image's.
+    Existing parts are not sent again. Raises RegistryFailed, also if the tag belongs to another image.
     """
     try:
         there = target.image(repository, tag)
@@ -79,7 +79,7 @@ def copy(
 
 
 def _checked(part: Blob, pieces: Iterable[bytes], host: str) -> Iterator[bytes]:
-    """Yield the pieces. Raises RegistryFailed after them where they are not what the digest says."""
+    """Yield the pieces. Raises RegistryFailed after the last one if they do not match the digest."""
     found, size = hashlib.sha256(), 0
     for piece in pieces:
         found.update(piece)

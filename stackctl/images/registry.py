@@ -1,8 +1,8 @@
-"""A container registry, by the HTTP API that all of them have.
+"""Read and write a container registry through its standard HTTP API.
 
 The API: https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md. Tokens:
-https://distribution.github.io/distribution/spec/auth/token/. NVIDIA's registry gives anonymous ones, and puts the scope into
-the realm's own address instead of beside it (https://issues.apache.org/jira/browse/MESOS-10092).
+https://distribution.github.io/distribution/spec/auth/token/. NVIDIA's registry issues anonymous tokens, and puts the
+scope into the realm's address instead of next to it (https://issues.apache.org/jira/browse/MESOS-10092).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from spec.reading import Unreadable
 INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 PLATFORM = {"os": "linux", "architecture": "amd64"}
-"""Of all instance types that a stack may have."""
+"""The platform of all instance types that a stack may have."""
 _LARGEST_MANIFEST = 4 * 1024 * 1024
-"""Bytes that registries have to take at least (distribution-spec, "Pushing Manifests")."""
+"""Bytes that registries must at least accept (distribution-spec, "Pushing Manifests")."""
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _TOKEN = re.compile(r"[!-~]+")
@@ -37,7 +37,7 @@ _BLOCK = 1024 * 1024
 
 
 class RegistryFailed(Failure):
-    """A registry does not answer, or not as registries do; the text says which, and what to do."""
+    """A registry does not answer correctly. The text names it and the remedy."""
 
     exit_code = NOT_TRIED
 
@@ -56,7 +56,7 @@ class Blob:
 
 @dataclass(frozen=True)
 class Manifest:
-    """An image's manifest as its registry has it, byte by byte: the digest is that of `content`."""
+    """An image's manifest with the registry's exact bytes. `digest` is the digest of `content`."""
 
     digest: str
     media_type: str
@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def blobs(self) -> list[Blob]:
-        """Return the image's parts, each once: its configuration, and its layers."""
+        """Return the image's parts without repetitions: its configuration and its layers."""
         document = reading.json_object(self.content)
         found = {part["digest"]: Blob(part["digest"], int(part["size"])) for part in _parts(document)}
         return list(found.values())
@@ -81,19 +81,19 @@ def _parts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class Registry:
-    """One registry. `authorization`: the header's value, from a login; without it, it is asked for an anonymous token."""
+    """One registry. `authorization`: the header's value from a login; without it, anonymous tokens are used."""
 
     def __init__(self, host: str, authorization: str | None = None) -> None:
         self.host = host
         self._authorization = authorization
         self._logged_in = authorization is not None
-        # Digests are of the bytes as they are.
+        # Digests are of the uncompressed bytes.
         headers = {"Accept-Encoding": "identity"}
         self._client = proxied.client(timeout=_TIMEOUT, follow_redirects=False, headers=headers)
 
     @property
     def url(self) -> str:
-        """Return its address: plain HTTP for one on this machine, as for every client of registries."""
+        """Return its address: plain HTTP on this machine, as other clients do."""
         return f"{'http' if _is_here(self.host) else 'https'}://{self.host}"
 
     def image(self, repository: str, reference: str) -> Manifest:
@@ -110,11 +110,11 @@ class Registry:
         raise NoSuchImage(f"{self.host}/{repository} has {reference} for other machines than linux/amd64; choose another")
 
     def blobs(self, manifest: Manifest) -> list[Blob]:
-        """Return the parts of an image. Raises RegistryFailed for a manifest that is none."""
+        """Return the parts of an image. Raises RegistryFailed for an invalid manifest."""
         return self._read(lambda: manifest.blobs)
 
     def has_blob(self, repository: str, digest: str) -> bool:
-        """Return whether a part of an image is there already. Raises RegistryFailed."""
+        """Return whether the registry has a part of an image. Raises RegistryFailed."""
         answer = self._send("HEAD", f"/v2/{repository}/blobs/{digest}", scope=repository)
         if answer.status_code not in (200, 307, 404):
             raise self._unexpected(answer, f"{repository}@{digest[:19]}")
@@ -122,7 +122,7 @@ class Registry:
 
     @contextmanager
     def blob(self, repository: str, digest: str) -> Iterator[Iterator[bytes]]:
-        """Open a part of an image: pieces of it, in order. Raises RegistryFailed."""
+        """Open a part of an image and yield its pieces in order. Raises RegistryFailed."""
         path = f"/v2/{repository}/blobs/{digest}"
         with self._sentences():
             answer = self._client.send(self._request("GET", path, {}), stream=True)
@@ -130,7 +130,7 @@ class Registry:
                 answer.close()
                 self._log_in(answer, repository)
                 answer = self._client.send(self._request("GET", path, {}), stream=True)
-            if answer.status_code in (301, 302, 303, 307, 308):  # to a store of its own, which must not see the token
+            if answer.status_code in (301, 302, 303, 307, 308):  # to a separate store, which must not get the token
                 answer.close()
                 place = str(httpx.URL(self.url + path).join(answer.headers.get("location", "")))
                 answer = self._client.send(self._client.build_request("GET", place), stream=True)
@@ -142,9 +142,9 @@ class Registry:
                 answer.close()
 
     def send_blob(self, repository: str, blob: Blob, content: Iterable[bytes]) -> None:
-        """Send a part of an image, in one request after which the registry compares it with its digest.
+        """Send a part of an image; the registry compares it with its digest.
 
-        In the way of go-containerregistry, which ECR takes: one PATCH for the whole of a part, then a PUT
+        It works like go-containerregistry, which ECR accepts: one PATCH for the whole part, then a PUT
         (https://github.com/google/go-containerregistry/blob/main/pkg/v1/remote/write.go). Raises RegistryFailed.
         """
         what = f"{repository}@{blob.digest[:19]}"
@@ -159,7 +159,7 @@ class Registry:
             raise self._unexpected(ended, what)
 
     def put_manifest(self, repository: str, tag: str, manifest: Manifest) -> None:
-        """Give an image, all of whose parts are there, its name. Raises RegistryFailed."""
+        """Tag an image after all its parts are sent. Raises RegistryFailed."""
         headers = {"Content-Type": manifest.media_type}
         answer = self._send(
             "PUT", f"/v2/{repository}/manifests/{tag}", headers=headers, content=manifest.content, scope=repository
@@ -189,7 +189,7 @@ class Registry:
     def _send(
         self, method: str, path: str, *, scope: str, headers: Mapping[str, str] | None = None, content: bytes = b""
     ) -> httpx.Response:
-        """Send a request; where the registry asks for a token, get one and send it again."""
+        """Send a request; if a token is required, get one and send again."""
         with self._sentences():
             answer = self._client.send(self._request(method, path, headers or {}, content))
             if answer.status_code == 401:
@@ -206,7 +206,7 @@ class Registry:
         )
 
     def _log_in(self, refused: httpx.Response, repository: str) -> None:
-        """Get an anonymous token from the place that the refusal names. Raises RegistryFailed."""
+        """Get an anonymous token from the address in the refusal. Raises RegistryFailed."""
         challenge = refused.headers.get("www-authenticate", "")
         given = dict(_CHALLENGE.findall(challenge))
         if self._logged_in or not challenge.lower().startswith("bearer ") or "realm" not in given:
@@ -219,12 +219,12 @@ class Registry:
             raise self._unexpected(answer, f"a token for {repository}")
         document = reading.answer(answer.content, str(realm.host))
         token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token):  # else the header's error would print it
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):  # otherwise the header's error would print it
             raise RegistryFailed(f"{realm.host} gives no token for {repository}; does a proxy answer in its place?")
         self._authorization = f"Bearer {token}"
 
     def _next(self, answer: httpx.Response, what: str) -> str:
-        """Return the address that an upload goes on at."""
+        """Return the next address of an upload."""
         place = answer.headers.get("location")
         if answer.status_code != 202 or not place:
             raise self._unexpected(answer, what)
@@ -241,7 +241,7 @@ class Registry:
             raise RegistryFailed(f"the registry's answer cannot be used: {error}") from None
 
     def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
-        # Another registry reads them while it sends: what breaks here is not its own.
+        # Another registry reads the pieces while it sends them, so an error here is not its own.
         with self._sentences():
             yield from answer.iter_raw(_BLOCK)
 

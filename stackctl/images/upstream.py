@@ -1,4 +1,4 @@
-"""Triton's image as NVIDIA publishes it, named by what it is and not by a tag that can be pushed again."""
+"""Find NVIDIA's Triton image by its digest, because a tag can be pushed again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stackctl.images.registry import Manifest, Registry
 
 
 def find(version: str) -> tuple[Registry, str, Manifest]:
-    """Return the registry, path and manifest of a release of Triton (`26.11`). Raises RegistryFailed, NoSuchImage."""
+    """Return the registry, path and manifest of a Triton release (`26.11`). Raises RegistryFailed, NoSuchImage."""
     repository, _, tag = triton_upstream_tag(version).rpartition(":")
     host, _, path = repository.partition("/")
     registry = Registry(host)

@@ -1,1 +1,1 @@
-"""Makes the file of a new stack, every value of which is true for the account at hand."""
+"""Write the file of a new stack with values that match the AWS account."""

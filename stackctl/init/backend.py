@@ -1,4 +1,4 @@
-"""Where Pulumi keeps the state of a new stack, and the key of the secrets in it."""
+"""Select Pulumi's state backend for a new stack, and its secrets' key."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from stackctl.account.guard import Caller
 from stackctl.account.read_only import Readers, or_none
 from stackctl.review.redaction import redacted
 
-# Another account's bucket of that name, or rights that are missing, are no place for a state either.
+# A bucket of another account, or one without permissions, is not usable either.
 _NO_PLACE = ("404", "NoSuchBucket", "NotFound", "NotFoundException", "403", "AccessDenied", "AccessDeniedException")
 
 
 class NoBackend(Failure):
-    """There is no place for the state of a stack, or the stack cannot be made in it; the text says what to do."""
+    """The stack has no state backend, or cannot be created in it. The text has the remedy."""
 
     exit_code = NOT_TRIED
 
 
 def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
-    """Log Pulumi in to the account's own bucket, if it has one, unless the environment names another place.
+    """Log Pulumi in to the account's own bucket, if it exists.
 
-    Raises NoBackend where there is neither such a bucket nor another place that Pulumi is logged in to.
+    A backend that the environment names has precedence. Raises NoBackend if the bucket does not exist and Pulumi is not
+    logged in.
     """
     named = os.environ.get("PULUMI_BACKEND_URL")
     bucket = state_bucket(who.account, readers.region)
     if named:
-        # That of a database has a password in it.
+        # The URL of a database has a password in it.
         say(f"Pulumi's state is in {redacted(named)} (PULUMI_BACKEND_URL)")
     elif _there(lambda: readers("s3").head_bucket(Bucket=bucket, ExpectedBucketOwner=who.account)):
         url = f"s3://{bucket}?region={readers.region}"
@@ -53,7 +54,7 @@ def log_in(readers: Readers, who: Caller, say: Callable[[str], None]) -> None:
 def require_new(name: str) -> None:
     """Refuse a stack that is in Pulumi's state. Raises NoBackend.
 
-    Its file had the key of its secrets: with a new one, which has none, `pulumi preview` asks for a passphrase.
+    Its file had the key of its secrets. With a new file, which has no key, `pulumi preview` asks for a passphrase.
     """
     if pulumi_program.ask(["stack", "select", name, "--non-interactive"]).returncode == 0:
         raise NoBackend(
@@ -64,12 +65,15 @@ def require_new(name: str) -> None:
 
 
 def make_stack(name: str, readers: Readers) -> None:
-    """Make the stack in Pulumi's state, with the account's key for its secrets if there is one. Raises NoBackend."""
+    """Create the stack in Pulumi's state. Raises NoBackend.
+
+    Its secrets use the account's key if it exists.
+    """
     key = f"alias/{SECRETS_ALIAS}"
     own = _there(lambda: readers("kms").describe_key(KeyId=key))
     provider = ["--secrets-provider", f"awskms://{key}?region={readers.region}"] if own else []
     command = ["stack", "init", name, *provider]
-    # On the terminal: without a key, Pulumi may ask for a passphrase.
+    # On the terminal, because without a key Pulumi may ask for a passphrase.
     if pulumi_program.run(command) != 0:
         raise NoBackend(
             f"the stack file is written; `pulumi {shlex.join(command)}`, which says above why it failed, is left to be done"

@@ -1,4 +1,4 @@
-"""Run `stackctl init`: ask the account, and a person for the rest, and write the stack file."""
+"""Run `stackctl init`: read the account, prompt for the rest, and write the stack file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OPTIONS = {
     "aws:defaultTags.tags.cost-center": "--cost-center",
     "triton.image": "--image",
 }
-"""Begin of a path in the stack file -> the option whose value is there."""
+"""Beginning of a path in the stack file -> the option with its value."""
 _DRAFT = Found(
     account="123456789012",
     caller="arn:aws:iam::123456789012:user/somebody",
@@ -55,12 +55,12 @@ _DRAFT = Found(
     api_cidrs=("198.51.100.7/32",),
     cost_center="somebody",
 )
-"""A right stack, in which an answer is tried before the account has been asked."""
+"""A valid stack for checking an answer before the account is read."""
 _NO_TAG_VALUE = re.compile(r"[^\w +\-=.:/@]")
 
 
 class NotMade(Failure):
-    """The stack file was not written; the text says what is missing or in the way."""
+    """The stack file was not written. The text has the missing value or the obstacle."""
 
     exit_code = NOT_TRIED
 
@@ -68,9 +68,9 @@ class NotMade(Failure):
 def init(
     name: str, region: str | None, api_from: Sequence[str], cost_center: str | None, image: str | None, made_for: Profile
 ) -> None:
-    """Write the file of a stack, make the stack in Pulumi's state, and say the next command. Raises Failure.
+    """Write the stack file, create the stack in Pulumi's state, and print the next command.
 
-    `image` is Triton's, by its digest; None: NVIDIA's, as its registry has it now.
+    `image` is Triton's image by digest; None: NVIDIA's current image in its registry. Raises Failure.
     """
     if mistakes := mistakes_in_name(name):
         raise NotMade("\n".join(mistakes))
@@ -104,7 +104,7 @@ def init(
                 api_cidrs=tuple(api_from),
                 cost_center=cost_center,
             )
-            _refuse_mistakes(name, draft)  # what a person has given wrong is told before anything is made
+            _refuse_mistakes(name, draft)  # report wrong options before anything is created
             backend.log_in(readers, who, console.print)
             backend.require_new(name)
             found, quotas = _with_quotas(
@@ -119,17 +119,17 @@ def init(
 
 
 def _removal(name: str) -> str:
-    """Say how to begin anew: to remove the file alone would leave a stack without the key of its secrets."""
+    """Return the way to start over. Deleting only the file would leave a stack without its secrets' key."""
     return f"`pulumi stack rm {name}` (it removes the file too; where Pulumi knows no such stack, remove the file yourself)"
 
 
 def owner_of(caller_arn: str) -> str:
-    """Return who calls as a tag says it: the name of the user, or of the role's session."""
+    """Return the caller as a tag value: the user's or the role session's name."""
     return _NO_TAG_VALUE.sub("-", caller_arn.rpartition("/")[2].rpartition(":")[2])
 
 
 def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None) -> tuple[str, Sequence[str], str]:
-    """Return what only a person knows, asked for where there is somebody to ask. Raises NotMade."""
+    """Return the values that only a person knows; prompt on a terminal. Raises NotMade."""
     if sys.stdin.isatty():
         region = region or _prompted("AWS region, like us-west-2", _not_a_region)
         api_from = api_from or [
@@ -157,7 +157,7 @@ def _asked(region: str | None, api_from: Sequence[str], cost_center: str | None)
 
 
 def _prompted(question: str, mistake: Callable[[str], str | None]) -> str:
-    """Ask until the answer is right: who is told of a mistake after the last question has to answer all of them again."""
+    """Prompt until the answer is valid. An error after the last prompt would force all answers again."""
     while True:
         given = str(typer.prompt(question)).strip()
         wrong = mistake(given)
@@ -174,7 +174,7 @@ def _not_a_region(name: str) -> str | None:
 
 
 def _mistake(draft: Found) -> str | None:
-    """Return what is wrong with a stack of which one value was given, without the option that it could be given with."""
+    """Return the error of a stack with one answer, without its option's name."""
     try:
         _refuse_mistakes("first", draft)
     except NotMade as error:
@@ -183,7 +183,10 @@ def _mistake(draft: Found) -> str | None:
 
 
 def _configured_region() -> str | None:
-    """Return the region of the environment or the profile, as every AWS tool takes it; None without one."""
+    """Return the region of the environment or the profile, or None.
+
+    Other AWS tools read it from the same places.
+    """
     try:
         return os.environ.get("AWS_REGION") or boto3.Session().region_name
     except BotoCoreError as error:
@@ -191,9 +194,9 @@ def _configured_region() -> str | None:
 
 
 def _gpu_types(readers: Readers) -> tuple[str, ...]:
-    """Return the types of the first family that enough zones of the region have, beside the system nodes'.
+    """Return the types of the first GPU family that enough zones have. Raises NotMade.
 
-    Raises NotMade.
+    The zones must also have the system nodes' type.
     """
     wanted = [profile.SYSTEM_TYPE, *(name for family in profile.FAMILIES for name in family)]
     offering = read_offering(readers, wanted)
@@ -207,7 +210,7 @@ def _gpu_types(readers: Readers) -> tuple[str, ...]:
 
 
 def _without_gpu(readers: Readers) -> tuple[str, ...]:
-    """Return that there is no GPU type, where enough zones have the other types. Raises NotMade."""
+    """Return no GPU types, if enough zones have the other types. Raises NotMade."""
     wanted = [profile.SYSTEM_TYPE, *profile.CPU_TYPES]
     if len(read_offering(readers, wanted).zones_of(wanted)) < profile.ZONES:
         raise NotMade(f"{readers.region} has no {profile.ZONES} zones with {', '.join(wanted)}; choose another region")
@@ -215,12 +218,15 @@ def _without_gpu(readers: Readers) -> tuple[str, ...]:
 
 
 def _settings(name: str, found: Found) -> Settings:
-    """Return the settings that a file would have. Raises SettingsError."""
+    """Return the settings of the future file. Raises SettingsError."""
     return load(read_config(profile.text(found), stack_file(name)), name)
 
 
 def _refuse_mistakes(name: str, found: Found) -> None:
-    """Raise NotMade for what a person has given wrong, by the option that it was given with: there is no file yet."""
+    """Raise NotMade for invalid values, with their options.
+
+    Messages name options, because the file does not exist yet.
+    """
     try:
         _settings(name, found)
     except SettingsError as error:
@@ -233,7 +239,10 @@ def _given_with(path: str) -> str:
 
 
 def _with_quotas(name: str, draft: Found, readers: Readers, who: Caller) -> tuple[Found, list[Finding]]:
-    """Return the stack with the cheapest capacity that quotas allow, and what they lack for it."""
+    """Return the stack with the cheapest capacity that quotas allow, and the missing quotas.
+
+    If no capacity fits, return the one that lacks the fewest quotas.
+    """
     tried = []
     for capacity in profile.CAPACITIES if draft.gpu_types else ("on-demand",):
         found = replace(draft, capacity=capacity)

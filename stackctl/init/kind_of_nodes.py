@@ -1,4 +1,7 @@
-"""The kinds of stacks that `stackctl init` writes, apart from the settings: the command line imports this at once."""
+"""Define the kinds of stacks that `stackctl init` writes.
+
+It is separate from the settings, because the command line always imports it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from enum import StrEnum
 
 
 class Profile(StrEnum):
-    """The nodes of Triton in the new stack: with a GPU, or without."""
+    """Triton's nodes in the new stack: with or without a GPU."""
 
     GPU = "gpu"
     CPU = "cpu"

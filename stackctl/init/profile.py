@@ -1,4 +1,7 @@
-"""The stack that a first try is made with: a cluster with one small GPU node, or none, which reads the text in pictures."""
+"""Write the stack file for a first try: a cluster that reads text in pictures.
+
+It has one small GPU node, or CPU nodes only.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,19 @@ from spec.settings.nodes import CPU_POOL_NAME
 from spec.versions import DEFAULT_KUBERNETES, DEFAULT_TRITON_VERSION
 
 FAMILIES = (("g5.xlarge", "g5.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g4dn.xlarge", "g4dn.2xlarge"))
-"""Types of one GPU for a try; the first family that the region offers in enough zones is taken."""
+"""Types with one GPU for a first try. The first family that enough zones offer is used."""
 SYSTEM_TYPE = "m7i.large"
 CPU_TYPES = ("m7i.xlarge", "m6i.xlarge")
-"""Of the nodes for Triton where a try has no GPU."""
+"""Types of Triton's nodes in a first try without a GPU."""
 ENVIRONMENT = "dev"
 ZONES = 2
 CAPACITIES = ("spot", "on-demand")
-"""The cheaper first."""
+"""The cheapest capacity first."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Facts of the account, and what only a person knows: `api_cidrs` and `cost_center`.
+    """Facts of the account, and answers of a person: `api_cidrs` and `cost_center`.
 
     Without `gpu_types` the stack has no GPU.
     """
@@ -106,7 +109,7 @@ def _nodes(found: Found) -> str:
 
 
 def _serving(found: Found) -> str:
-    """Return what is wanted of the models that `make models` writes; without a GPU answers may take longer."""
+    """Return the section `serving` for the models of `make models`. Without a GPU, the SLOs are longer."""
     if not found.gpu_types:
         return """\
     # The models that `make models` writes, on CPUs.

@@ -1,1 +1,1 @@
-"""API keys of the gateway's clients, in Secrets Manager."""
+"""Manage API keys of the gateway's clients in Secrets Manager."""

@@ -1,4 +1,4 @@
-"""Run `stackctl keys`: create, rotate, expire, revoke, delete and list the API keys of the gateway's clients."""
+"""Run `stackctl keys`: manage API keys of the gateway's clients."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from stackctl.keys.store import KeysRefused, KeyStore, new_key
 from stackctl.stack_settings import settings_of
 
 GATEWAYS_HAVE_THEM = timedelta(minutes=5)
-"""When a change of keys is at every gateway, with room: they are read each minute (infra/platform/client_keys.py)."""
+"""Time after which every gateway has a change of keys, with a margin.
+
+Gateways read keys each minute (infra/platform/client_keys.py).
+"""
 
 _CLIENT = re.compile(CLIENT_NAME)
 
 
 class NoClients(Failure):
-    """The stack file does not name the client, or clients with keys at all; the text says what belongs there."""
+    """The stack file does not name the client, or has no clients with keys. The text has the missing part."""
 
     exit_code = NOT_TRIED
 
 
 def create(stack: str, client: str) -> None:
-    """Make the first key of a client. Raises Failure."""
+    """Create the first key of a client. Raises Failure."""
     settings = settings_of(stack)
     _require_client(settings, client)
     store = _store(settings, client)
@@ -41,7 +44,7 @@ def create(stack: str, client: str) -> None:
 
 
 def rotate(stack: str, client: str) -> None:
-    """Make a second key, and when it is called again hand that out in the place of the first. Raises Failure."""
+    """Create a second key; the next call makes it the current key. Raises Failure."""
     settings = settings_of(stack)
     _require_client(settings, client)
     store = _store(settings, client)
@@ -69,7 +72,7 @@ def rotate(stack: str, client: str) -> None:
 
 
 def expire(stack: str, client: str) -> None:
-    """End the key that was current before the last rotation. Raises Failure."""
+    """Expire the key that was current before the last rotation. Raises Failure."""
     store = _store(settings_of(stack), client)
     kept = store.read(client)
     if "previous" not in kept.keys:
@@ -79,14 +82,14 @@ def expire(stack: str, client: str) -> None:
 
 
 def revoke(stack: str, client: str) -> None:
-    """End every key of a client and give it a new one: what one does when a key is in wrong hands. Raises Failure."""
+    """Replace all keys of a client with a new one, for a leaked key. Raises Failure."""
     store = _store(settings_of(stack), client)
     store.write(client, {"current": new_key()}, store.read(client))
     _say(f"every key of {client} stops opening the gateway within a minute or two; it is refused until it reads the new one")
 
 
 def delete(stack: str, client: str) -> None:
-    """Delete the keys of a client that the stack file does not name any more. Raises Failure."""
+    """Delete the keys of a client that the stack file no longer names. Raises Failure."""
     settings = settings_of(stack)
     if settings.gateway is not None and client in (settings.gateway.clients or {}):
         raise NoClients(
@@ -104,7 +107,7 @@ def delete(stack: str, client: str) -> None:
 
 
 def show(stack: str) -> None:
-    """List who has keys, and who should have; no key is read. Raises Failure."""
+    """List the clients that have keys, and those that should. No key is read. Raises Failure."""
     settings = settings_of(stack)
     named = settings.gateway.clients or {} if settings.gateway is not None and settings.gateway.has_keys else {}
     found = _store(settings).clients()

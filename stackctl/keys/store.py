@@ -1,9 +1,9 @@
-"""Keep the API keys of clients in Secrets Manager: one secret for each client, with the keys that open the gateway now.
+"""Store the API keys of clients in Secrets Manager, one secret for each client.
 
     {"current": "…", "next": "…", "previous": "…"}
 
-All of them open the gateway. A client reads `current`; `next` is not handed out before the gateways have it, and `previous`
-is what some client may still send. No key is printed: whoever may read the secret of a client reads it there.
+All of them open the gateway. A client reads `current`. `next` becomes current after the gateways have read it. Some
+client may still send `previous`. No key is printed; it can be read only in the client's secret.
 """
 
 from __future__ import annotations
@@ -32,20 +32,22 @@ from stackctl.account.read_only import CLIENT_CONFIG, AwsUnusable, error_code
 
 _KEY_BYTES = 32
 _KEY = re.compile(r"[!-~]+")
-"""A key that a header takes: no line end, no blank."""
+"""Characters that a key in a header may have: no line end, no blank."""
 _RECOVERY_DAYS = 7
 
 Keys = Mapping[str, str]
 
 
 class KeysRefused(Failure):
-    """The keys of a client are not as a command needs them; the text says what would be right."""
+    """The keys of a client do not allow a command. The text has the reason."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The keys of one client, since when they are these, the version of the secret that has them, and when the secret was
-    changed in any way before they were read.
+    """The keys of one client as read from the secret.
+
+    `since`: the creation time of these keys. `version`: their version of the secret. `changed`: the time of the secret's
+    last change of any kind before the read.
     """
 
     keys: Keys
@@ -55,7 +57,10 @@ class Kept:
 
 
 class KeyStore:
-    """The secrets of one stack's clients. Each method raises AwsUnusable where AWS cannot be asked or refuses."""
+    """The secrets of one stack's clients.
+
+    Each method raises AwsUnusable if AWS does not answer or refuses.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._cluster = cluster_name(settings.stack)
@@ -70,7 +75,7 @@ class KeyStore:
         return client_secret(self._cluster, client)
 
     def clients(self) -> dict[str, datetime]:
-        """Return who has keys, by name, each with the time since when they are as they are."""
+        """Return the time of the last change of keys, by client."""
         prefix, found = self.name(""), {}
         with _explained(prefix):
             pages = self._client.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [prefix]}])
@@ -81,7 +86,7 @@ class KeyStore:
         return found
 
     def create(self, client: str) -> None:
-        """Give a client its first key. Raises KeysRefused where it has one, or had one a few days ago."""
+        """Create a client's first key. Raises KeysRefused if it has one, or had one a few days ago."""
         value, name = _written({"current": new_key()}), self.name(client)
         tags = [{"Key": key, "Value": text} for key, text in {**self._tags, "client": client}.items()]
         with _explained(name):
@@ -97,14 +102,14 @@ class KeyStore:
                 raise _being_deleted(client, name) from None
 
     def read(self, client: str) -> Kept:
-        """Return the keys of a client. Raises KeysRefused where it has none that this program has made."""
+        """Return the keys of a client. Raises KeysRefused without keys from this program."""
         name = self.name(client)
         with _explained(name):
             try:
                 described = self._client.describe_secret(SecretId=name)
                 if self._owner.reason(tags_of(described.get("Tags"))) is None:
                     raise KeysRefused(f"{name} does not have this stack's tags: somebody else has made it; delete it there")
-                # The version that was current at LastChangedDate: by now another one may be.
+                # The version that was current at LastChangedDate, because another one may be current by now.
                 versions = described.get("VersionIdsToStages", {})
                 current = next((version for version, stages in versions.items() if "AWSCURRENT" in stages), None)
                 found = self._client.get_secret_value(SecretId=name, **({"VersionId": current} if current else {}))
@@ -116,13 +121,13 @@ class KeyStore:
         return Kept(keys, found["CreatedDate"], found["VersionId"], described["LastChangedDate"])
 
     def write(self, client: str, keys: Keys, kept: Kept) -> None:
-        """Replace the keys of a client, which have been read as `kept`. Raises KeysRefused where they are others by now.
+        """Replace the keys of a client that were read as `kept`. Raises KeysRefused if they have changed since.
 
-        Without that, a rotation would bring a key back that somebody revokes at the same time. The new version's id follows
-        from what was read, and Secrets Manager refuses a second version of one id with other content
-        (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html, ClientRequestToken).
-        It follows from the time of the last change too: the version alone is the same again, and so is the id that it leads
-        to, once somebody has moved AWSCURRENT back to it.
+        Otherwise a rotation could restore a key that another person revokes at the same time. The new version's id is
+        derived from `kept`. Secrets Manager refuses a second version with the same id and other content
+        (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html, ClientRequestToken). The
+        id also depends on the time of the last change. The version alone would lead to the same id again after a move of
+        AWSCURRENT back to it.
         """
         with _explained(self.name(client)):
             try:
@@ -136,18 +141,24 @@ class KeyStore:
                 ) from None
 
     def delete(self, client: str) -> None:
-        """Delete the keys of a client, which have been read; for a week AWS brings them back."""
+        """Delete the keys of a client; for a week AWS can restore them.
+
+        The caller has read them before.
+        """
         with _explained(self.name(client)):
             self._client.delete_secret(SecretId=self.name(client), RecoveryWindowInDays=_RECOVERY_DAYS)
 
 
 def new_key() -> str:
-    """Return a key that nobody can guess: 32 random bytes as 43 letters that a header takes."""
+    """Return an unguessable key: 32 random bytes as 43 characters that a header accepts."""
     return secrets.token_urlsafe(_KEY_BYTES)
 
 
 def next_version(kept: Kept) -> str:
-    """Return the id of the version that follows: the same for all who have read the same, on machines of any time zone."""
+    """Return the id of the next version of the keys.
+
+    It is equal for all readers of the same keys, in any time zone.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kept.version} {kept.changed.timestamp()}"))
 
 
@@ -169,7 +180,7 @@ def _parsed(name: str, text: str | None) -> Keys:
         slots = {}
     named = "current" in slots and slots.keys() <= set(KEY_SLOTS)
     if not named or not all(isinstance(key, str) and _KEY.fullmatch(key) for key in slots.values()):
-        # Not what it is: that may be a key.
+        # Without the value, because it may be a key.
         raise KeysRefused(f"{name} is not what this program writes there, {valid}; delete it and create it again")
     return slots
 

@@ -1,1 +1,1 @@
-"""A list of what AWS still has, and bills, of a stack: read, and never touched (docs/teardown.md)."""
+"""List a stack's resources that AWS still has and bills, without changing them (docs/teardown.md)."""

@@ -17,7 +17,10 @@ from stackctl.stack_settings import settings_of
 
 
 def orphans(stack: str, *, as_json: bool) -> int:
-    """Print what AWS still has of a stack; return the exit code, FAILED when there is something. Raises Failure."""
+    """Print the remaining AWS resources of a stack; return FAILED if there are some.
+
+    Otherwise return 0. Raises Failure.
+    """
     settings = settings_of(stack)
     readers = Readers(settings.region, OPERATIONS)
     table = prices.load(settings.region)

@@ -1,4 +1,4 @@
-"""Finders: instances, volumes, snapshots and the cluster."""
+"""Find instances, volumes, snapshots and the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VOLUME_CLAIM = "kubernetes.io/created-for/pvc/name"
 
 
 def cluster(search: Search) -> Iterator[Leftover]:
-    """Yield the cluster: while it is there, nothing else of the stack is an orphan."""
+    """Yield the cluster. While it exists, the stack's other resources are no orphans."""
     name = search.owner.cluster_name
     pages = search.readers("eks").get_paginator("list_clusters").paginate()
     if any(name in page["clusters"] for page in pages):
@@ -29,7 +29,7 @@ def cluster(search: Search) -> Iterator[Leftover]:
 
 
 def node_groups(search: Search) -> Iterator[Leftover]:
-    """Yield the stack's node groups in a cluster that was there before it: while they are there, it is up."""
+    """Yield the stack's node groups in an existing cluster. While they exist, the stack is up."""
     name, eks = search.existing_cluster, search.readers("eks")
     if name is None or not any(name in page["clusters"] for page in eks.get_paginator("list_clusters").paginate()):
         return
@@ -42,33 +42,33 @@ def node_groups(search: Search) -> Iterator[Leftover]:
 
 
 def instances(search: Search) -> Iterator[Leftover]:
-    """Yield instances; those that are being terminated are gone by themselves."""
+    """Yield instances, except those that are already terminating."""
     for item, reason in _own_instances(search):
         yield _instance(search, item, reason)
 
 
 def node_claims(search: Search) -> Iterator[Leftover]:
-    """Yield the instances that Karpenter started, and that it alone takes away."""
+    """Yield the instances of Karpenter, which only Karpenter terminates."""
     for item, reason in _own_instances(search):
         if _NODE_CLAIM in tags_of(item.get("Tags")):
             yield _instance(search, item, reason)
 
 
 def volumes(search: Search) -> Iterator[Leftover]:
-    """Yield volumes, of nodes and of claims in the cluster."""
+    """Yield the volumes of nodes and of claims in the cluster."""
     for item, reason in _own_volumes(search):
         yield _volume(search, item, reason)
 
 
 def claimed_volumes(search: Search) -> Iterator[Leftover]:
-    """Yield the volumes that the EBS driver made for claims in the cluster, and that it alone takes away."""
+    """Yield the EBS driver's volumes for claims, which only the driver deletes."""
     for item, reason in _own_volumes(search):
         if _VOLUME_CLAIM in tags_of(item.get("Tags")):
             yield _volume(search, item, reason)
 
 
 def snapshots(search: Search) -> Iterator[Leftover]:
-    """Snapshots of this account."""
+    """Yield the snapshots of this account."""
     for item, reason in search.own(search.pages("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"])):
         yield Leftover(
             "snapshot",

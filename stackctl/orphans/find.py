@@ -1,4 +1,4 @@
-"""Everything that is left of a stack, in the order in which one can remove it."""
+"""Find all remaining resources of a stack, in the order of their removal."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FINDERS: Mapping[str, Callable[[Search], Iterator[Leftover]]] = {
     "bucket": storing.buckets,
     "KMS key": storing.keys,
 }
-"""By kind. A kind that the program newly makes, or has made for it, belongs here."""
+"""Finders by kind. Add each new kind that the program, or a service for it, creates."""
 
 
 def leftovers(search: Search, kinds: Collection[str] = tuple(FINDERS)) -> list[Leftover]:
-    """Return what is left of these kinds."""
+    """Return the remaining resources of these kinds."""
     return [found for kind in kinds for found in FINDERS[kind](search)]

@@ -1,4 +1,4 @@
-"""Finders: load balancers and their targets, interfaces, security groups, addresses, NAT gateways, endpoints, the VPC."""
+"""Find load balancers, network resources and the VPC."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stackctl.cost.prices import HOURS
 from stackctl.orphans.search import Item, Leftover, Search, name_of
 
 _TAGS_AT_A_TIME = 20
-"""ARNs that one DescribeTags of the load balancers takes."""
+"""Maximum number of ARNs in one DescribeTags call for load balancers."""
 _LIVING_NAT = [{"Name": "state", "Values": ["pending", "available", "deleting", "failed"]}]
 _GONE = ("LoadBalancerNotFound", "TargetGroupNotFound")
 _GONE_ENDPOINT = ("deleted", "deleting")
 
 
 def load_balancers(search: Search) -> Iterator[Leftover]:
-    """Load balancers, whoever made them."""
+    """Yield load balancers of any creator."""
     items = search.pages("elbv2", "describe_load_balancers", "LoadBalancers")
     for item, reason in search.own(_with_tags(search, items, "LoadBalancerArn")):
         arn = item["LoadBalancerArn"]
@@ -34,7 +34,7 @@ def load_balancers(search: Search) -> Iterator[Leftover]:
 
 
 def target_groups(search: Search) -> Iterator[Leftover]:
-    """Target groups."""
+    """Yield target groups."""
     items = search.pages("elbv2", "describe_target_groups", "TargetGroups")
     for item, reason in search.own(_with_tags(search, items, "TargetGroupArn")):
         arn = item["TargetGroupArn"]
@@ -49,7 +49,10 @@ def target_groups(search: Search) -> Iterator[Leftover]:
 
 
 def interfaces(search: Search) -> Iterator[Leftover]:
-    """Network interfaces, which EKS and others make without a tag of ours. One that is in use goes with what uses it."""
+    """Yield network interfaces, also untagged ones that EKS and others create.
+
+    An interface in use is deleted with its user.
+    """
     for item, reason in search.in_the_way(search.pages("ec2", "describe_network_interfaces", "NetworkInterfaces"), "TagSet"):
         yield Leftover(
             "network interface",
@@ -62,7 +65,7 @@ def interfaces(search: Search) -> Iterator[Leftover]:
 
 
 def security_groups(search: Search) -> Iterator[Leftover]:
-    """Security groups but the VPC's default one, which goes with it."""
+    """Yield security groups, except the VPC's default group, which is deleted with the VPC."""
     for item, reason in search.in_the_way(search.pages("ec2", "describe_security_groups", "SecurityGroups")):
         if item["GroupName"] == "default":
             continue
@@ -77,7 +80,7 @@ def security_groups(search: Search) -> Iterator[Leftover]:
 
 
 def addresses(search: Search) -> Iterator[Leftover]:
-    """Elastic IP addresses; AWS bills one that is attached to nothing, too."""
+    """Yield elastic IP addresses. AWS bills unattached ones too."""
     for item, reason in search.own(iter(search.readers("ec2").describe_addresses()["Addresses"])):
         yield Leftover(
             "elastic IP",
@@ -90,7 +93,7 @@ def addresses(search: Search) -> Iterator[Leftover]:
 
 
 def nat_gateways(search: Search) -> Iterator[Leftover]:
-    """NAT gateways; AWS lists those that are deleted for an hour more."""
+    """Yield NAT gateways that are not deleted. AWS lists deleted ones for another hour."""
     for item, reason in search.own(search.pages("ec2", "describe_nat_gateways", "NatGateways", Filters=_LIVING_NAT)):
         yield Leftover(
             "NAT gateway",
@@ -103,7 +106,10 @@ def nat_gateways(search: Search) -> Iterator[Leftover]:
 
 
 def endpoints(search: Search) -> Iterator[Leftover]:
-    """VPC endpoints, whoever created them: an interface endpoint costs in each zone, a gateway endpoint nothing."""
+    """Yield VPC endpoints of any creator.
+
+    An interface endpoint costs money in each zone; a gateway endpoint is free.
+    """
     for item, reason in search.in_the_way(search.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints")):
         if str(item["State"]).lower() in _GONE_ENDPOINT:
             continue
@@ -119,20 +125,23 @@ def endpoints(search: Search) -> Iterator[Leftover]:
 
 
 def vpcs(search: Search) -> Iterator[Leftover]:
-    """Yield the VPC: free of charge, and in the way of the next `up`."""
+    """Yield the VPC. It is free, but blocks the next `up`."""
     for vpc, reason in search.vpcs.items():
         yield Leftover("VPC", vpc, search.owner.cluster_name, reason, 0, search.remove(f"ec2 delete-vpc --vpc-id {vpc}"))
 
 
 def _with_tags(search: Search, items: Iterator[Item], key: str) -> Iterator[Item]:
-    """Yield each item with its tags, which load balancers tell by ARN only, and only of twenty at a time."""
+    """Yield each item with its tags. The API returns tags only by ARN, for at most twenty ARNs."""
     while batch := list(islice(items, _TAGS_AT_A_TIME)):
         tags = _tags_by_arn(search, [item[key] for item in batch])
         yield from ({**item, "Tags": tags[item[key]]} for item in batch if item[key] in tags)
 
 
 def _tags_by_arn(search: Search, arns: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """Tags of those that are still there: one that went since it was listed fails the question about all of them."""
+    """Return the tags of the ARNs that still exist.
+
+    The call fails for all ARNs if one was deleted after the listing.
+    """
     try:
         described = search.readers("elbv2").describe_tags(ResourceArns=arns)["TagDescriptions"]
     except ClientError as error:

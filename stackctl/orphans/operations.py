@@ -1,4 +1,7 @@
-"""List every AWS operation that this package may call, with its IAM action; `stackctl.account.read_only` refuses others."""
+"""List the AWS operations that this package may call, each with its IAM action.
+
+`stackctl.account.read_only` refuses all others.
+"""
 
 from __future__ import annotations
 

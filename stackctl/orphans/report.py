@@ -1,4 +1,4 @@
-"""Report what is left: a list for people, a document for programs."""
+"""Report the remaining resources: a table for people, a document for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stackctl.orphans.search import Leftover
 
 
 def show(stack: str, found: Sequence[Leftover], prices: PriceTable, console: Console) -> None:
-    """Print what was found, its cost, and, unless the stack is up, how each thing is removed."""
+    """Print the resources, their cost and, unless the stack is up, the removal commands."""
     if not found:
         console.print(f"{stack}: nothing is left in AWS")
         return
@@ -36,10 +36,9 @@ def show(stack: str, found: Sequence[Leftover], prices: PriceTable, console: Con
 
 
 def document(found: Sequence[Leftover]) -> dict[str, Any]:
-    """Return what `--json` prints.
+    """Return the document for `--json`.
 
-    `up`: the cluster runs, so that what is listed is in use and nothing to remove. `usdAMonth` null: it depends on use, or
-    there is no price.
+    `up`: the cluster runs, so the resources are in use. `usdAMonth` null: it depends on use, or has no price.
     """
     things = [
         {

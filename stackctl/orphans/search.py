@@ -1,4 +1,4 @@
-"""The search that a finder is given, which tells the stack's own things from others', and the leftover that it yields."""
+"""Search an account for a stack's own resources; finders use it to yield leftovers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SOMEBODY_ELSES = "somebody else's"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A thing that is left; nothing here removes it.
+    """A remaining resource. This program does not remove it.
 
-    `reason`: why it counts as the stack's. `usd_a_month`: 0 where AWS charges nothing, None where it depends on use, NaN
-    where there is no price. `remove`: the command with which somebody removes it.
+    `reason`: why it belongs to the stack. `usd_a_month`: 0 if it is free, None if it depends on use, NaN without a price.
+    `remove`: the command that removes it.
     """
 
     kind: str
@@ -36,22 +36,25 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Search:
-    """One look at one account and region for the things of one stack."""
+    """One search of one account and region for the resources of one stack."""
 
     readers: Readers
     owner: Ownership
     prices: PriceTable
     existing_cluster: str | None = None
-    """A cluster that was there before the stack and is used by it."""
+    """A cluster that existed before the stack, which uses it."""
 
     @classmethod
     def of(cls, settings: Settings, readers: Readers, prices: PriceTable) -> Search:
-        """Return the search for the things of the stack with these settings."""
+        """Return the search for the stack with these settings."""
         existing = settings.cluster.existing
         return cls(readers, Ownership.of(settings), prices, existing.name if existing is not None else None)
 
     def usd_a_month(self, key: str, units: Decimal | int = 1) -> float:
-        """Return the list price of so many units a month (an hour that is paid all month has `HOURS`), in whole cents."""
+        """Return the list price of this number of units a month, rounded to cents.
+
+        A resource that is billed every hour has `HOURS` units.
+        """
         return float(product(Decimal(units), self.prices.usd(key)).quantize(_CENT, ROUND_HALF_UP))
 
     def pages(self, service: str, operation: str, key: str, **arguments: Any) -> Iterator[Item]:
@@ -60,14 +63,17 @@ class Search:
             yield from page[key]
 
     def own(self, items: Iterator[Item]) -> Iterator[tuple[Item, str]]:
-        """Yield the items that are the stack's by their tags, each with the reason."""
+        """Yield the items with the stack's tags, each with the reason."""
         for item in items:
             reason = self.owner.reason(tags_of(item.get("Tags")))
             if reason is not None:
                 yield item, reason
 
     def in_the_way(self, items: Iterator[Item], tags: str = "Tags") -> Iterator[tuple[Item, str]]:
-        """Yield the items that are the stack's by their tags, and those in its VPC, which keep it from being deleted."""
+        """Yield the items with the stack's tags, and the items in its VPC.
+
+        Items in the VPC block its deletion.
+        """
         for item in items:
             reason = self.owner.reason(tags_of(item.get(tags)))
             vpc = item.get("VpcId")
@@ -77,7 +83,7 @@ class Search:
                 yield item, reason
 
     def _other_owner(self, tags: Tags) -> str:
-        # GuardDuty's runtime monitoring adds an endpoint with a security group to a VPC, and AWS leaves both to its owner.
+        # GuardDuty's runtime monitoring adds an endpoint and a security group to a VPC. AWS leaves both to the owner.
         if tags.get("GuardDutyManaged") == "true":
             return ", created by GuardDuty"
         stranger = self.owner.stranger(tags)
@@ -85,7 +91,7 @@ class Search:
 
     @cached_property
     def vpcs(self) -> dict[str, str]:
-        """Return the stack's VPCs, each with the tag that says so."""
+        """Return the stack's VPCs, each with the tag that identifies it."""
         found = {}
         for vpc in self.pages("ec2", "describe_vpcs", "Vpcs"):
             reason = self.owner.reason(tags_of(vpc.get("Tags")))
@@ -94,7 +100,10 @@ class Search:
         return found
 
     def remove(self, command: str, reason: str = "") -> str:
-        """Return a command of the AWS CLI for the region; a comment instead for what the reason says is somebody else's."""
+        """Return an AWS CLI command, or a comment if another owner has the resource.
+
+        The command is for the search's region.
+        """
         if _SOMEBODY_ELSES in reason:
             return f"# no command, ask its owner: {command.rpartition(' ')[2]} is {reason}"
         return f"aws {command} --region {self.readers.region}"

@@ -1,4 +1,4 @@
-"""Finders: buckets, queues, keys, alarms, certificates and log groups."""
+"""Find buckets, file systems, queues, keys, alarms, certificates and log groups."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _KEY_ON_ITS_WAY_OUT = ("PendingDeletion", "PendingReplicaDeletion")
 
 
 def buckets(search: Search) -> Iterator[Leftover]:
-    """Buckets. That of production's models is meant to stay."""
+    """Yield buckets. The bucket of production's models is meant to stay."""
     for arn, reason in _tagged(search, "s3"):
         name = arn.rpartition(":")[2]
         yield Leftover("bucket", name, name, reason, None, search.remove(f"s3 rb s3://{name} --force"))
 
 
 def file_systems(search: Search) -> Iterator[Leftover]:
-    """File systems of FSx, billed by the GiB whether anyone mounts them or not."""
+    """Yield FSx file systems, billed by the GiB even if they are not mounted."""
     for item, reason in search.own(search.pages("fsx", "describe_file_systems", "FileSystems")):
         if item.get("Lifecycle") == "DELETING":
             continue
@@ -39,7 +39,7 @@ def file_systems(search: Search) -> Iterator[Leftover]:
 
 
 def queues(search: Search) -> Iterator[Leftover]:
-    """Queues, which cost by the request."""
+    """Yield queues, which are billed by the request."""
     for arn, reason in _tagged(search, "sqs"):
         _, partition, _, region, account, name = arn.split(":", maxsplit=5)
         url = queue_url(name, account, region, partition)
@@ -47,23 +47,23 @@ def queues(search: Search) -> Iterator[Leftover]:
 
 
 def alarms(search: Search) -> Iterator[Leftover]:
-    """CloudWatch alarms."""
+    """Yield CloudWatch alarms."""
     for arn, reason in _tagged(search, "cloudwatch:alarm"):
         name = arn.rpartition("alarm:")[2]
-        # Whoever may make an alarm may call it `a; rm -rf ~`.
+        # Anyone who may create an alarm may name it `a; rm -rf ~`.
         command = f"cloudwatch delete-alarms --alarm-names {shlex.quote(name)}"
         yield Leftover("alarm", name, name, reason, search.usd_a_month("alarm.month"), search.remove(command))
 
 
 def certificates(search: Search) -> Iterator[Leftover]:
-    """Certificates of ACM, which cost nothing."""
+    """Yield ACM certificates, which are free."""
     for arn, reason in _tagged(search, "acm:certificate"):
         remove = search.remove(f"acm delete-certificate --certificate-arn {arn}")
         yield Leftover("certificate", arn.rpartition("/")[2], "", reason, 0, remove)
 
 
 def keys(search: Search) -> Iterator[Leftover]:
-    """KMS keys but those that wait for their deletion, which cost nothing any more."""
+    """Yield KMS keys, except those with a scheduled deletion, which are free."""
     for arn, reason in _tagged(search, "kms:key"):
         described = search.readers("kms").describe_key(KeyId=arn)["KeyMetadata"]
         if described["KeyState"] in _KEY_ON_ITS_WAY_OUT:
@@ -81,9 +81,10 @@ def keys(search: Search) -> Iterator[Leftover]:
 
 
 def log_groups(search: Search) -> Iterator[Leftover]:
-    """Log groups, by name: EKS writes its last lines after the cluster is gone, and makes its group anew, untagged.
+    """Yield log groups by name, because recreated groups have no tags.
 
-    The agent of Container Insights makes its own beside that of the containers.
+    EKS writes its last lines after the cluster is deleted, and creates its group again. The agent of Container Insights
+    creates its groups next to the group of the containers.
     """
     cluster = search.owner.cluster_name
     containers = container_log_group(cluster).rpartition("/")[0]
@@ -98,7 +99,7 @@ def log_groups(search: Search) -> Iterator[Leftover]:
 
 
 def _tagged(search: Search, resource_type: str) -> Iterator[tuple[str, str]]:
-    """ARNs of what carries the stack's own tags, of one type, each with the reason."""
+    """Yield ARNs of one type that have the stack's tags, each with the reason."""
     filters = [{"Key": "environment", "Values": [search.owner.stack]}]
     arguments = {"TagFilters": filters, "ResourceTypeFilters": [resource_type]}
     for item in search.pages("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", **arguments):

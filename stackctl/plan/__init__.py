@@ -1,1 +1,1 @@
-"""The cheapest fleets that hold what a stack wants of its models."""
+"""Find the cheapest fleets that meet a stack's requirements for its models."""

@@ -1,4 +1,4 @@
-"""Run `stackctl plan`: the cheapest fleets that hold what a stack wants of its models, as YAML for its file."""
+"""Run `stackctl plan`: print the cheapest fleets for a stack, as YAML for its file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ from stackctl.plan.stack import NoPlan, Wants, dollars
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _NOT_PLAIN = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Words that YAML 1.1 reads as something else than text."""
+"""Words that YAML 1.1 does not read as text."""
 _SECTION = "triton-eks:fleets"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack: `entries` of `fleets`, in the order of `found.fleets`; `changes` are what else its file needs."""
+    """The plan of a stack.
+
+    `entries`: the entries of `fleets`, in the order of `found.fleets`. `changes`: other changes that the stack file
+    needs.
+    """
 
     found: Found
     wants: Wants
@@ -58,7 +62,10 @@ def plan(name: str, rates: Sequence[str], *, as_json: bool) -> None:
 
 
 def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], price_table: PriceTable) -> Planned:
-    """Return the plan of a stack, whose file has this `config`, as `load` takes it. Raises NoPlan and EvidenceError."""
+    """Return the plan of a stack. `config` is its file's content, in the form for `load`.
+
+    Raises NoPlan, EvidenceError.
+    """
     scaled = settings.pod_autoscaler != "none"
     given, known = planned_stack.given_rates(rates, settings), planned_stack.measured(settings)
     wants = planned_stack.wants(settings, {**known, **given}, price_table, peak=not scaled)
@@ -90,7 +97,7 @@ def of(settings: Settings, config: Mapping[str, Any], rates: Sequence[str], pric
 def _entries(
     fleets: Sequence[PlannedFleet], wants: Wants, peaks: Wants, bounds: Mapping[str, Any] | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entry of each fleet. `bounds`: the keys of the stack's section `autoscaling`; None where nothing scales."""
+    """Yield the entry of each fleet. `bounds`: the stack's section `autoscaling`; None without autoscaling."""
     peak_groups = {group.models: group for group in peaks.groups}
     counted, seen = Counter(fleet.pool.name for fleet in fleets), Counter[str]()
     for fleet in fleets:
@@ -110,7 +117,7 @@ def _entries(
 
 
 def _changes(settings: Settings, sections: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield what the stack file with these fleets would be refused for; `sections` are by the full names of their keys."""
+    """Yield the errors of the stack file with these fleets. `sections` has the full names of its keys."""
     try:
         load({**sections, _SECTION: list(entries)}, settings.stack)
     except SettingsError as error:

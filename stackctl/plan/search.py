@@ -1,9 +1,9 @@
-"""Find the cheapest fleets for groups of models: branch and bound over which group is on which fleet.
+"""Find the cheapest fleets for groups of models with branch and bound.
 
-A fleet is on one pool, and each group on one fleet. Fleets share no node, as a stack file counts them
-(`spec.settings.relations.fleets`). The lower bound of a part of a plan is what its nodes cost already, or what all groups
-would cost if nodes could be rented by fractions and each group had the pool that is cheapest for it, whichever is more:
-neither falls when a group is added, so that a part whose bound is no less than the best plan is left alone.
+A fleet is on one pool, and each group on one fleet. Fleets share no node, as in a stack file
+(`spec.settings.relations.fleets`). The lower bound of a partial plan is the larger of two costs. One is the cost of its
+nodes. The other is the cost of all groups if nodes could be rented by fractions, each unplaced group on its cheapest
+pool. Neither falls when a group is added, so a partial plan is dropped if its bound is not below the best plan.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_PARTS = 200_000
-"""Parts of plans that are looked at: some seconds. Ten groups on three pools are fewer."""
+"""Limit of evaluated partial plans, which take some seconds. Ten groups on three pools need fewer."""
 _ROUNDING = 1e-9
 
 Fits = Callable[[str, frozenset[str]], bool]
-"""Whether a pod on a pool holds models together."""
+"""Returns whether a pod on a pool holds models together."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Nodes of a kind: what one costs a month, and the pods that it holds."""
+    """Nodes of one kind, with the monthly cost and the pods of one node."""
 
     name: str
     node_usd: float
@@ -30,13 +30,13 @@ class Pool:
 
     @property
     def pod_usd(self) -> float:
-        """Return what a pod costs where all nodes are full."""
+        """Return the cost of a pod if all nodes are full."""
         return self.node_usd / self.pods_per_node
 
 
 @dataclass(frozen=True)
 class Group:
-    """Models that belong together. `pods`: by pool that can serve them, the pods that they keep busy, not rounded."""
+    """Models that must share a fleet. `pods`: the unrounded number of busy pods, by pool that can serve them."""
 
     models: tuple[str, ...]
     pods: Mapping[str, float]
@@ -44,7 +44,7 @@ class Group:
 
 @dataclass(frozen=True)
 class PlannedFleet:
-    """A fleet on a pool, with the groups that it serves."""
+    """A fleet on a pool, with its groups of models."""
 
     pool: Pool
     groups: tuple[Group, ...]
@@ -55,7 +55,7 @@ class PlannedFleet:
 
     @property
     def busy(self) -> float:
-        """Return the pods that its models keep busy, not rounded."""
+        """Return the unrounded number of pods that its models keep busy."""
         return sum(group.pods[self.pool.name] for group in self.groups)
 
     def replicas(self, fewest: int) -> int:
@@ -65,16 +65,16 @@ class PlannedFleet:
         return math.ceil(self.replicas(fewest) / self.pool.pods_per_node)
 
     def usd(self, fewest: int) -> float:
-        """Return what its nodes cost a month."""
+        """Return the monthly cost of its nodes."""
         return self.nodes(fewest) * self.pool.node_usd
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best fleets. `bound`: none with each group on one fleet cost less; `proven`: nor do any cost less than these.
+    """The best fleets. `bound`: the lower bound of the cost of all plans with each group on one fleet.
 
-    The bound is what fractions of nodes would cost, each group on the pool that is cheapest for it, or what the dearest
-    group costs alone.
+    `proven`: no such plan costs less than these fleets. The bound is the larger of two costs: all groups with fractions
+    of nodes, each on its cheapest pool; or the most expensive group by itself.
     """
 
     fleets: tuple[PlannedFleet, ...]
@@ -86,9 +86,10 @@ class Found:
 def cheapest(
     groups: Sequence[Group], pools: Sequence[Pool], fewest: int, fits: Fits, most_parts: int = MOST_PARTS
 ) -> Found | None:
-    """Return the cheapest fleets with `fewest` pods each at least; None where some models fit no pod together.
+    """Return the cheapest fleets with at least `fewest` pods each, or None.
 
-    After `most_parts` the best so far is returned, unproven.
+    None means that some models fit no pod together. After `most_parts` partial plans, return the best fleets so far,
+    unproven.
     """
     search = _Search(groups, pools, fewest, fits, most_parts)
     search.add(0, ())
@@ -101,7 +102,7 @@ class _Search:
     def __init__(self, groups: Sequence[Group], pools: Sequence[Pool], fewest: int, fits: Fits, most_parts: int) -> None:
         self._pools = {pool.name: pool for pool in pools}
         least = {id(group): min(self._usd(group, name) for name in group.pods) for group in groups}
-        # What costs most first: its place decides most, and the bound rises early.
+        # The most expensive group first: its place matters most, and the bound rises early.
         self._groups = sorted(groups, key=lambda group: (-least[id(group)], group.models))
         self._rest = [sum(least[id(group)] for group in self._groups[index:]) for index in range(len(groups) + 1)]
         self._fewest = fewest
@@ -114,7 +115,7 @@ class _Search:
         self.parts = 0
 
     def add(self, index: int, fleets: tuple[PlannedFleet, ...]) -> None:
-        """Look at every way to place the groups from `index` on."""
+        """Try every placement of the groups from `index` on."""
         self.parts += 1
         if self.parts > self._most_parts and self.best is not None:
             return

@@ -1,4 +1,7 @@
-"""Read what a plan is made of from a stack file: groups of models with their loads, pools with the pods that nodes hold."""
+"""Read the input of a plan from a stack file: model groups and pools.
+
+Groups have loads; pools have the number of pods that a node holds.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,19 @@ from stackctl.cost.usage import node_cost
 from stackctl.plan.search import Group, Pool
 
 Rates = Mapping[tuple[str, str], float]
-"""Requests per second that a pod holds within the SLO, by model and pool."""
+"""Requests per second that a pod serves within the SLO, by model and pool."""
 _RATE = re.compile(r"(?P<model>[^@=]+)@(?P<pool>[^@=]+)=(?P<rate>[0-9]+(\.[0-9]+)?)")
 
 
 class NoPlan(Failure):
-    """No plan can be made; the text says of each thing what is missing or wrong."""
+    """No plan is possible. The text has each missing or wrong value."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Wants:
-    """The input of a plan. `unknown`: places that are possible, and of which no rate is known, as `model@pool`."""
+    """The input of a plan. `unknown`: possible places without a known rate, as `model@pool`."""
 
     groups: tuple[Group, ...]
     pools: tuple[Pool, ...]
@@ -44,7 +47,7 @@ class Wants:
 
 
 def given_rates(words: Sequence[str], settings: Settings) -> dict[tuple[str, str], float]:
-    """Return rates that were given as `MODEL@POOL=RATE`. Raises NoPlan with every mistake."""
+    """Return the rates from `MODEL@POOL=RATE` arguments. Raises NoPlan with all errors."""
     models, pools = sorted(settings.models.serving), sorted(_groups_of_nodes(settings))
     found: dict[tuple[str, str], float] = {}
     wrong = []
@@ -66,17 +69,19 @@ def given_rates(words: Sequence[str], settings: Settings) -> dict[tuple[str, str
 
 
 def measured(settings: Settings) -> dict[tuple[str, str], float]:
-    """Return the rates of the evidence that the stack file names, each on the pools that serve the model today, as far as
-    they are a pod's there. Raises EvidenceError.
+    """Return the rates from the stack file's evidence, by model and pool.
+
+    The pools are those that serve the model today. Rates that do not hold for a pod there are left out. Raises
+    EvidenceError.
     """
     not_there = not_of_gpus(settings)
     return {place: evidence.rate for place, evidence in _evidence(settings).items() if place not in not_there}
 
 
 def not_of_gpus(settings: Settings) -> dict[tuple[str, str], str]:
-    """Return, by model and pool of GPUs, why the rate that was measured is not taken as that of a pod there.
+    """Return why measured rates do not hold for a pod, by model and GPU pool.
 
-    Evidence does not tell a GPU behind a forwarded port from the CPUs of a laptop. Raises EvidenceError.
+    The evidence does not distinguish a GPU behind a forwarded port from a laptop's CPUs. Raises EvidenceError.
     """
     return {
         (model, pool): f"the rate of {model} was measured with its server on {evidence.where}, or behind a forwarded port, "
@@ -96,7 +101,7 @@ def _evidence(settings: Settings) -> dict[tuple[str, str], Measured]:
 
 
 def wants(settings: Settings, rates: Rates, prices: PriceTable, *, peak: bool) -> Wants:
-    """Return what is to be planned for the peak rates or the expected ones. Raises NoPlan with all that is missing."""
+    """Return the input of a plan for the peak or the expected rates. Raises NoPlan with all missing values."""
     shapes = {name: _shape(settings, name) for name in _groups_of_nodes(settings)}
     pools, problems = _pools(settings, shapes, prices)
     groups, unknown = [], []
@@ -143,7 +148,7 @@ def keys(name: str, models: Sequence[str], shape: Mapping[str, Any], **more: Any
 
 
 def fit(settings: Settings, shapes: Mapping[str, Mapping[str, Any]], pool: str, models: frozenset[str]) -> bool:
-    """Return whether the GPUs of a pod on a pool hold models together."""
+    """Return whether a pod's GPUs on a pool hold these models together."""
     if pool == CPU_POOL_NAME:
         return True
     view = _seen(settings, shapes[pool], sorted(models))
@@ -160,8 +165,10 @@ def _groups_of_nodes(settings: Settings) -> dict[str, GpuPool | CpuPool]:
 
 
 def _shape(settings: Settings, pool: str) -> dict[str, Any]:
-    """Return the keys of a fleet's pods on a pool: those of a fleet that is there today, else those of the section `triton`,
-    with as many GPUs as the language model with most has.
+    """Return the keys of a fleet's pods on a pool.
+
+    They come from a fleet that exists there, otherwise from the section `triton`, with the largest GPU count of a
+    language model.
     """
     server = next((fleet.stack.triton for fleet in settings.each_fleet if fleet.stack.triton.pool == pool), None)
     sizes = server or settings.triton
@@ -196,9 +203,10 @@ def _device(settings: Settings, model: str) -> str:
 
 
 def _together(settings: Settings) -> list[tuple[str, ...]]:
-    """Return the models that have to be on one fleet: a model with those that its server has to have, and others alone.
+    """Return the groups of models that must share a fleet.
 
-    Raises NoPlan for a model of the release of which nobody says how often it is asked.
+    A group is a model with the models that its server needs. Other models are groups by themselves. Raises NoPlan if a
+    model of the release has no request rate.
     """
     ensembles, needed, release = settings.models.ensembles, settings.models.needed, settings.models.release
     names = sorted({*settings.models.serving, *(release.models if release is not None else ())})
@@ -217,5 +225,5 @@ def _together(settings: Settings) -> list[tuple[str, ...]]:
 
 
 def dollars(amount: float) -> Decimal:
-    """Return an amount in whole cents."""
+    """Return an amount rounded to cents."""
     return Decimal(amount).quantize(Decimal("0.01"))

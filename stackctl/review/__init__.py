@@ -1,5 +1,6 @@
-"""Tell a reviewer what a change does to a stack: the engine's preview, policies, cost and quotas as one Markdown comment.
+"""Show a reviewer the effects of a change on a stack, as a Markdown comment.
 
-`collect` and `command` need installed packages. All else needs the standard library alone, because `workflow` runs where a
-fork's pull request is commented on: with the right to write, nothing is installed.
+The comment has the engine's preview, the policy results, cost and quotas. `collect`, `command`, `preview`, `changes` and
+`redaction` need installed packages. All other modules need only the standard library. `workflow` comments on pull
+requests of forks with write permission, so nothing is installed for it.
 """

@@ -1,4 +1,7 @@
-"""Which values of a resource change, and how they may be shown: never a secret, never more than a line."""
+"""Find the changed values of a resource and format them.
+
+Secrets are hidden, and each value is at most one line.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from stackctl.review.plan import ABSENT, Change
 from stackctl.review.redaction import SECRET, has_secret, names_a_secret
 
 LONGEST_VALUE = 80
-"""Characters of one value that are shown."""
+"""Longest printed value, in characters."""
 MOST_CHANGES = 40
-"""Of one resource; the rest is counted."""
+"""Most changes of one resource. The rest is counted."""
 
 UNKNOWN = "(known after the update)"
 
@@ -23,23 +26,23 @@ _UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "1c4a061
                                 "3eeb2bf0-c639-47a8-9e75-3b44932eb421", "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
                                 "030794c1-ac77-496b-92df-f27374a8bd58", "e48ece36-62e2-4504-bad9-02848725956a",
                                 "dd056dcd-154b-4c76-9bd3-c8f88648b5ff"})  # fmt: skip
-"""How the engine writes a value that a preview cannot know (pulumi sdk/go/common/resource/plugin/rpc.go)."""
+"""Values that the engine writes for unknown values in a preview (pulumi sdk/go/common/resource/plugin/rpc.go)."""
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the engine's mark of a secret, not one
 _SECRET_TEXT = "[secret]"  # noqa: S105 - what the engine writes in the place of one
 _OBJECTS_OF_SECRETS = frozenset({"kubernetes:core/v1:Secret"})
 _NAMING = re.compile(r"(?:[a-z]*[._-]?)?(?:name|key)", re.IGNORECASE)
 _NAMED = re.compile(r"(?:[a-z]*[._-]?)?value", re.IGNORECASE)
-"""How pairs call what names a value, and the value: `name`, `key`, `ParameterKey`, `ParameterValue`."""
+"""Keys of name-value pairs: `name`, `key` and `ParameterKey` hold the name, `ParameterValue` the value."""
 _INDEX = re.compile(r"\[([0-9]{1,9})\]|\[\"((?:[^\"\\]|\\.)*)\"\]|\.?([^.\[\]]+)")
 _MISSING = object()
 
 
 def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: Iterable[str]) -> tuple[Change, ...]:
-    """Return the changed leaves below `paths` of two states of one resource, sorted by path and without repetitions.
+    """Return the changed leaves below `paths` between two states of a resource.
 
-    `old` and `new` are states as the engine has them: `inputs`, `outputs`, `additionalSecretOutputs`. A path that can be
-    looked up in neither is told without values.
+    The leaves are sorted by path and unique. `old` and `new` are engine states: `inputs`, `outputs`,
+    `additionalSecretOutputs`. A path that is in neither state has no values.
     """
     hidden = frozenset(name for state in (old, new) for name in state.get("additionalSecretOutputs") or ())
     old, new = ({part: _with_marked_pairs(state.get(part)) for part in ("inputs", "outputs")} for state in (old, new))
@@ -49,15 +52,15 @@ def between(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], paths: I
         for leaf, left, right in _leaves(path, before, after):
             named = names_a_secret(leaf) and (_may_be_secret(left) or _may_be_secret(right))
             secret = type_ in _OBJECTS_OF_SECRETS or named or _first(leaf) in hidden
-            secret = secret or _contains_secret(left) or _contains_secret(right)  # it is one before and after
+            secret = secret or _contains_secret(left) or _contains_secret(right)  # a secret in one state is hidden in both
             found[leaf] = Change(leaf, _shown(left, secret), _shown(right, secret))
     return tuple(found[path] for path in sorted(found))
 
 
 def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[Any, Any]:
-    """Return the values before and after: of the inputs, or of the outputs where those do not differ.
+    """Return the inputs before and after, or the outputs if the inputs are equal.
 
-    What has drifted may be in the outputs alone.
+    Drift may appear only in the outputs.
     """
     for part in ("inputs", "outputs"):
         before, after = at(old.get(part) or {}, path), at(new.get(part) or {}, path)
@@ -69,12 +72,15 @@ def _both(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> tuple[An
 
 
 def is_unknown(text: str) -> bool:
-    """Return whether this is how the engine writes a value that a preview cannot know."""
+    """Return whether the engine writes this text for an unknown value in a preview."""
     return text in _UNKNOWN_SENTINELS
 
 
 def at(value: Any, path: str) -> Any:
-    """Return the value at a property path of a state's inputs or outputs; one that equals no other where there is none."""
+    """Return the value at a property path of a state's inputs or outputs.
+
+    Without a value, return a marker that equals no other value.
+    """
     for match in _INDEX.finditer(path):
         if _is_secret(value):
             return value
@@ -101,7 +107,10 @@ def _unquoted(key: str) -> str:
 
 
 def _leaves(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the places below `path` where two values differ. JSON in a text (policies, chart values) is looked into."""
+    """Yield the paths below `path` at which two values differ.
+
+    JSON in text values (policies, chart values) is compared too.
+    """
     before, after = _parsed(before, after)
     if before is not _MISSING and before == after:
         return
@@ -152,12 +161,12 @@ def _contains_secret(value: Any) -> bool:
 
 
 def _may_be_secret(value: Any) -> bool:
-    """Return whether a value can be one at all: `automountServiceAccountToken: false` is to be seen."""
+    """Return whether a value can be a secret: `automountServiceAccountToken: false` stays visible."""
     return not (value is None or value is _MISSING or isinstance(value, bool))
 
 
 def _structure(text: str) -> Any:
-    """Return what a JSON text holds; None for any other text."""
+    """Parse a JSON text; return None for other text."""
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -167,7 +176,10 @@ def _structure(text: str) -> Any:
 
 
 def _with_marked_pairs(value: Any) -> Any:
-    """Mark the values of pairs that name themselves: `{name: DB_PASSWORD, value: …}`, `{Key: password, Value: …}`."""
+    """Mark the secret values of name-value pairs.
+
+    Examples: `{name: DB_PASSWORD, value: …}`, `{Key: password, Value: …}`.
+    """
     if isinstance(value, list):
         return [_with_marked_pairs(item) for item in value]
     if not isinstance(value, dict) or _is_secret(value):

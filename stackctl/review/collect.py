@@ -1,6 +1,6 @@
-"""Gather what a report says beside the engine's plan: models, cost and quotas, from the stack file of now and of then.
+"""Collect a report's models, cost and quotas from two versions of the stack file.
 
-The engine tells what a stack has, not what it costs; and it prints the configuration of now only.
+The engine's plan has no costs, and it has only the current configuration.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from stackctl.stack_settings import NoSuchRevision, StackUnreadable, settings_at
 def report(
     stack: str, plan: Plan, against: str | None = None, today: date | None = None, replays: tuple[Replay, ...] = ()
 ) -> Report:
-    """Return the report of a stack in the working tree. Raises NoSuchStack, SettingsError, NoSuchRevision.
+    """Return the report of a stack in the working tree.
 
-    Where the file of `against` is not valid to the program of now, nothing is compared, and a warning says so. Without a
-    price table of the region, the cost is not known.
+    If the current program rejects the stack file of `against`, the report has a warning instead of a comparison. Without
+    a price table for the region, the cost is unknown. Raises NoSuchStack, SettingsError, NoSuchRevision.
     """
     try:
         now = settings_of(stack)
     except SettingsError:
         if not plan.errors:
             raise
-        return Report(stack, plan, base=against)  # the preview failed for that very reason
+        return Report(stack, plan, base=against)  # the preview failed for the same reason
     warnings = list(plan.warnings)
     then = None
     if against is not None:
@@ -108,9 +108,10 @@ def _models(now: Settings, then: Settings) -> tuple[ModelChange, ...]:
 
 
 def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
-    """Return the models that are served before and after, by other fleets or in other parts.
+    """Return the models that move to other fleets or get other weights.
 
-    Of a candidate, which takes a part of every model that it has, the line about it tells.
+    Models that are served only before or only after are left out. A candidate takes a part of each of its models; the
+    line about the candidate reports that.
     """
     if is_blue_green(now) and is_blue_green(then):
         return ()
@@ -120,7 +121,7 @@ def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
             model,
             _fleets(before[model]),
             _fleets(after[model]),
-            # Of a fleet that goes as a whole, the pods end after the routes have changed.
+            # If a whole fleet is deleted, its pods terminate after the routes have changed.
             tuple(
                 name or TRITON_RELEASE
                 for name, weight in before[model].items()
@@ -133,7 +134,7 @@ def _moves(now: Settings, then: Settings) -> tuple[ModelMove, ...]:
 
 
 def _parts(settings: Settings) -> dict[str, dict[str | None, int]]:
-    """Return, by model of the release, the weight of each fleet that serves it."""
+    """Return the weights of the fleets that serve each model of the release."""
     return {
         model: {fleet.name: fleet.weight(model) for fleet in settings.each_fleet if fleet.serves(model)}
         for model in _versions(settings)
@@ -149,7 +150,7 @@ def _versions(settings: Settings) -> Mapping[str, int]:
 
 
 def _cost(now: Settings, then: Settings | None, today: date) -> tuple[Cost | None, str | None]:
-    """Return the cost, and what is wrong where there is none."""
+    """Return the cost, or the reason why it is unknown."""
     try:
         after = estimate(now, prices.load(now.region), today)
         before = estimate(then, prices.load(then.region), today) if then is not None else None
@@ -183,7 +184,10 @@ def _measured(after: Estimate, before: Estimate | None) -> tuple[MeasuredCost, .
 
 
 def _notes(after: Estimate, before: Estimate | None) -> tuple[str, ...]:
-    """Return those of now, and what held before alone: a throughput that was not measured may be now."""
+    """Return the current notes, then the notes that held only before.
+
+    For example, a throughput may have been measured since.
+    """
     gone = [note for note in before.notes if note not in after.notes] if before is not None else []
     return (*after.notes, *(f"before: {note}" for note in gone))
 
@@ -210,9 +214,10 @@ _Fleets = Sequence[Fleet[Settings]]
 
 
 def waits_for_nodes(now: Settings, then: Settings) -> Iterator[str]:
-    """Yield, for each group of nodes that is too small for old and new pods at a time, what waits and what would be enough.
+    """Warn about each node group that cannot hold old and new pods at once.
 
-    Of the fleets that stay and of the new ones the fewest pods count, for which `up` waits.
+    The warning names the waiting fleets and a sufficient node count. Remaining and new fleets count with their minimum
+    pods, because `up` waits for those.
     """
     old, new = _released(then), _released(now)
     before, after = ({fleet.release for fleet in fleets} for fleets in (old, new))
@@ -248,7 +253,7 @@ def _most(settings: Settings) -> int:
 
 
 def _nodes(fleet: Fleet[Settings], group: GpuPool | CpuPool, pods: int) -> Fraction:
-    """Return the nodes that pods of a fleet fill, which may share one with those of others."""
+    """Return the number of nodes that pods of a fleet fill. A fraction shares its node with other pods."""
     return Fraction(pods, pods_per_node(fleet.stack, group))
 
 
@@ -258,7 +263,7 @@ def _fewest(group: GpuPool | CpuPool, *fleets: _Fleets) -> Fraction:
 
 
 def _pods(fleets: _Fleets, *, fewest: bool = False) -> str:
-    """Name fleets with their pods: `2 to 4 pods of triton`, `2 pods of triton-a and 1 of triton-b`."""
+    """Return fleets with their pods: `2 to 4 pods of triton`, `2 pods of triton-a and 1 of triton-b`."""
     counted = []
     for fleet in fleets:
         least, most = fleet.stack.fewest_pods, _most(fleet.stack)
@@ -269,7 +274,7 @@ def _pods(fleets: _Fleets, *, fewest: bool = False) -> str:
 
 
 def _held(going: _Fleets, group: GpuPool | CpuPool, left: Fraction) -> str:
-    """Say from how many pods on the old Deployments keep the nodes that the new ones need."""
+    """Return the number of old pods above which new pods lack nodes, in words."""
     names = " and ".join(fleet.release for fleet in going)
     there = f"{names} {'has' if len(going) == 1 else 'have'}"
     most = int(max(left, Fraction()) * min(pods_per_node(fleet.stack, group) for fleet in going))
@@ -281,9 +286,9 @@ _KEYS = ("missedShare", "gpuHours", "usd", "longestShortageSeconds", "turns")
 
 
 def read_replay(file: Path, stack: str) -> Replay | None:
-    """Return the fleets for which a trace comes to something else than before; None where there is no before.
+    """Return the fleets for which a trace has another result than before.
 
-    Raises Unreadable.
+    Return None if the file has no result from before. Raises Unreadable.
     """
     document = reading.json_file(file)
     reading.checked(document, {"stack": str, "trace": str, "after": {str: dict}, "before": {str: dict}, "notes": [str]}, "")

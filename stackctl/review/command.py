@@ -1,4 +1,4 @@
-"""Run `stackctl review collect` and `render`: make reports, and a comment of them."""
+"""Run `stackctl review collect` and `render`: write reports, and a comment from reports."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from stackctl.review.verdict import WrongPreview
 
 
 def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Path], output: Path | None) -> None:
-    """Write the report of a stack as JSON. Raises Failure.
+    """Write the report of a stack as JSON.
 
-    `preview` is the engine's output, `-` standard input; each of `replays` is what `twin replay --against … --json` has
-    printed of a trace.
+    `preview` is a file with the engine's output, or `-` for standard input. Each file of `replays` has the output of
+    `twin replay --against … --json` for one trace. Raises Failure.
     """
     given = reading.stream(sys.stdin.buffer, "standard input") if str(preview) == "-" else reading.file(preview)
     told = None
@@ -48,7 +48,10 @@ def collect(stack: str, preview: Path, against: str | None, replays: Sequence[Pa
 
 
 def render(reports: Sequence[Path], stacks: Sequence[str], title: str, name: str, output: Path | None) -> None:
-    """Write the comment of reports as Markdown. Of `stacks` those without a report are told as failed. Raises Failure."""
+    """Write the comment of reports as Markdown.
+
+    Stacks of `stacks` without a report appear as failed. Raises Failure.
+    """
     found = redaction.everywhere(tuple(report.read_for_comment(reports, stacks)))
     _write(document.render(found, title=title, name=name), output)
 

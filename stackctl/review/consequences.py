@@ -1,4 +1,4 @@
-"""Consequences of replaced and deleted resources, and updates that AWS refuses. Written for the person who approves."""
+"""Describe consequences of replacements and deletions, and updates that AWS refuses, for the approver."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ _BY_ACTION: Mapping[str, Mapping[str, str]] = {"replace": _REPLACED, "delete": _
 
 
 def of(action: Literal["replace", "delete"], type_: str) -> str | None:
-    """Return the outage as a clause without its subject; None for a type without an entry."""
+    """Return the outage as a clause without its subject; None without an entry."""
     return _BY_ACTION[action].get(type_)
 
 
 def weight(type_: str) -> int:
-    """Return the position of a type among the replaced ones, for sorting; unknown types come last."""
+    """Return the position of a type among the replaced types, for sorting. Unknown types come last."""
     return list(_REPLACED).index(type_) if type_ in _REPLACED else len(_REPLACED)
 
 
@@ -117,19 +117,23 @@ def types() -> frozenset[str]:
 
 
 def replaces_pods(step: Step) -> bool:
-    """Return whether an in-place update replaces the pods; a changed label of theirs is enough."""
+    """Return whether an in-place update replaces the pods. One changed pod label is enough."""
     return step.type in _WITH_PODS and any(f"{change.path}.".startswith("spec.template.") for change in step.changed)
 
 
 def refusal(step: Step, replaced: Sequence[Step]) -> str | None:
-    """Return why the update `step` fails next to these replacements, as a clause; None if it succeeds."""
+    """Return the reason why the update `step` fails, as a clause, or None.
+
+    The reason is the update itself, or one of the replacements.
+    """
     return _refused_alone(step) or refused_beside(step, replaced)
 
 
 def refused_beside(step: Step, replaced: Sequence[Step]) -> str | None:
-    """Return why these replacements make AWS refuse the update `step`, as a clause; None if they do not.
+    """Return the reason why these replacements make AWS refuse the update `step`.
 
-    EKS changes a cluster's subnets in place, but only to subnets of the cluster's VPC.
+    It is a clause; None if AWS accepts the update. EKS changes a cluster's subnets in place, but only to subnets of the
+    cluster's VPC.
     """
     moves = step.type == _CLUSTER and any(change.path.startswith(_SUBNETS) for change in step.changed)
     if moves and any(other.type == _VPC for other in replaced):
@@ -138,7 +142,7 @@ def refused_beside(step: Step, replaced: Sequence[Step]) -> str | None:
 
 
 def _refused_alone(step: Step) -> str | None:
-    """Return why the update `step` never takes effect.
+    """Return the reason why the update `step` never takes effect, or None.
 
     The provider sets the key for secrets only on a cluster without one, and otherwise does nothing:
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/cluster.go (resourceClusterUpdate).

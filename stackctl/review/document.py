@@ -1,7 +1,8 @@
-"""The whole comment: verdicts and a table of all stacks, then each stack, cut to GitHub's limit.
+"""Write the whole comment about all stacks, cut to GitHub's limit.
 
-The worst stack comes first and is open; the others are folded. Each section names what is cut from it, and the longest
-sections are cut first. If sections or rows have to be left out, the least important ones of all stacks go first.
+It has verdicts and a table of all stacks, then each stack. The worst stack comes first and is open; the others are
+folded. Each section names its cut items, and the longest sections are cut first. If sections or rows must be left out,
+the least important ones of all stacks go first.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from stackctl.review.markdown import Section, code, prose, shortened
 from stackctl.review.report import Report
 
 MOST_CHARACTERS = 60_000
-"""GitHub takes 65,536 and does not say how it counts what is not ASCII."""
+"""GitHub's limit is 65,536; GitHub does not document how it counts characters outside ASCII."""
 FEWEST_CHARACTERS = 8_000
-"""Less has no room for a table and a section."""
+"""A smaller limit has no room for a table and a section."""
 _LONGEST_TITLE = 200
 _LONGEST_NOTE = 80
-"""Characters of one sentence about what is left out."""
+"""Characters of one sentence about omitted parts."""
 _LEAST_SHOWN = 1300
-"""Characters of a section's items below which another section is left out instead: a whole message of the engine fits."""
+"""Minimum characters of a section's items; with less room, another section is left out.
+
+A whole message of the engine fits.
+"""
 _MOST_BASES = 5
 _NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _NOT_SHOWN = "left out for want of space"
@@ -32,7 +36,7 @@ _WHERE = "`python3 -m stackctl review render REPORT` gives one stack all of the 
 
 @dataclass(frozen=True)
 class _Stack:
-    """A report and its sections, the most important first. `folded`: shown only after a click."""
+    """A report and its sections, the most important first. `folded`: visible only after a click."""
 
     report: Report
     sections: tuple[Section, ...]
@@ -49,12 +53,11 @@ class _Stack:
 
     @property
     def importance(self) -> int:
-        """Return its rank: the smaller, the more a reviewer has to see it."""
+        """Return its rank. A reviewer needs a stack with a smaller rank more."""
         return self.sections[0].rank
 
     @property
     def heading(self) -> str:
-        """Return the text before its sections."""
         name = f"\n### {code(shortened(self.report.stack, 60))}\n"
         idle = not self.report.plan.steps and not self.report.plan.errors
         text = f"{name}\nNo resource changes.\n" if idle else name
@@ -62,7 +65,6 @@ class _Stack:
 
     @property
     def end(self) -> str:
-        """Return the text after its sections."""
         return "\n</details>\n" if self.folded else ""
 
     @property
@@ -72,22 +74,22 @@ class _Stack:
 
 
 class WrongName(Failure):
-    """A name of a comment that its marker could not hold."""
+    """A comment name that the marker cannot hold."""
 
     exit_code = NOT_TRIED
 
 
 def marker(name: str) -> str:
-    """Return the line by which a comment is found again; Markdown does not show it. Raises WrongName."""
+    """Return the line that identifies a comment; Markdown does not show it. Raises WrongName."""
     if not _NAME.fullmatch(name):
         raise WrongName(f"{name!r} is no name of a comment; use letters, digits and hyphens")
     return f"<!-- triton-eks: {name} -->"
 
 
 def render(reports: Sequence[Report], *, title: str, name: str, limit: int = MOST_CHARACTERS) -> str:
-    """Return the comment about `reports`, of at most `limit` characters. `name` is that of its `marker`.
+    """Return the comment about `reports`, of at most `limit` characters.
 
-    Raises ValueError with a `limit` below `FEWEST_CHARACTERS`.
+    `name` is the name in its `marker`. Raises ValueError with a `limit` below `FEWEST_CHARACTERS`.
     """
     if limit < FEWEST_CHARACTERS:
         raise ValueError(f"a limit of {limit} characters; at least {FEWEST_CHARACTERS}")
@@ -112,7 +114,7 @@ def _compared(reports: Sequence[Report]) -> str:
 
 
 def _in_table(stacks: Sequence[_Stack], room: int) -> list[_Stack]:
-    """Return the first stacks, as many as have room for a verdict and a row."""
+    """Return the first stacks whose verdicts and rows fit."""
     kept = []
     for stack in stacks:
         room -= sum(len(line) + 1 for line in stack.top)
@@ -130,17 +132,17 @@ def _heading(section: Section) -> str:
 
 
 def _fixed(section: Section) -> int:
-    """Return how many characters it takes whatever of its items is cut."""
+    """Return the number of characters of a section without its items."""
     return len(_heading(section)) + _LONGEST_NOTE
 
 
 def _wanted(section: Section) -> int:
-    """Return the number of characters of all of its items."""
+    """Return the number of characters of all its items."""
     return sum(len(item) + 1 for item in section.items)
 
 
 def _kept(stacks: Sequence[_Stack], room: int) -> dict[int, list[Section]]:
-    """By the stack's position, the sections that there is room for: what fails or ends something goes first."""
+    """Return the sections that fit, by the stack's position. The most important kinds of sections go first."""
     kept: dict[int, list[Section]] = {}
     all_ = [(position, section) for position, stack in enumerate(stacks) for section in stack.sections]
     for position, section in sorted(all_, key=lambda one: one[1].rank):
@@ -153,7 +155,7 @@ def _kept(stacks: Sequence[_Stack], room: int) -> dict[int, list[Section]]:
 
 
 def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], room: int) -> str:
-    """Return the stacks that have a section, each with how much of it there is room for."""
+    """Return the text of the stacks with a section, cut to the available room."""
     used = sum(stacks[position].fixed + sum(map(_fixed, shown)) for position, shown in kept.items())
     shares = iter(_shares([_wanted(section) for position in sorted(kept) for section in kept[position]], room - used))
     text = ""
@@ -165,7 +167,7 @@ def _bodies(stacks: Sequence[_Stack], kept: Mapping[int, Sequence[Section]], roo
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Return how many characters each may have: all that it wants, or an equal share of what the others leave."""
+    """Return the characters for each part: its size, or an equal share of the rest."""
     shares = [0] * len(wanted)
     by_size = sorted(range(len(wanted)), key=lambda position: wanted[position])
     for done, position in enumerate(by_size):
@@ -187,13 +189,13 @@ def _text(section: Section, allowed: int) -> str:
 
 
 def _without(left: Sequence[Section]) -> str:
-    """Return which sections of one stack are not there."""
+    """Return the sentence that names the omitted sections of one stack."""
     titles = ", ".join(section.title for section in left if section.title)
     return f"\nSections {_NOT_SHOWN}: {titles}.\n" if titles else ""
 
 
 def _not_told(without_row: int, without_section: int) -> str:
-    """Return how many stacks have no row in the table, and of how many the table is all that is told."""
+    """Return the note that counts stacks without a row or without a section."""
     notes = []
     if without_section:
         notes.append(f"… and the sections of {_counted(without_section)} of the table, {_NOT_SHOWN}.")

@@ -1,4 +1,4 @@
-"""The figures of a stack: its cost, its scaling under load, the quotas that it needs."""
+"""Print the figures of a stack: its cost, its scaling under load, its quotas."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ _VERDICTS = {
     (-1, 0): "better",
     (-1, -1): "better",
 }
-"""By whether requests that miss the SLO, and GPU-hours, are more (1), as many (0) or fewer (-1)."""
+"""Keys: missed requests and GPU-hours, each more (1), equal (0) or fewer (-1)."""
 
 
 def cost_cell(cost: Cost | None) -> str:
-    """Return the cell of the table at the top."""
+    """Return the cost cell of the table at the top."""
     if cost is None:
         return "not known"
     return _moved(cost.before.expected if cost.before else None, cost.after.expected)
 
 
 def cost_moves(cost: Cost | None) -> list[str]:
-    """Return the change of the expected monthly cost, with the date of the prices; empty without a change."""
+    """Return the change of the expected monthly cost; empty without a change.
+
+    It includes the date of the prices.
+    """
     before = cost.before.expected if cost is not None and cost.before is not None else None
     if cost is None or before is None or _dollars(before) == _dollars(cost.after.expected):
         return []
@@ -42,7 +45,7 @@ def cost_moves(cost: Cost | None) -> list[str]:
 
 
 def cost(cost: Cost | None) -> Section:
-    """Return the stack's cost, before and after."""
+    """Return the section with the stack's cost, before and after."""
     if cost is None:
         return Section("Cost", (), "parts")
     compared = cost.before is not None
@@ -85,7 +88,7 @@ def _amount(amounts: Range | None, size: str, zero: bool) -> Decimal | None:
 
 
 def replays(replays: Sequence[Replay]) -> Section:
-    """Return how the stack's scaling does under each load, before and after."""
+    """Return the section with the stack's scaling under each load, before and after."""
     changed = [replay for replay in replays if replay.fleets]
     if not changed:
         return Section("Under load", (), "fleets")
@@ -122,7 +125,7 @@ def _in_words(replays: Iterable[Replay]) -> Iterator[str]:
 
 
 def _compared(before: Figures, after: Figures) -> str:
-    # Not `round`: a stranger's report may have numbers of any size.
+    # Not `round`, because an untrusted report may have numbers of any size.
     missed = [(figures.missed * _REQUESTS).to_integral_value() for figures in (before, after)]
     hours = [(figures.gpu_hours * 10).to_integral_value() / 10 for figures in (before, after)]
     slower, dearer = (_sign(now - then) for then, now in (missed, hours))
@@ -138,7 +141,10 @@ def _compared(before: Figures, after: Figures) -> str:
 
 
 def _bars(before: Figures, after: Figures) -> str:
-    """Return two pairs of text bars, in a fence of the list's item; the longer bar of a pair is full."""
+    """Return two pairs of text bars in a fenced block of the list item.
+
+    The longer bar of a pair is full.
+    """
     lines = []
     for title, field, form in (("missed SLO", "missed", "{:.2%}"), ("GPU-hours ", "gpu_hours", "{:,.1f}")):
         pair = [getattr(before, field), getattr(after, field)]
@@ -181,7 +187,7 @@ def _dollars(amount: Decimal) -> str:
 
 
 def quotas(quotas: tuple[Quota, ...] | None) -> Section:
-    """Return which quotas the account needs."""
+    """Return the section with the quotas that the account needs."""
     if not quotas:
         return Section("Quotas", (), "quotas")
     head = "The service quotas that the stack needs at its largest size.\n\n| quota | code | needed |\n| --- | --- | ---: |"

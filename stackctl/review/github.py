@@ -1,6 +1,7 @@
-"""Comments and issues of one GitHub repository, found again by their marker. The standard library is all it needs.
+"""Write comments and issues of a GitHub repository, and find them by their marker.
 
-The token is read from GITHUB_TOKEN: a command line is seen by every process of the machine.
+It needs only the standard library. The token comes from GITHUB_TOKEN, because every process of the machine can read a
+command line.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from spec.failure import Failure
 from spec.reading import Unreadable
 
 BOT = "github-actions[bot]"
-"""Who a workflow's token writes as: who we are where GitHub does not tell."""
+"""Login of a workflow's token, and our login if GitHub does not report one."""
 _PAGE = 100
 _MOST_PAGES = 50
 _TIMEOUT_SECONDS = 30
@@ -33,7 +34,7 @@ _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _ADDRESS = re.compile(rf"https?://{_LABEL}(?:\.{_LABEL})*(?::([0-9]{{1,5}}))?(?:/[!-~]*)?")
-"""Of an API: without the name or password of somebody, which the messages would tell."""
+"""Address of an API, without user name and password, because messages would print them."""
 _LARGEST_PORT = 65_535
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _WRITTEN = re.compile(r"[!-~]+")
@@ -42,11 +43,11 @@ _LONGEST_MESSAGE = 300
 
 
 class GitHubError(Failure):
-    """GitHub did not do what it was asked; the message says what, and what it answered."""
+    """A request to GitHub failed, or a setting is invalid. The message gives the reason."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """urllib would send the token along, to whatever host it is sent to."""
+    """urllib would send the token to any redirect target."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -57,10 +58,9 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 @dataclass(frozen=True)
 class Repository:
-    """`owner/name` at an API. `pause` is what is waited for before another attempt, in seconds.
+    """`owner/name` at an API. `pause` is the wait before another attempt, in seconds.
 
-    Nothing that this prints or raises has the token in it. Raises GitHubError for a name, an address or a token that cannot
-    be one.
+    Its output and errors never contain the token. Raises GitHubError for an invalid name, address or token.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Repository:
 
     @classmethod
     def from_environment(cls) -> Repository:
-        """Return the repository that a workflow runs for. Raises GitHubError naming the variables that are missing."""
+        """Return the repository of the running workflow. Raises GitHubError that names the missing variables."""
         missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not os.environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} not set; a workflow sets them, by hand: export them")
@@ -94,9 +94,10 @@ class Repository:
         return cls(os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"], api, graphql)
 
     def comment(self, number: int, marker: str, body: str) -> str:
-        """Write the comment of a pull request or issue that is ours and begins with `marker`, or edit it; its address.
+        """Create or edit our comment on a pull request or issue; return its address.
 
-        Raises GitHubError, also for a body whose first line is not the marker: it would not be found again.
+        Our comment begins with `marker`. Raises GitHubError, also for a body whose first line is not the marker, because
+        it would not be found again.
         """
         _refuse_unmarked(body, marker)
         found = self._first_of_ours(self._pages(f"issues/{number}/comments"), marker)
@@ -105,7 +106,10 @@ class Repository:
         return self._address("POST", f"issues/{number}/comments", {"body": body})
 
     def issue(self, marker: str, title: str, body: str, label: str) -> str:
-        """Open the issue that is ours and begins with `marker`, or edit the open one; its address. Raises as `comment`."""
+        """Open or edit our issue that begins with `marker`; return its address.
+
+        Raises as `comment`.
+        """
         _refuse_unmarked(body, marker)
         found = self._open_issue(marker, label)
         if found is not None:
@@ -113,7 +117,10 @@ class Repository:
         return self._address("POST", "issues", {"title": title, "body": body, "labels": [label]})
 
     def close_issue(self, marker: str, label: str, comment: str) -> str | None:
-        """Close the open issue that has `marker`, with a comment; return its address, None when there is none."""
+        """Close the open issue that has `marker`; return its address, or None.
+
+        It adds `comment` to the issue first.
+        """
         found = self._open_issue(marker, label)
         if found is None:
             return None
@@ -122,13 +129,19 @@ class Repository:
         return self._address("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
 
     def pull_request(self, head: str, sha: str) -> int | None:
-        """Return the open pull request of the branch `head` (`owner:branch`) at its last commit `sha`, or None."""
+        """Return the number of the open pull request of a branch, or None.
+
+        `head` is `owner:branch`; `sha` must be its last commit.
+        """
         query = urllib.parse.urlencode({"state": "open", "head": head})
         numbers = [_number(found, "number") for found in self._pages(f"pulls?{query}") if _last_commit(found) == sha]
         return numbers[0] if len(numbers) == 1 else None
 
     def unprotected(self, environment: str, branch: str, *, reviewed: bool) -> list[str]:
-        """Return what an environment lacks before its jobs may deploy: a branch policy, and with `reviewed` reviewers."""
+        """Return the protections that an environment lacks before its jobs may deploy.
+
+        It needs a branch policy, and with `reviewed` also reviewers.
+        """
         found = self._call("GET", f"environments/{environment}")
         policy = found.get("deployment_branch_policy") if isinstance(found, dict) else None
         named = policy.get("custom_branch_policies") is True if isinstance(policy, dict) else False
@@ -151,15 +164,16 @@ class Repository:
         return self._first_of_ours(issues, marker)
 
     def _first_of_ours(self, found: Iterable[dict[str, Any]], marker: str) -> dict[str, Any] | None:
-        """Return the first that begins with the marker and is ours: a text that only quotes it is somebody else's."""
+        """Return the first that begins with the marker and is ours. Other authors may quote the marker."""
         marked = [one for one in found if _first_line(one.get("body")) == marker]
         us = self._login() if marked else ""
         return next((one for one in marked if _author(one) == us), None)
 
     def _login(self) -> str:
-        """Return who the token is. `GET /user` refuses tokens of apps, a workflow's among them; `viewer` tells all of them.
+        """Return the login of the token.
 
-        Where neither does, it is taken for a workflow's: what another one has written is not found, and not edited.
+        `GET /user` refuses tokens of apps, including a workflow's token; `viewer` works for all. If `viewer` fails,
+        assume a workflow's token. Then text by another author is not found and not edited.
         """
         try:
             answer = self._send("POST", self.graphql, {"query": "{ viewer { login } }"})
@@ -196,10 +210,10 @@ class Repository:
                     raise GitHubError(f"{method} {url}: {error.code} {said}") from None
                 wait = error.headers.get("Retry-After", "")
                 time.sleep(min(int(wait) if _SECONDS.fullmatch(wait) else self.pause * attempt, _LONGEST_WAIT_SECONDS))
-            except Unreadable as error:  # it will not be another one the next time
+            except Unreadable as error:  # the next answer would be the same
                 raise GitHubError(self._hidden(str(error))) from None
             except (OSError, HTTPException) as error:
-                if method != "GET" or attempt == _ATTEMPTS:  # whether a write has arrived is not known
+                if method != "GET" or attempt == _ATTEMPTS:  # a write may have arrived
                     raise GitHubError(self._hidden(f"{method} {url}: {getattr(error, 'reason', error)}")) from None
                 time.sleep(self.pause * attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -212,7 +226,7 @@ class Repository:
         return f"{self.api}/repos/{self.name}/{path}"
 
     def _hidden(self, text: str) -> str:
-        """Return the text without the token: a server may say back what it was sent."""
+        """Return the text without the token, because a server may send the request back."""
         return text.replace(self.token, _HIDDEN)
 
     def _request(self, method: str, url: str, content: dict[str, Any] | None) -> urllib.request.Request:
@@ -256,7 +270,7 @@ def _last_commit(found: dict[str, Any]) -> str:
 
 
 def _author(found: dict[str, Any]) -> str | None:
-    """Return who has written it; None for somebody whose account is gone."""
+    """Return the author's login; None if the account is deleted."""
     user = found.get("user")
     if not isinstance(user, dict | None):
         raise GitHubError("GitHub lists something whose user is no object; is this GitHub?")
@@ -271,5 +285,5 @@ def _message(error: urllib.error.HTTPError) -> str:
         answer = reading.json_object(error.read(reading.LARGEST_ANSWER))
     except (OSError, HTTPException, Unreadable):
         return str(error.reason)
-    # On one line: a workflow takes a line that begins with `::` for a command.
+    # On one line, because a workflow takes a line that begins with `::` for a command.
     return " ".join("".join(one if one.isprintable() else " " for one in str(answer.get("message") or error.reason)).split())

@@ -1,4 +1,4 @@
-"""GitHub's Markdown from text of any origin: names, values and messages of a pull request are not to be trusted."""
+"""Write GitHub's Markdown from untrusted text: names, values and messages of a pull request."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST_MESSAGE = 1200
-"""Characters of one message of the engine or of a policy."""
+"""Longest message of the engine or of a policy, in characters."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
 _WHITE = re.compile(r"\s+")
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Of Unicode: control characters, formats (a turned direction hides what a line says), halves of characters, line ends."""
+"""Unicode categories that are replaced: control characters, formats, surrogates, line ends.
+
+A format character can turn the direction of a line and hide its content.
+"""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
     map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
-"""Letters and marks that nobody sees, so that two names look alike: https://www.unicode.org/reports/tr36/."""
+"""Invisible letters and marks, which make two names look alike: https://www.unicode.org/reports/tr36/."""
 _ON_LETTERS = frozenset({"Mn", "Me"})
 _MOST_MARKS = 4
-"""Accents on one letter: more of them grow over the lines around it."""
+"""Accents on one letter. More of them would cover the lines around it."""
 _BREAKS_LINKS = "&#8203;"
-"""A space without width: a backslash alone keeps GitHub neither from mentioning nor from linking to an issue."""
+"""A space without width. A backslash does not stop GitHub from mentioning users or linking issues."""
 _LINK = re.compile(r"(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
 _REFERENCE = re.compile(
     r"\b(?:GH|GHSA|CVE)-(?=\w)|(?<![0-9A-Za-z])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{4}(?=[0-9a-f]{3,36}(?![0-9A-Za-z]))",
     re.IGNORECASE,
 )
-"""Beginnings of what GitHub links beside `#12`: issues, advisories, commits
-(https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls).
+"""Beginnings of text that GitHub links, besides `#12`: issues, advisories, commits.
+
+https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls
 """
 _BLOCK = re.compile(r"^([0-9]{1,9}(?=[.)](?:\s|$))|(?=[-+](?:\s|$)|[-=]{2}))")
-"""The beginning of a list, or of a line across the page, at the beginning of a text."""
+"""The beginning of a list or horizontal rule, at the beginning of a text."""
 
 
 def code(text: str) -> str:
-    """Return a code span: nothing in it is markup, a mention or a link. On one line, and safe in a table's cell."""
+    """Return a code span on one line, safe in a table cell.
+
+    It has no markup, mentions and links.
+    """
     line = _line(text).replace("|", "\\|")
     if not line:
         return "``(empty)``"
@@ -46,7 +53,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text on one line in which nothing is markup, and nobody is mentioned."""
+    """Return the text on one line, without markup and mentions."""
     line = _SPECIAL.sub(r"\\\1", shortened(_line(text)))
     line = _BLOCK.sub(r"\1\\", line)
     unlinked = _LINK.sub(lambda found: f"&#{ord(found[0])};", line)
@@ -55,9 +62,9 @@ def prose(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Return lines as they are, in a fence that the text cannot end; a long text loses its middle."""
+    """Return the lines unchanged in a fence that the text cannot close. A long text loses its middle."""
     body = _visible(text).strip()
-    if len(body) > LONGEST_MESSAGE:  # what ends a traceback is what matters of it
+    if len(body) > LONGEST_MESSAGE:  # the end of a traceback is its important part
         beginning, end = body[: LONGEST_MESSAGE // 4], body[-LONGEST_MESSAGE // 2 :]
         body = f"{beginning}\n… ({len(body) - len(beginning) - len(end)} characters left out) …\n{end}"
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
@@ -66,7 +73,7 @@ def block(text: str) -> str:
 
 
 def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:
-    """Return the text, or its beginning and how much of it is left out."""
+    """Return the text, or its beginning and its length."""
     if len(text) <= limit:
         return text
     note = f" … ({len(text)} characters)"
@@ -78,9 +85,9 @@ def _line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return the text without what cannot be seen or written: control characters, and those that turn a line's direction.
+    """Return the text with replacements for control and direction characters.
 
-    Nor does it begin a comment of HTML, which nobody would see: as such the comment's own marker is written.
+    It also cannot begin an HTML comment, which would be invisible; the comment's own marker is such a comment.
     """
     seen, marks = [], 0
     for one in text:
@@ -96,9 +103,9 @@ _LONGEST_NAME = 160
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and its items, each of which stands for itself. `noun`: what one item is, for what is left out.
+    """A heading and its items, each independent. `noun`: the kind of one item, for the count of omitted items.
 
-    `rank`: its place among the kinds of sections; the smaller, the less a reviewer can do without it.
+    `rank`: its place among the kinds of sections. A reviewer needs a section with a smaller rank more.
     """
 
     title: str
@@ -109,12 +116,12 @@ class Section:
 
 
 def short(text: str) -> str:
-    """Return a name of any origin, cut where it is too long."""
+    """Return a name of any origin, shortened if it is too long."""
     return shortened(text, _LONGEST_NAME)
 
 
 def all_names(names: Sequence[str]) -> str:
-    """Return names as code, with commas."""
+    """Return names as code spans, separated by commas."""
     return ", ".join(code(short(name)) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Hold what the engine intends to do with one stack, as data. The standard library is all it needs."""
+"""Hold the engine's plan for one stack as data. It needs only the standard library."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Literal
 Action = Literal["create", "update", "replace", "delete"]
 
 ABSENT = "(none)"
-"""How a value is shown that is not there."""
+"""Text for a value that does not exist."""
 WAITING_POLICY = "judged-at-up"
-"""The policy of our pack that says, once for all the others, what they judge in the update alone."""
+"""Our pack's policy that lists the checks that run only in the update.
+
+It lists them for all policies.
+"""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One property that changes: its path, and both values as they may be shown."""
+    """A changed property: its path, and both values as printed."""
 
     path: str
     before: str
@@ -27,8 +30,8 @@ class Change:
 class Step:
     """The change of one resource in a plan.
 
-    `replace_reasons`: the property paths whose change forces a replacement. `caused_by`: the `key` of the replacement that
-    makes this one necessary; None where it has a cause of its own.
+    `replace_reasons`: the property paths whose change forces a replacement. `caused_by`: the `key` of the replacement
+    that makes this one necessary; None if it has its own cause.
     """
 
     action: Action
@@ -41,15 +44,15 @@ class Step:
 
     @property
     def key(self) -> str:
-        """By which other steps of the plan name this one."""
+        """Identifier that other steps of the plan use for this one."""
         return f"{self.type}::{self.name}"
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One policy that one resource, or the whole stack (`resource` empty), does not keep.
+    """A policy that one resource violates, or the whole stack (empty `resource`).
 
-    `deferred`: not a violation. The policy asks for a value that a preview does not know, and judges it in the update.
+    `deferred`: not a violation. The policy needs a value that a preview does not know, and runs in the update.
     """
 
     policy: str
@@ -62,10 +65,11 @@ class Violation:
 
 @dataclass(frozen=True)
 class Plan:
-    """The engine's intent for one stack.
+    """The engine's plan for one stack.
 
-    `counts`: resources by operation, those that stay included, as the engine counts them. `packs`: policy packs that ran, by
-    version; None where the engine's JSON does not say, or ends before. `errors`: why the preview failed.
+    `counts`: the engine's number of resources by operation, including unchanged ones. `packs`: versions of the policy
+    packs that ran, by name; None if the engine's JSON does not list them, or ends before. `errors`: the causes of a
+    failed preview.
     """
 
     steps: tuple[Step, ...]
@@ -77,5 +81,8 @@ class Plan:
 
     @property
     def ended_before_resources(self) -> bool:
-        """Return whether the preview failed with nothing there but the stack itself: policies have then judged nothing."""
+        """Return whether the preview failed with only the stack itself.
+
+        In that case no policy has evaluated a resource.
+        """
         return bool(self.errors) and not self.steps and sum(self.counts.values()) <= 1

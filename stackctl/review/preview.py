@@ -1,8 +1,8 @@
-"""Read what the engine intends to do, from the JSON that it prints.
+"""Read the engine's plan from the JSON that it prints.
 
-Two forms are read: the document of `pulumi preview --json`, and the stream of events, one a line, that the same command
-prints with PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true. Only the stream has the results of policies: the engine leaves them
-out of the document (pulumi pkg/backend/display/json.go).
+It reads two forms: the document of `pulumi preview --json`, and the stream of events, one a line, that the same command
+prints with PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true. Only the stream has the policy results; the engine leaves them out
+of the document (pulumi pkg/backend/display/json.go).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from stackctl.review.markdown import shortened
 from stackctl.review.plan import WAITING_POLICY, Action, Change, Plan, Step, Violation
 from stackctl.review.redaction import redacted
 
-# The engine's words for one step, by what they mean for the resource. A replacement is told as up to three steps. `refresh`
-# is not among them: it is told of every resource that was looked at, and what differs is an update or a creation after it.
+# The engine's operations, by their effect on the resource. A replacement has up to three steps. `refresh` is not in this
+# mapping: the engine reports it for every resource it reads, and reports a difference as an update or creation
+# afterwards.
 _ACTIONS: Mapping[str, Action] = {
     "create": "create",
     "import": "create",
@@ -35,27 +36,27 @@ _ACTIONS: Mapping[str, Action] = {
 _NOT_TOLD = frozenset(
     {"same", "refresh", "read", "read-replacement", "discard", "discard-replaced", "remove-pending-replace"}
 )
-"""The other words, of steps that change nothing (pulumi sdk/go/common/apitype/events.go)."""
+"""The other operations, which change nothing (pulumi sdk/go/common/apitype/events.go)."""
 _MANDATORY, _LEVELS = frozenset({"mandatory", "remediate"}), frozenset({"advisory", "mandatory", "remediate", "disabled"})
 _SEVERITIES = frozenset({"debug", "info", "info#err", "warning", "error"})
 _URN = re.compile(r"urn:pulumi:([^:]+)::[^:]+::[^:].*?::.+", re.DOTALL)
 _LAST_WORDS = re.compile(
     r"(error: )?(preview failed|an unhandled error occurred: program exited with non-zero exit code: -?[0-9]+)"
 )
-"""How the engine ends when something has failed. Of a program it has a second error, beside the program's own."""
+"""Last messages of the engine after a failure. For a failed program it adds a second error to the program's error."""
 _CUT_OFF = "the engine's output ends before its summary: the preview was cut off"
 _CANNOT_RUN = "can't run policy "
-"""How the engine begins where a policy asks for a value that is not known yet."""
+"""Beginning of the engine's message if a policy needs an unknown value."""
 _PROVIDER = "pulumi:providers:"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _STACK_IN_URN = re.compile(r'"urn": ?"urn:pulumi:([^:"]+)::')
 _LONGEST_SHOWN = 100
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*[A-Za-z]")
-"""The engine's own colour tags, and a terminal's."""
+"""The engine's colour tags, and a terminal's escape codes."""
 
 
 class UnreadablePlan(Unreadable):
-    """Text that is neither of the engine's two forms; the message says what is wrong with it."""
+    """Text in neither of the engine's two forms. The message names the problem."""
 
 
 _STATE = {"id": str, "custom": bool, "protect": bool, "inputs": {}, "outputs": {}, "additionalSecretOutputs": [str]}
@@ -77,7 +78,7 @@ _EVENT = {
     "policyEvent": {"policyName": str, "enforcementLevel": str, "severity": str, "resourceUrn": str, "message": str},
     "summaryEvent": {"resourceChanges": {str: int}, "PolicyPacks": {str: str}},
 }
-"""Of apitype.EngineEvent (pulumi sdk/go/common/apitype/events.go), what is read here."""
+"""The fields of apitype.EngineEvent that are read (pulumi sdk/go/common/apitype/events.go)."""
 _DOCUMENT = {
     "steps": [
         {
@@ -93,11 +94,11 @@ _DOCUMENT = {
     "changeSummary": {str: int},
     "diagnostics": [_DIAGNOSTIC],
 }
-"""Of display.PreviewDigest (pulumi pkg/display/json.go)."""
+"""The fields of display.PreviewDigest that are read (pulumi pkg/display/json.go)."""
 
 
 def read(text: str) -> Plan:
-    """Return the plan in what the engine printed. Raises UnreadablePlan."""
+    """Return the plan from the engine's output. Raises UnreadablePlan."""
     if not text.strip():
         raise UnreadablePlan("the engine's JSON is empty: the preview has not begun, or its output went elsewhere")
     try:
@@ -114,18 +115,18 @@ def read(text: str) -> Plan:
 
 
 def _document(text: str) -> dict[str, Any] | None:
-    """Return the whole text where it is one object that is no event. Raises Unreadable for another value of JSON."""
+    """Return the text's JSON object, or None for events. Raises Unreadable for other JSON."""
     try:
         document = reading.json_object(text, reading.DEEPEST_OF_THE_ENGINE)
     except Unreadable as error:
-        if error.line is None:  # it is JSON, and refused for what it says
+        if error.line is None:  # the text is JSON, but its content is refused
             raise
         return None
     return None if any(key.endswith("Event") for key in document) else document
 
 
 def stack_of(text: str) -> str | None:
-    """Return the stack whose resources the engine's JSON tells of; None where it tells of none."""
+    """Return the first stack in the engine's JSON, or None."""
     found = _STACK_IN_URN.search(text)
     return found[1] if found is not None else None
 
@@ -146,7 +147,7 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
 
 @dataclass(frozen=True)
 class _Told:
-    """A step, and the states that the engine tells it with."""
+    """A step with its old and new states from the engine."""
 
     urn: str
     step: Step | None
@@ -169,7 +170,7 @@ _OF_AN_EVENT = _Keys("old", "new", "diffs", "keys")
 
 
 def _named(raw: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the operation and the URN of a step. Raises UnreadablePlan where one is not told, or is none."""
+    """Return the operation and the URN of a step. Raises UnreadablePlan if one is missing or invalid."""
     for key in ("op", "urn"):
         if not raw.get(key):
             raise UnreadablePlan(f"a step of the engine's output has no {key}; was it written by `pulumi preview`?")
@@ -181,7 +182,7 @@ def _named(raw: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _refuse_unknown(what: str, word: str, known: Collection[str]) -> None:
-    """Refuse a word of the engine that is not known: what it says would be left out. Raises UnreadablePlan."""
+    """Refuse an unknown word of the engine, because its meaning would be lost. Raises UnreadablePlan."""
     if word not in known:
         raise UnreadablePlan(f"the {what} is {_shown(word)}; known are {', '.join(sorted(known))}")
 
@@ -208,10 +209,10 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
             violations.append(_violation(violation))
         elif (summary := event.get("summaryEvent")) is not None:
             counts = dict(summary.get("resourceChanges") or {})
-            # A pack from a folder is called `<name>|local|<folder>`.
+            # The name of a pack from a folder is `<name>|local|<folder>`.
             packs = {name.partition("|")[0]: version for name, version in (summary.get("PolicyPacks") or {}).items()}
     errors = _messages(diagnostics, "error")
-    if packs is None and not errors:  # an engine that is killed says nothing, and what it said until then looks like success
+    if packs is None and not errors:  # a killed engine prints no error, and its output looks like success
         errors = (_CUT_OFF,)
     ordered = sorted(set(violations), key=lambda one: (not one.mandatory, one.policy, one.resource, one.message))
     return Plan(
@@ -225,7 +226,10 @@ def _from_events(events: list[dict[str, Any]]) -> Plan:
 
 
 def _reasons(errors: tuple[str, ...], violations: Iterable[Violation]) -> tuple[str, ...]:
-    """Return the errors without the engine's last words, where something else says why."""
+    """Return the errors without the engine's last messages if another one gives the reason.
+
+    That is another error, or a mandatory violation.
+    """
     others = tuple(error for error in errors if not _LAST_WORDS.fullmatch(error))
     return others if others or any(violation.mandatory for violation in violations) else errors
 
@@ -277,9 +281,9 @@ def _step(
 
 
 def _told(action: Action, type_: str, state: Mapping[str, Any]) -> bool:
-    """Return whether people are told of a step.
+    """Return whether the comment shows a step.
 
-    Components and the stack are only names for what is in them; a new or changed provider is the engine's affair.
+    Components and the stack are only names for their resources. New and changed providers are internal to the engine.
     """
     if type_ == _STACK_TYPE or state.get("custom") is False:
         return False
@@ -287,13 +291,16 @@ def _told(action: Action, type_: str, state: Mapping[str, Any]) -> bool:
 
 
 def _most_precise(paths: Iterable[str]) -> list[str]:
-    """Return the paths without those that only begin another one: `vpcConfig` beside `vpcConfig.subnetIds`."""
+    """Return the paths without prefixes of other paths, like `vpcConfig` of `vpcConfig.subnetIds`."""
     kept = set(paths)
     return [path for path in kept if not any(other != path and other.startswith((f"{path}.", f"{path}[")) for other in kept)]
 
 
 def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
-    """Return one step for each resource: the three of a replacement are one, told by the one that knows most."""
+    """Return one step for each resource.
+
+    The three steps of a replacement become one. A `replace` step wins, then the step with the most changed properties.
+    """
     if len(stacks := sorted({found[1] for one in told if (found := _URN.fullmatch(one.urn)) is not None})) > 1:
         raise UnreadablePlan(f"there are steps of more than one stack in it ({', '.join(stacks)}); give the preview of one")
     by_urn: dict[str, _Told] = {}
@@ -318,19 +325,25 @@ def _merged(told: Sequence[_Told]) -> tuple[Step, ...]:
 
 
 def type_of(urn: str) -> str:
-    """Return the type of a resource: what stands after the types of its parents in the third part of its URN."""
+    """Return the type of a resource from its URN.
+
+    It is the third part of the URN without the types of the parents.
+    """
     parts = urn.split("::", 3)
     return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
 
 
 def name_of(urn: str) -> str:
-    """Return the name that the program gives a resource; empty for the stack itself, which a stack policy names."""
+    """Return the name that the program gives a resource; empty for the stack itself.
+
+    A stack policy names the stack.
+    """
     parts = urn.split("::", 3)
     return parts[3] if len(parts) == 4 and type_of(urn) != _STACK_TYPE else ""
 
 
 def plain(text: str) -> str:
-    """Return a message of the engine without colours, and without what looks like a secret."""
+    """Return a message of the engine without colours and secrets."""
     return redacted(_MARKUP.sub("", text).strip())
 
 
@@ -347,7 +360,7 @@ def _messages(diagnostics: Sequence[Mapping[str, Any]], severity: str) -> tuple[
 
 @dataclass(frozen=True)
 class Replacement:
-    """A resource that is replaced: its id until now, its states as the engine has them, and the properties that force it."""
+    """A replaced resource: its old id, its states, and the properties that force replacement."""
 
     urn: str
     id: str
@@ -357,14 +370,20 @@ class Replacement:
 
 
 def roots(replacements: Sequence[Replacement]) -> dict[str, str]:
-    """URN -> URN of the replacement that all began with; those that are causes themselves are left out."""
+    """Map the URN of a replacement to the URN of its first cause.
+
+    The first causes themselves are left out.
+    """
     owners = _owners(replacements)
     causes = {one.urn: cause for one in replacements if (cause := _cause(one, owners)) is not None}
     return {urn: root for urn in causes if (root := _root(urn, causes)) != urn}
 
 
 def _owners(replacements: Sequence[Replacement]) -> dict[str, str]:
-    """Old value -> URN of the resource that it comes from; what several may have given is nobody's."""
+    """Map an old value to the URN of the resource that it comes from.
+
+    Values that several resources may have produced are left out.
+    """
     given: dict[str, set[str]] = {}
     for one in replacements:
         taken = set(_texts(one.old.get("inputs")))
@@ -374,12 +393,12 @@ def _owners(replacements: Sequence[Replacement]) -> dict[str, str]:
     for one in replacements:
         if one.id and one.id not in _handed_on(one):
             ids.setdefault(one.id, set()).add(one.urn)
-    # Whose id it is has given it, whatever else has it among its outputs.
+    # The resource with this id is its owner, even if other resources have it among their outputs.
     return {text: urns.pop() for text, urns in (given | ids).items() if len(urns) == 1}
 
 
 def _handed_on(one: Replacement) -> set[str]:
-    """Return what the resource has from another one: old values of inputs that are not known now.
+    """Return the values from other resources: old values of inputs that are now unknown.
 
     AWS identifies the settings of a bucket by the bucket's name, and the policies of a queue by its URL.
     """
@@ -400,7 +419,10 @@ def _cause(one: Replacement, owners: Mapping[str, str]) -> str | None:
 
 
 def _root(urn: str, causes: Mapping[str, str]) -> str:
-    """Return where the chain of causes begins; a circle, which the engine cannot make, begins at its first by name."""
+    """Return the first cause in the chain of causes.
+
+    A circle, which the engine cannot create, begins at its first URN by name.
+    """
     seen = [urn]
     while (cause := causes.get(seen[-1])) is not None:
         if cause in seen:

@@ -1,8 +1,8 @@
-"""Take secrets out of text: what is told to a pull request is public for good.
+"""Remove secrets from text, because text in a pull request is public for good.
 
-The library detect-secrets knows what keys and tokens look like. The kinds that it does not know, or knows in part, stand in
-spec/token_forms.py and here, each with where its form is documented. Too much hidden is a nuisance, too little a leak: in
-doubt a text goes.
+The library detect-secrets knows the forms of keys and tokens. spec/token_forms.py and this module add the kinds that it
+knows only in part or not at all, each with the source of its form. Hiding too much is a nuisance; hiding too little is a
+leak. In doubt, a text is hidden.
 """
 
 from __future__ import annotations
@@ -23,43 +23,46 @@ SECRET = "(secret)"  # noqa: S105 - what is told in the place of one
 _NOT_ASKED = frozenset(
     {"IPPublicDetector", "CloudantDetector", "IbmCloudIamDetector", "IbmCosHmacDetector", "SoftlayerDetector"}
 )
-"""Detectors of the library: for what a reviewer has to see, and those whose patterns take minutes for a line of blanks."""
+"""Excluded detectors of the library.
+
+They hide text that a reviewer needs, or their patterns take minutes for a line of blanks.
+"""
 
 _OWN = (
-    # Who one is in an address, but for git@: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1
-    # A password may have an @ in it, or a slash, which no port is followed by.
+    # User and password in a URL, except git@: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1. A password may
+    # contain an @, or a slash; a port is followed by a slash.
     r"(?<=://)(?!git@)[^/\s?#\"'<>]+(?=@)|(?<=://)[^\s:/@]*:(?!\d+/)[^\s@\"'<>]+(?=@)",
-    # https://www.rfc-editor.org/rfc/rfc7519, with its signature, which the library leaves
+    # https://www.rfc-editor.org/rfc/rfc7519, with its signature, which the library does not remove
     r"\beyJ[\w-]{10,}\.[\w.-]*",
-    # What a presigned URL is signed with: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+    # Signatures of presigned URLs: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
     r"(?<=X-Amz-Signature=)\w+|(?i:(?<=X-Goog-Signature=)\w+)|(?<=X-Amz-Credential=)[^&\s\"']+|(?<=[?&]sig=)[^&\s\"']+"
     r"|(?<=[?&]Signature=)[^&\s\"']+",
-    # After those that may have a token in them, of which the rest would stay.
+    # After the patterns above: their text may contain a token, and without this order the rest of it would stay.
     *(form.likely for form in TOKEN_FORMS),
     # https://docs.discord.com/developers/resources/webhook
     r"(?<=/api/webhooks/)\d+/[\w-]+",
     # https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
     r"(?<=webhook\.office\.com/)\S+|(?<=outlook\.office\.com/)webhook/\S+",
-    # Others that begin as no other word does: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
+    # Others with a unique prefix: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
     r"\b(?:shp(?:at|ca|pa|ss)_|lin_api_|sntry[su]_|figd_|ntn_|r8_|gsk_|pplx-|lsv2_[a-z]{2}_|sbp_|pscale_[a-z]+_|bkua_|CCIPAT_"
     r"|rubygems_|nfp_|sq[apu]_|duffel_(?:live|test)_|fo1_|fm[12]_|dp\.[a-z]{2,5}\.|PMAK-|NRAK-|NRJS-|HRKU-|CFPAT-|xai-"
     r"|tskey-[a-z]+-|EZ[AT]K|AT[AC]TT3x|AGE-SECRET-KEY-1|ABSK|AKCp|LTAI|AKID|EAA[A-Z]|secret_|bedrock-api-key-)[\w+/=-]{16,}",
     r"\bkey-[0-9a-f]{32}\b|\bpat\w{14}\.[0-9a-f]{32,}|\b\w{3}\dQ~[\w~.-]{20,}|\b\w{10,}\.atlasv1\.[\w=-]{20,}|\bsl\.[\w-]{60,}"
     r"|\bt1\.[\w-]+=*\.[\w-]{60,}",
-    # A short word, then letters of both cases and digits at random: what nobody's name looks like.
+    # A short word, then random letters of both cases and digits. Names do not look like this.
     r"\b[a-z][a-z0-9]{1,8}[_-](?:[a-z]{1,10}[_-]){0,2}(?=[A-Za-z0-9]{0,23}\d)(?=[A-Za-z0-9]{0,23}[A-Z])"
     r"(?=[A-Za-z0-9]{0,23}[a-z])[A-Za-z0-9]{24,}",
-    # Those that no such word says: in hex, with a UUID, or of another form.
+    # Tokens without such a word: in hex, with a UUID, or of another form.
     r"\b(?:sk|e2b|live|test)_[0-9a-f]{32,}|\b(?:access-(?:production|development|sandbox)|pat-(?:na|eu)\d)-[0-9a-f-]{32,}"
     r"|\bv1\.0-[0-9a-f]{24}-[0-9a-f]{100,}|\bst(?:\.[0-9a-f]{24,}){3}|\b\d/\d{10,}:[0-9a-f]{32}|\btoken\s+[0-9a-f]{40}\b"
     r"|\b0\.[0-9a-f-]{36}\.\w{20,}:[\w+/]+=*|\b(?:prod|dev):[a-z-]+-\d+\|[\w+/=]{20,}|\bsq0(?:atp|csp|idp)-[\w-]{20,}"
     r"|\b00D\w{12,15}![\w.]{40,}|\bcmVmdGtu[\w+/=]{40,}|\bdG9r[\w+/]{40,}=*|\bcio[A-Za-z0-9]{32}\b|\bATBB\w{28,}"
     r"|\bre_\w{8}_\w{20,}|\bSSWS\s+[\w-]{20,}|(?<=hooks\.zapier\.com/hooks/catch/)[\w/]+|(?<=/with/key/)[\w-]+",
-    # Bots of Telegram and Discord, keys of NuGet and Adyen, a login to ECR or anything else in base64 of JSON
+    # Bots of Telegram and Discord, keys of NuGet and Adyen, a login to ECR or any other base64 of JSON
     # (https://core.telegram.org/bots/features, https://discord.com/developers/docs/reference#authentication).
     r"(?<!\d)\d{8,10}:[\w-]{35}(?![\w-])|\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}\b|\boy2[a-z0-9]{43}\b|\bAQE[\w+/=-]{50,}"
     r"|\beyJ[\w+/=-]{60,}",
-    # What a password is known by again: https://man.archlinux.org/man/crypt.5
+    # Password hashes: https://man.archlinux.org/man/crypt.5
     r"\$(?:apr1|1|2[abxy]?|5|6|7|y|gy|argon2\w*|scrypt|pbkdf2[\w-]*)\$[\w./$+=,-]{16,}",
     # https://tartarus.org/~simon/putty-snapshots/htmldoc/AppendixC.html
     r"(?<=Private-Lines: )\d+\s+(?:[\w+/=]+\s*)+",
@@ -77,26 +80,32 @@ _PLAIN_WORDS = (
     r"|did|not|no|in|on|of|for|to|from|at|by|with|and|or|the|a|an|this|that|it|its|missing|required|invalid|expected|unknown"
     r"|empty|expired|denied|refused|needs|authentication|authorization|auth|scheme|header|tokens?|key|\(secret\)"
 )
-"""Words that follow the name of a secret in a sentence, and are none."""
+"""Words that follow a secret's name in a sentence and are not secrets."""
 _INSIDE = r"(?:[^\s\"'`,;)}\]]|[\"'`,;)}\]](?=[^\s\"'`,;)}\]])(?![\w.-]*[=:]))"
-"""A character of a value without quotes: what may end it does not where the value goes on, with nothing that has a name."""
+"""A character of a value without quotes.
+
+A quote, comma, semicolon or bracket ends the value, unless more text follows that is not a `name=` or `name:`.
+"""
 _QUOTED = r"\"(?:[^\"\\]|\\.)+\"(?:\s*[=-]>\s*\"(?:[^\"\\]|\\.)*\")?|'[^']+'|\\+[\"'].*?(?:\\+[\"']|$)|\[[^\]]*\]"
-"""A value in quotes, before and after where both are told; in quotes of JSON within JSON; a list."""
+"""A quoted value or a list.
+
+In a diff it includes the value after `=>` or `->`. A value may have escaped quotes, as in JSON within JSON.
+"""
 _GIVEN = re.compile(
     # A block of YAML.
     rf"((?<![\w.-])[\w.-]*?(?:{_NAMES})[\"']?:[ \t]*[|>][+-]?[ \t]*\n)((?:[ \t]+\S.*(?:\n|$))+)"
     # A mapping in braces.
     rf"|((?<![\w.-])[\w.-]*?(?:{_NAMES})s?[\"']?\s*[:=]\s*)(\{{[^{{}}]+\}})"
-    # All of a header, and of an element of XML.
+    # A whole header, and a whole element of XML.
     rf"|(\bcookie:[ \t]*)(\S.*)$|(<[\w:.-]*(?:{_NAMES})>)([^<]+)(?=</)|"
     # All words of a line of YAML.
     rf"(^[ \t]*(?:- )?[\w.-]*pass(?:word|wd|phrase):[ \t]+)(?!(?:{_PLAIN_WORDS})(?!\S))([^\s\"'].*)$"
-    # `DB_PASSWORD=…`, `password: …`, `"token": "…"`, `--api-key …`: in a name of an ARN or a URN it is a kind of resource.
+    # `DB_PASSWORD=…`, `password: …`, `"token": "…"`, `--api-key …`. In an ARN or URN the name is a kind of resource.
     rf"|((?<![\w:./-])[\w.-]*?(?:{_NAMES})[\\\"'\])]*(?:\s*(?:=>|:=|=|:(?!:)|%3[AD])\s*|(?<=\w)\s+is\s+(?=[\"'])))"
     rf"(?!(?:{_PLAIN_WORDS})(?![\w.+/=$!@#%^&*-]))({_QUOTED}|{_INSIDE}+)"
     rf"|((?<![\w-])--?[\w-]*(?:{_NAMES})\s+)([^\s\"'`,;-][^\s\"'`,;]*)"
     rf"|(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)([^\s\"',;]+)"
-    # `:password => …`, and of command lines and .netrc.
+    # `:password => …`, command lines and .netrc.
     rf"|(:(?:{_NAMES})\s*=>\s*)([^\s,]+)|(\b(?:sshpass|mysql\w*|docker\s+login)\b.*?\s-p\s?|\bbindpw\s+)(\S+)|(\blogin\s+\S+\s+password\s+)(\S+)"
     # `The password has been set to hunter2`.
     r"|(\b(?:pass(?:word|wd|phrase|code)|secret|token|(?:api|access)[ _-]?key)\s+(?:(?:is|was|has been|will be)\s+)?"
@@ -122,7 +131,10 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=10_000)
 def redacted(text: str) -> str:
-    """Return the text with every secret in it replaced by SECRET, and without NULs, which hide one that was UTF-16."""
+    """Return the text with every secret replaced by SECRET, and without NULs.
+
+    NULs hide secrets that were UTF-16.
+    """
     text = text.replace("\0", "")
     text = _OWN_PATTERN.sub(SECRET, text)
     for pattern in _patterns_of_the_library():
@@ -131,17 +143,17 @@ def redacted(text: str) -> str:
 
 
 def has_secret(text: str) -> bool:
-    """Return whether there is a secret in the text."""
+    """Return whether the text contains a secret."""
     return redacted(text) != text.replace("\0", "")
 
 
 def names_a_secret(name: str) -> bool:
-    """Return whether what has this name, or lies at this path, is a secret whatever it looks like."""
+    """Return whether a value with this name or path is always a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def everywhere(value: T) -> T:
-    """Return data (dataclasses, mappings, tuples) with every text in it redacted, names and keys too."""
+    """Return data (dataclasses, mappings, tuples) with secrets in all texts redacted, including names and keys."""
     made: Any = value
     if isinstance(value, str):
         made = redacted(value)
@@ -162,7 +174,10 @@ def _value_hidden(found: re.Match[str]) -> str:
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
-    """Replace what the pattern finds, to the end of its word: the library's patterns end at the least length of a kind."""
+    """Replace each match of the pattern, up to the end of its word.
+
+    The library's patterns match only the minimum length of a kind.
+    """
     parts, done = [], 0
     for found in pattern.finditer(text):
         start = found.start()
@@ -177,7 +192,7 @@ def _without(pattern: re.Pattern[str], text: str) -> str:
 
 @cache
 def _patterns_of_the_library() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of all kinds that it has, the same in each run."""
+    """Return the patterns of the used detectors, in the same order in each run."""
     detectors: list[type] = sorted(get_mapping_from_secret_type_to_class().values(), key=lambda one: str(one.__name__))
     wanted = [one for one in detectors if issubclass(one, RegexBasedDetector) and one.__name__ not in _NOT_ASKED]
     return tuple(pattern for one in wanted for pattern in one().denylist)

@@ -1,6 +1,6 @@
-"""All that the comment says of one stack, as data that can be written as JSON and read again.
+"""Hold the data of the comment about one stack, and convert it to JSON.
 
-A job that runs a fork's code writes it, and a job that may write comments reads it: what is read is checked field by field.
+A job that runs a fork's code writes it, and a job that may write comments reads it. So every field is checked on reading.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from stackctl.review.plan import Plan
 
 SCHEMA = 5
 MOST_BYTES = 20_000_000
-"""Of a report that is read: a whole stack's is less than one million."""
+"""Largest report that is read. The report of a whole stack has less than one million."""
 _NUMBER = re.compile(r"-?[0-9]{1,13}(?:\.[0-9]{1,60})?(?:E[+-]?[0-9]{1,2})?")
-"""As Decimal is written; it reads digits of any script, blanks and underscores too."""
+"""The form in which Decimal is written. Decimal also reads digits of any script, blanks and underscores."""
 _LARGEST = Decimal(10**12)
-"""US dollars: of the world, not of a stack."""
+"""Largest number, in US dollars; no stack costs as much."""
 
 
 class UnreadableReport(Failure):
-    """JSON that is not a report; the message says where it is not."""
+    """JSON that is not a report. The message gives the place."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class ModelChange:
-    """One model of the release that the stack serves; None: it is not served."""
+    """A model of the stack's release. None: it is not served."""
 
     model: str
     before: int | None
@@ -47,7 +47,10 @@ class ModelChange:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A release on pods of its own, with its part of the requests, and of copies of them, in percent."""
+    """A release on separate pods, with its share of requests and mirrored requests.
+
+    Shares are in percent.
+    """
 
     release: str
     percent: int
@@ -56,7 +59,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Range:
-    """US dollars a month with as few nodes as there may be, with the expected number, and with the most."""
+    """US dollars a month with the minimum, expected and maximum number of nodes."""
 
     min: Decimal
     expected: Decimal
@@ -65,7 +68,7 @@ class Range:
 
 @dataclass(frozen=True)
 class CostLine:
-    """A pool, or another part of the bill. None: it is not there before, or not after."""
+    """A node pool or another part of the bill. None: it does not exist before, or after."""
 
     name: str
     before: Range | None
@@ -74,9 +77,10 @@ class CostLine:
 
 @dataclass(frozen=True)
 class ModelMove:
-    """A model that other fleets serve than before, or in other parts: names of fleets, with a weight where it is not 1.
+    """A model that moves to other fleets or gets other weights.
 
-    `torn`: fleets that lose the model while requests for it still come to them.
+    `before` and `after` are names of fleets, with the weight unless it is 1. `torn`: fleets that lose the model while
+    they still receive requests for it.
     """
 
     model: str
@@ -87,7 +91,10 @@ class ModelMove:
 
 @dataclass(frozen=True)
 class MeasuredCost:
-    """US dollars for a million inferences of a model at its measured rate: the node alone. None: not measured."""
+    """Node cost of a million inferences of a model at its measured rate.
+
+    It is in US dollars. None: not measured.
+    """
 
     model: str
     before: Decimal | None
@@ -96,10 +103,10 @@ class MeasuredCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of the stack a month at list prices of `region` as of a date. `before` None: the base could not be read.
+    """The monthly cost of the stack at list prices of `region` at a date.
 
-    `per_million`: US dollars for a million inferences at the stack's expected rates. `measured`: of each model whose
-    throughput is measured, before or after; `notes` say whose is not.
+    `before` None: the base could not be read. `per_million`: US dollars for a million inferences at the stack's expected
+    rates. `measured`: each model with a measured throughput, before or after. `notes` name the models without one.
     """
 
     region: str
@@ -115,7 +122,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Quota:
-    """The least that a service quota has to be for the stack at its largest. `before` None: the base could not be read."""
+    """The minimum of a service quota for the stack at its largest size.
+
+    `before` None: the base could not be read.
+    """
 
     name: str
     code: str
@@ -126,10 +136,11 @@ class Quota:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of a replayed load: the share of the requests that missed the SLO, hours of GPUs, and US dollars of their nodes.
+    """Results of a replayed load.
 
-    `shortage`: the seconds of the longest time in which the ready pods could not answer what came. `turns`: how often the
-    number of pods wanted changed its direction.
+    `missed`: the share of the requests that missed the SLO. `gpu_hours`: hours of GPUs. `usd`: US dollars of their nodes.
+    `shortage`: the seconds of the longest time in which the ready pods could not answer the load. `turns`: how often the
+    desired number of pods changed its direction.
     """
 
     missed: Decimal
@@ -141,7 +152,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class ReplayedFleet:
-    """A fleet under the same load before and after; None: it is not there."""
+    """A fleet under the same load before and after. None: it does not exist."""
 
     name: str
     before: Figures | None
@@ -150,9 +161,9 @@ class ReplayedFleet:
 
 @dataclass(frozen=True)
 class Replay:
-    """The fleets for which a trace comes to something else than before (docs/replay.md), if any.
+    """The fleets for which a trace has another result than before (docs/replay.md), if any.
 
-    `notes`: what that rests on.
+    `notes`: the assumptions of the result.
     """
 
     trace: str
@@ -162,7 +173,10 @@ class Replay:
 
 @dataclass(frozen=True)
 class Report:
-    """One stack. `base`: the revision that it is compared with. None elsewhere: not known, and not told as zero."""
+    """The report of one stack. `base`: the revision that it is compared with.
+
+    In other fields None means unknown, which is not zero.
+    """
 
     stack: str
     plan: Plan
@@ -184,7 +198,7 @@ class Report:
 
 
 def from_json(text: str) -> Report:
-    """Return the report in a text. Raises UnreadableReport."""
+    """Parse a report. Raises UnreadableReport."""
     if len(text) > MOST_BYTES:
         raise UnreadableReport(f"{len(text)} characters are more than a report has")
     try:
@@ -210,7 +224,10 @@ def _plain(value: Any) -> Any:
 
 
 def _build(kind: Any, value: Any, path: str) -> Any:
-    """Return `value` as type `kind`: dataclasses, their scalars, tuples, mappings of text and alternatives of None."""
+    """Return `value` as type `kind`.
+
+    Kinds are dataclasses, their scalars, tuples, mappings of text and alternatives of None. Raises UnreadableReport.
+    """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         rest = [argument for argument in arguments if argument is not type(None)]
@@ -262,15 +279,15 @@ _OTHER_FORM = "Where a change gives reports another form, this comment is made b
 
 
 class NoReport(Failure):
-    """A report is missing, or is none; the text says which, and how one is made."""
+    """A report is missing or invalid. The text names it and the command that writes one."""
 
     exit_code = NOT_TRIED
 
 
 def read_all(paths: Sequence[Path]) -> list[Report]:
-    """Return the reports of these files and folders, of which there has to be one, by stack. Raises NoReport.
+    """Return the reports of these files and folders, sorted by stack.
 
-    Where there is none, nothing is known, and that is no good answer.
+    Raises NoReport, also without any report, because an unknown result must not pass.
     """
     found = []
     for file in _files(paths):
@@ -284,10 +301,10 @@ def read_all(paths: Sequence[Path]) -> list[Report]:
 
 
 def read_for_comment(paths: Sequence[Path], stacks: Collection[str]) -> list[Report]:
-    """Return the reports of these files and folders, and of `stacks` those that are missing, as failed, by stack.
+    """Return the reports of these files and folders, sorted by stack.
 
-    A report that cannot be read is one that says so: what a stranger wrote into one hides no other stack. Raises NoReport
-    where there would be nothing to comment on.
+    Missing `stacks` appear as failed. An unreadable report becomes a failed one, so an untrusted report cannot hide other
+    stacks. Raises NoReport if there is nothing to comment on.
     """
     found = [_readable(file) for file in _files(paths)]
     if not found and not stacks:

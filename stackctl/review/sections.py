@@ -1,4 +1,7 @@
-"""The sections of the comment about one stack, the most important first, and its verdict in one line."""
+"""Write the sections of the comment about one stack, and its verdict.
+
+The most important section comes first.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from stackctl.review.plan import WAITING_POLICY, Change, Plan, Step, Violation
 from stackctl.review.report import Candidate, ModelChange, ModelMove, Report
 
 MOST_CHANGES = 12
-"""Properties of one resource that are shown."""
+"""Most properties of one resource in the comment."""
 MOST_NAMES = 20
-"""Names of one type that are shown."""
+"""Most names of one type in the comment."""
 CLUSTER = "aws:eks/cluster:Cluster"
 LAST = 1000
 """The rank of a stack without sections."""
@@ -22,11 +25,16 @@ _ROLLED = "its pods are replaced, because `spec.template` changes"
 _CHART_NOT_LOADED = re.compile(
     r'looks like "([^"\s]{1,160})" is not a valid chart repository|failed to download "([^"\s]{1,160})"'
 )
-"""How the provider tells of a chart: of a registry, and of an archive, without a reason
-(https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`)."""
+"""The provider's errors for a chart that it cannot load, from a repository or an archive.
+
+The error for an archive has no reason
+(https://github.com/pulumi/pulumi-kubernetes/blob/v4.32.0/provider/pkg/provider/helm_release.go, `locateChart`).
+"""
 PUBLIC_REGISTRIES = ("oci://docker.io/envoyproxy/", "oci://public.ecr.aws/karpenter/")
-"""Where charts come from in a stack without `charts.registry`. The pins are not imported: a comment is rendered without
-packages."""
+"""Chart registries of a stack without `charts.registry`.
+
+The pins are not imported, because a comment is rendered without packages.
+"""
 
 
 def of(report: Report) -> list[Section]:
@@ -52,7 +60,7 @@ def of(report: Report) -> list[Section]:
 
 
 def _chart_advice(errors: Sequence[str]) -> str:
-    """Return what to do where the runner did not get charts from their sources; empty where it did."""
+    """Return advice if the runner could not load charts; otherwise empty."""
     sources = sorted({found[1] or found[2] for error in errors for found in _CHART_NOT_LOADED.finditer(error)})
     own = [source for source in sources if source.startswith("oci://") and not source.startswith(PUBLIC_REGISTRIES)]
     others = [source for source in sources if source not in own]
@@ -77,7 +85,7 @@ def _first(sources: Sequence[str]) -> str:
 
 
 def verdict(report: Report) -> str:
-    """Return the line about the stack at the top: the worst replacement, deletions, mandatory violations and cost."""
+    """Return the stack's line at the top: worst replacement, deletions, mandatory violations and cost."""
     plan = report.plan
     replaced, deleted = _doing(plan.steps, "replace"), _doing(plan.steps, "delete")
     parts = ["**the preview failed**"] if plan.errors else []
@@ -125,7 +133,10 @@ def _resource(step: Step) -> str:
 
 
 def _replacements(replaced: Sequence[Step], updated: Sequence[Step]) -> Iterator[str]:
-    """Yield each replacement with a cause of its own, below it those that it brings about, by type; the widest first."""
+    """Yield each replacement with its own cause, then the replacements it causes, by type.
+
+    The replacement that causes the most others comes first.
+    """
     own = {step.key for step in replaced if step.caused_by is None}
     brought = {key: [step for step in replaced if step.caused_by == key] for key in own}
     causes = [step for step in replaced if step.caused_by not in own]
@@ -150,7 +161,7 @@ def _brought(steps: Sequence[Step]) -> Iterator[str]:
         protected = [step.name for step in found if step.protected]
         yield "".join(
             [
-                # Every affected resource is named, so that the reviewer sees the one that must stay.
+                # All affected resources are named, because the reviewer must see a resource that has to stay.
                 f"    - **{what}: {all_names(names)}**{why}" if down is not None else f"    - {what}{why}: {_names(names)}",
                 f". **Effect:** {down}" if down is not None else "",
                 f". Protected, so that the engine refuses: {_names(protected)}" if protected else "",
@@ -200,7 +211,10 @@ def _by_type(steps: Sequence[Step]) -> list[str]:
 
 
 def _before_the_cluster(created: Sequence[Step]) -> str:
-    """Return the note that a preview on AWS shows fewer resources without a cluster; empty if the cluster exists."""
+    """Return the note that a preview on AWS without a cluster shows fewer resources.
+
+    Empty if the cluster exists.
+    """
     if not any(step.type == CLUSTER for step in created):
         return ""
     return (
@@ -256,7 +270,7 @@ def _move(move: ModelMove) -> str:
 
 
 def _warning(text: str) -> str:
-    """Return the first line, and those below it as a list of their own."""
+    """Return a warning: its first line as an item, the others nested."""
     first, *others = [line for line in text.splitlines() if line.strip()] or [""]
     return "\n".join([f"- {prose(first)}", *(f"  - {prose(line)}" for line in others)])
 
@@ -266,7 +280,7 @@ _WAITING = re.compile(rf"{_WAITS.pattern}(?:, {_WAITS.pattern})*")
 
 
 def policies(report: Report) -> Section:
-    """Return which packs ran, and what they found."""
+    """Return the section with the packs that ran and their violations."""
     violations = _violations(report)
     items = (*map(_violation, violations), *_deferred(report.plan.violations))
     packs = report.plan.packs
@@ -292,7 +306,7 @@ def _verdict(plan: Plan, violations: Sequence[Violation]) -> str:
 
 
 def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
-    """Yield what policies judge later: how many checks that are, and below it each policy with all that it waits for."""
+    """Yield the number of checks that run later, then each policy with its resources."""
     for one in violations:
         if one.deferred and one.policy == WAITING_POLICY:
             yield from _waiting(one.message)
@@ -309,8 +323,8 @@ def _deferred(violations: Sequence[Violation]) -> Iterator[str]:
 
 
 def _waiting(message: str) -> Iterator[str]:
-    """Yield what our pack says once for all of its policies: `… : policy (place, place), policy (place)`."""
-    # The engine puts the policy's description on a line of its own before what the policy says.
+    """Yield our pack's summary of deferred checks: `… : policy (place, place), policy (place)`."""
+    # The engine prints the policy's description on a separate line before the policy's message.
     said = (message.splitlines() or ["Some checks wait for values; which ones is not said"])[-1]
     told, _, listed = said.partition(": ")
     if not _WAITING.fullmatch(listed):
@@ -334,7 +348,7 @@ def _violations_counted(violations: Sequence[Violation]) -> str:
 
 
 def policy_cell(report: Report) -> str:
-    """Return the cell of the table at the top."""
+    """Return the policy cell of the table at the top."""
     plan = report.plan
     violations = _violations(report)
     if violations:

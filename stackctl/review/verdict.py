@@ -1,4 +1,4 @@
-"""Judge a report: whether a change may go on, and whether there is one."""
+"""Evaluate reports: whether a change may continue, and whether something changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _NOT_TOLD = "which policy packs ran is not told: only the engine's events do (PU
 
 
 def objections(plan: Plan) -> list[str]:
-    """Return why a change may not go on; empty: it may. Where no policy was asked, none is kept."""
+    """Return the reasons why a change may not continue; empty if it may.
+
+    A preview without a policy pack may not continue.
+    """
     problems = ["the preview failed"] if plan.errors else []
     mandatory = sum(violation.mandatory for violation in plan.violations)
     if mandatory:
@@ -27,10 +30,10 @@ def objections(plan: Plan) -> list[str]:
 
 
 def departures(approved: Report, now: Report) -> list[str]:
-    """Return what a preview would do that the approved one would not, and the other way round; empty: it is the same.
+    """Return the differences between a preview and the approved one; empty without differences.
 
-    Resources with their action and the properties that change. Values are left out: the same program asks for them, and
-    names that the engine makes up are other ones each time.
+    They are resources with their action and changed properties. Values are left out: the program is the same, and names
+    that the engine generates differ each time.
     """
     before, after = _intents(approved.plan), _intents(now.plan)
     return [
@@ -49,18 +52,21 @@ def _properties(step: Step) -> str:
 
 
 def changes_something(made: Report) -> bool:
-    """Return whether the preview has a step, or has failed, so that it is not known."""
+    """Return whether the preview has a step, or has failed with unknown changes."""
     return bool(made.plan.steps or made.plan.errors)
 
 
 class WrongPreview(Failure):
-    """A preview that is of another stack than the one named."""
+    """A preview of another stack than the named one."""
 
     exit_code = NOT_TRIED
 
 
 def gate(reports: Sequence[Path]) -> int:
-    """Say why changes may not go on; return the exit code, FAILED when one may not. Raises NoReport."""
+    """Print why changes may not continue; return FAILED if one may not.
+
+    Otherwise return 0. Raises NoReport.
+    """
     bad = {made.stack: problems for made in report.read_all(reports) if (problems := objections(made.plan))}
     for stack, problems in bad.items():
         print(f"{stack}: {'; '.join(problems)}", file=sys.stderr)
@@ -68,7 +74,10 @@ def gate(reports: Sequence[Path]) -> int:
 
 
 def unchanged(reports: Sequence[Path]) -> int:
-    """Name the stacks with changes or failures; return the exit code, FAILED when there are some. Raises NoReport."""
+    """Print the stacks with changes or failures; return FAILED if there are some.
+
+    Otherwise return 0. Raises NoReport.
+    """
     differing = [made.stack for made in report.read_all(reports) if changes_something(made)]
     if differing:
         print(f"changes or failures: {', '.join(differing)}", file=sys.stderr)
@@ -76,7 +85,10 @@ def unchanged(reports: Sequence[Path]) -> int:
 
 
 def same(approved: Path, now: Path) -> int:
-    """Name what differs from the approved preview; return the exit code, FAILED when something does. Raises NoReport."""
+    """Print the differences from the approved preview; return FAILED if there are some.
+
+    Otherwise return 0. Raises NoReport, WrongPreview.
+    """
     before, after = _only(approved), _only(now)
     if before.stack != after.stack:
         raise WrongPreview(f"{now} is of the stack {after.stack}, and what was approved of {before.stack}")

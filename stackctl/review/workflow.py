@@ -1,20 +1,20 @@
-"""Run the steps of workflows that talk to GitHub: `python3 -m stackctl.review.workflow render|comment|issue|environment`.
+"""Run workflow steps that call GitHub: `python3 -m stackctl.review.workflow render|comment|issue|environment`.
 
-Some run with the right to write, and read what a stranger's code may have written: so nothing is installed for them, and
-all that this module imports is Python's standard library (docs/security.md#the-workflows-that-may-write). What they are to
-do is said by the environment of the step:
+Some steps have write permission and read data that untrusted code may have written. So nothing is installed for them, and
+this module imports only Python's standard library (docs/security.md#the-workflows-that-may-write). The step's environment
+has the arguments:
 
-REVIEW_NAME         by which the comment or the issue is found again
+REVIEW_NAME         identifies the comment or the issue
 REVIEW_TITLE        its heading
-REVIEW_STACKS       stacks that should have a report, separated by blanks; one that has none is told as failed
-PULL_REQUEST        `comment`: the number; or, where it is not known,
-HEAD, HEAD_SHA      `comment`: `OWNER:BRANCH`, and the commit that it has to be at: GitHub says which pull request that is
-REVIEW_LABEL        `issue`: of an issue that is opened; an open one is looked for among its issues
-LOOKED              `issue`: how the job ended that made the reports; `success` closes the issue where nothing has changed
-ENVIRONMENT         `environment`: fails unless GitHub lets only main deploy to it, and others than dev with reviewers only
+REVIEW_STACKS       stacks that must have a report, separated by blanks; a stack without one appears as failed
+PULL_REQUEST        `comment`: its number; if it is not known:
+HEAD, HEAD_SHA      `comment`: `OWNER:BRANCH` and its last commit; GitHub finds the pull request by them
+REVIEW_LABEL        `issue`: label of a new issue, and of the open issues that are searched
+LOOKED              `issue`: result of the job that wrote the reports; on `success` without changes the issue is closed
+ENVIRONMENT         `environment`: fails unless GitHub lets only main deploy to it, and requires reviewers except for dev
 GITHUB_REPOSITORY, GITHUB_TOKEN
 
-Reports are read from the folder `reports`, the text is in `comment.md`.
+The folder `reports` has the reports; `comment.md` has the text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AGAIN_ALIKE = "AWS has again what main says."
 
 
 class WrongStep(Failure):
-    """A step of a workflow does not say what is to be done; the text names what is missing."""
+    """A workflow step without a valid argument. The text names the problem."""
 
     exit_code = NOT_TRIED
 
@@ -51,14 +51,17 @@ def render() -> None:
 
 
 def comment() -> None:
-    """Write `TEXT` as the comment of a pull request, or in the place of the one that is there. Raises Failure."""
+    """Write `TEXT` as a comment of a pull request, or replace the existing comment. Raises Failure."""
     repository = Repository.from_environment()
     text, marker = reading.text_file(TEXT), document.marker(_variable("REVIEW_NAME"))
     print(repository.comment(_pull_request(repository), marker, text))
 
 
 def issue() -> None:
-    """Open the issue with `TEXT`, edit the open one, or close it where nothing has changed any more. Raises Failure."""
+    """Open or edit the issue with `TEXT`, or close it without changes.
+
+    Raises Failure.
+    """
     repository, label = Repository.from_environment(), _variable("REVIEW_LABEL")
     marker = document.marker(_variable("REVIEW_NAME"))
     if os.environ.get("LOOKED") == "success" and not _some_change():
@@ -68,7 +71,7 @@ def issue() -> None:
 
 
 def environment() -> None:
-    """Raise Failure unless GitHub protects the environment whose jobs are about to deploy."""
+    """Raise Failure unless GitHub protects the environment that the jobs deploy to."""
     name = _variable("ENVIRONMENT")
     lacking = Repository.from_environment().unprotected(name, "main", reviewed=name != "dev")
     if lacking:
@@ -100,7 +103,7 @@ def _variable(name: str) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the step that the words name; return the exit code. A failure is told on standard error."""
+    """Run the step that the words name; return the exit code. Failures go to standard error."""
     return guard("stackctl", lambda: _step(words)())
 
 

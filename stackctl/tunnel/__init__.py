@@ -1,1 +1,4 @@
-"""Reaches a private API server from outside of its VPC: SSM forwards a port through a node (docs/private-api.md)."""
+"""Reach a private API server from outside its VPC (docs/private-api.md).
+
+SSM forwards a port through a node.
+"""

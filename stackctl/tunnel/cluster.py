@@ -1,4 +1,4 @@
-"""Look up where a tunnel leads: the API server as EKS describes it, and the nodes that a session can go through."""
+"""Find the API server that EKS describes, and the nodes for the session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stackctl.tunnel.ssm import TunnelUnusable
 
 
 def api_server_of(settings: Settings, readers: Readers) -> ApiServer:
-    """Return the API server. Raises TunnelUnusable before there is one, and AwsUnusable."""
+    """Return the API server. Raises TunnelUnusable before it exists, and AwsUnusable."""
     try:
         server = api_server.find(settings, readers)
     except ClientError as error:
@@ -34,8 +34,11 @@ def api_server_of(settings: Settings, readers: Readers) -> ApiServer:
 
 
 def system_nodes(settings: Settings, readers: Readers) -> list[str]:
-    """Return the ids of the system nodes that run, the oldest first. Raises TunnelUnusable without one, and AwsUnusable."""
-    name = f"{settings.cluster_name}-{SYSTEM_GROUP_NAME}"  # as their launch template calls them
+    """Return the ids of the running system nodes, the oldest first.
+
+    Raises TunnelUnusable without such a node, and AwsUnusable.
+    """
+    name = f"{settings.cluster_name}-{SYSTEM_GROUP_NAME}"  # the name in their launch template
     filters = {"tag:Name": name, "tag:project": PROJECT, "instance-state-name": "running"}
     try:
         pages = (

@@ -1,4 +1,4 @@
-"""Run `stackctl tunnel`: a way to a private API server, for one command or until Ctrl-C."""
+"""Run `stackctl tunnel`: connect to a private API server for one command or until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MOST_NODES = 3
 
 
 def tunnel(stack: str, command: Sequence[str]) -> int:
-    """Open the tunnel and run a command through it; return its exit code. Without one, stay until Ctrl-C. Raises Failure."""
+    """Open the tunnel and run a command through it; return its exit code.
+
+    Without a command, keep the tunnel open until Ctrl-C. Raises Failure.
+    """
     settings = settings_of(stack)
     require_programs()
     surroundings = Surroundings.of(os.environ)
@@ -45,7 +48,7 @@ def tunnel(stack: str, command: Sequence[str]) -> int:
 def _tunnel(
     settings: Settings, readers: Readers, server: ApiServer, surroundings: Surroundings
 ) -> Iterator[Mapping[str, str]]:
-    """Give the environment variables of a program that goes through the tunnel; take it down at the end."""
+    """Open a tunnel, yield the environment variables for its programs, and close it."""
     way = Way(lambda: _session(settings, readers, server.host))
     with contextlib.ExitStack() as stack:
         stack.callback(way.close)
@@ -53,7 +56,7 @@ def _tunnel(
         proxy = Proxy(server.host, way.connect, surroundings, _say)
         stack.callback(proxy.close)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stackctl-tunnel-"))
-        # One of its own, so that nobody's ~/.kube/config is changed. JSON is YAML.
+        # A separate file, so the user's ~/.kube/config does not change. JSON is YAML.
         file = Path(folder, "kubeconfig")
         through = f"http://127.0.0.1:{proxy.port}"
         content = kubeconfig.of_eks(server.cluster, settings.region, server.endpoint, server.authority, through)
@@ -62,7 +65,7 @@ def _tunnel(
 
 
 class Way:
-    """A session that is begun anew when it has ended: SSM ends one that nothing uses, and its node may go."""
+    """A session that restarts after its end. SSM ends an unused session, and the node may terminate."""
 
     def __init__(self, begin: Callable[[], Session]) -> None:
         self._begin = begin
@@ -71,9 +74,9 @@ class Way:
         self._lock = threading.Lock()
 
     def open(self) -> Session:
-        """Return the session; begin one where none is open. Raises TunnelUnusable and AwsUnusable."""
+        """Return the open session, or start one. Raises TunnelUnusable and AwsUnusable."""
         with self._lock:
-            if self._closed:  # a connection that comes at the end would leave a session behind
+            if self._closed:  # a late connection would leave a session open
                 raise TunnelUnusable("the tunnel is closed")
             if self._session is None or self._session.ended:
                 self._session = self._begin()
@@ -84,7 +87,7 @@ class Way:
         return socket.create_connection(("localhost", self.open().port), timeout=30)
 
     def close(self) -> None:
-        """End the session, and begin no other."""
+        """End the session, and start no other."""
         with self._lock:
             self._closed = True
             if self._session is not None:
@@ -92,7 +95,10 @@ class Way:
 
 
 def _session(settings: Settings, readers: Readers, host: str) -> Session:
-    """Return a session through the first node that lets one in. Raises TunnelUnusable with what was said of each."""
+    """Return a session through the first node that accepts one.
+
+    Raises TunnelUnusable with the error of each node.
+    """
     refused = []
     for node in system_nodes(settings, readers)[:_MOST_NODES]:
         try:
@@ -112,8 +118,8 @@ def _stay(server: ApiServer, through: Mapping[str, str]) -> int:
 
 
 def _run(command: Sequence[str], through: Mapping[str, str]) -> int:
-    """Run a program to its end; return its exit code, as a shell would. Raises OSError where it cannot be started."""
-    # The terminal's Ctrl-C is the program's, which may have something to finish: the tunnel stays for it.
+    """Run a program to its end; return its exit code, as a shell does. Raises OSError if it does not start."""
+    # Ctrl-C goes to the program, which may have work to finish, so the tunnel stays open for it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         process = subprocess.Popen(command, env={**os.environ, **through})

@@ -1,4 +1,7 @@
-"""List every AWS operation that this package calls itself, with its IAM action. `aws ssm start-session` asks for its own."""
+"""List the AWS operations that this package calls, each with its IAM action.
+
+`aws ssm start-session` needs its own permissions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An HTTP proxy on loopback: it sends what is for the API server through the tunnel, and everything else its usual way.
+"""Serve an HTTP proxy on loopback that sends the API server's connections through the tunnel.
 
-So that kubeconfig, certificates and Pulumi's state stay as they are, while kubectl, helm and Pulumi's providers, which all
-ask HTTPS_PROXY, come through.
+Other hosts are reached as usual. So kubeconfig, certificates and Pulumi's state need no change. kubectl, helm and
+Pulumi's providers all use HTTPS_PROXY.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _BLOCK = 64 * 1024
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The proxy that this machine itself has for https, as `host` and `port`, and who is reached without it."""
+    """This machine's own https proxy, as `host` and `port`, and its NO_PROXY value."""
 
     proxy: tuple[str, int] | None
     no_proxy: str
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Surroundings:
-        """Read them. Raises TunnelUnusable for a proxy that cannot be gone through."""
+        """Read both from the environment. Raises TunnelUnusable for an unusable proxy."""
         no_proxy = next((environ[name] for name in loopback.NO_PROXY if environ.get(name)), "")
         variable = next((name for name in _VARIABLES if environ.get(name)), None)
         if variable is None:
@@ -45,12 +45,12 @@ class Surroundings:
         try:
             address = urlsplit(text if "://" in text else f"http://{text}")
             host, port = address.hostname, 80 if address.port is None else address.port
-        except ValueError:  # brackets without an IPv6 address, or a port that is none
+        except ValueError:  # brackets without an IPv6 address, or an invalid port
             host, port = None, 0
         if not host or not port or address.scheme != "http":
             raise TunnelUnusable(f"{variable} is no address of an http proxy; give one like http://proxy.example.com:3128")
         if address.username is not None:
-            # Every process of this machine could go through the tunnel's proxy, and so with that login.
+            # Every process of this machine could use the tunnel's proxy, and so this login.
             raise TunnelUnusable(
                 f"{variable} has a login in it, which the tunnel would lend to everybody on this machine; give a proxy "
                 "without one, or unset it"
@@ -58,7 +58,7 @@ class Surroundings:
         return cls((host, port), no_proxy)
 
     def proxy_for(self, host: str) -> tuple[str, int] | None:
-        """Return the proxy to reach a host by; None: directly."""
+        """Return the proxy for a host; None: direct connection."""
         return None if self.without_proxy(host, self.no_proxy) else self.proxy
 
     @staticmethod
@@ -68,9 +68,9 @@ class Surroundings:
 
 
 def variables(environ: Mapping[str, str], host: str, port: int) -> dict[str, str]:
-    """Return the variables that send a program through the proxy on `port`.
+    """Return the variables that send a program's requests through the proxy on `port`.
 
-    What NO_PROXY says of others stays; what it says of the API server's `host` would lead past the tunnel, and is left out.
+    NO_PROXY keeps its entries, except those that match the API server's `host`, because they would bypass the tunnel.
     """
     names = {name: environ.get(name, "") for name in loopback.NO_PROXY}
     kept = {
@@ -83,8 +83,8 @@ def variables(environ: Mapping[str, str], host: str, port: int) -> dict[str, str
 class Proxy(socketserver.ThreadingTCPServer):
     """Serve CONNECT on a free port of 127.0.0.1, until `close`.
 
-    `tunnel` connects to the API server, whose name is `host`. It raises Failure or OSError, which the client is told, and
-    `say` too.
+    `tunnel` connects to the API server, whose name is `host`. It raises Failure or OSError; the error goes to the client
+    and to `say`.
     """
 
     daemon_threads = True
@@ -103,12 +103,12 @@ class Proxy(socketserver.ThreadingTCPServer):
         return int(self.server_address[1])
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Stop accepting connections."""
         self.shutdown()
         self.server_close()
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """Return a connection to a host: through the tunnel, through the surroundings' proxy, or directly."""
+        """Return a connection to a host: by tunnel, by the machine's proxy, or directly."""
         if (host.lower(), port) == (self.host, 443):
             return self.tunnel()
         proxy = self.surroundings.proxy_for(host)
@@ -137,7 +137,7 @@ class _Client(socketserver.BaseRequestHandler):
             host, port = asked[1].decode(), int(asked[2])
             try:
                 other = self.server.connect(host, port)
-            except (Failure, OSError, OverflowError, UnicodeError) as error:  # the last for a name that DNS cannot have
+            except (Failure, OSError, OverflowError, UnicodeError) as error:  # UnicodeError: a name that DNS cannot have
                 self.server.say(f"{host}:{port} is not reached: {error}")
                 self._refuse("502 Bad Gateway", str(error))
                 return
@@ -152,7 +152,7 @@ class _Client(socketserver.BaseRequestHandler):
 
 
 def _header(connection: socket.socket) -> bytes:
-    """Read up to the empty line, and not a byte further: what follows is the other side's."""
+    """Read up to the empty line, and no further. The following bytes belong to the other side."""
     read = b""
     while not read.endswith(b"\r\n\r\n"):
         byte = connection.recv(1)
@@ -163,7 +163,7 @@ def _header(connection: socket.socket) -> bytes:
 
 
 def _join(one: socket.socket, other: socket.socket) -> None:
-    """Send what each says to the other until both have ended. A watch may be silent for long."""
+    """Copy data in both directions until both sides have closed. A watch may be silent for long."""
     one.settimeout(None)
     other.settimeout(None)
     back = threading.Thread(target=_copy, args=(other, one), daemon=True)

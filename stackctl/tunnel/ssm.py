@@ -1,4 +1,4 @@
-"""Forward a port of this machine through a node to the API server: `aws ssm start-session`, and its end."""
+"""Forward a local port through a node to the API server with `aws ssm start-session`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from queue import Empty, SimpleQueue
 from spec.failure import NOT_TRIED, Failure
 
 DOCUMENT = "AWS-StartPortForwardingSessionToRemoteHost"
-"""The document of SSM that forwards to a host that the node reaches; needs agent 3.1.1374 or newer, which AL2023 has.
+"""The SSM document that forwards to a host that the node reaches.
 
+It needs agent 3.1.1374 or newer, which AL2023 has.
 https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
 """
 OPENS_WITHIN_SECONDS = 60
 _ENDS_WITHIN_SECONDS = 5
-# As session-manager-plugin prints it (src/sessionmanagerplugin/session/portsession/muxportforwarding.go).
+# The output of session-manager-plugin (src/sessionmanagerplugin/session/portsession/muxportforwarding.go).
 _OPENED = re.compile(r"Port (\d+) opened for sessionId")
 _PROGRAMS = {
     "aws": "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
@@ -35,7 +36,7 @@ _PROGRAMS = {
 
 
 class TunnelUnusable(Failure):
-    """There is no way to the API server; the text says what is missing."""
+    """The API server cannot be reached. The text names the missing part."""
 
     exit_code = NOT_TRIED
 
@@ -49,7 +50,7 @@ def require_programs() -> None:
 
 @dataclass(frozen=True)
 class Destination:
-    """The node to go through, and the name of the API server, which that node looks up."""
+    """The node for the session, and the API server's name, which that node resolves."""
 
     region: str
     node: str
@@ -57,13 +58,13 @@ class Destination:
 
 
 class Session:
-    """A session of SSM that is open: `port` of this machine leads to the API server, for any number of connections."""
+    """An open SSM session. Its local `port` leads to the API server, for any number of connections."""
 
     def __init__(self, to: Destination, seconds: float = OPENS_WITHIN_SECONDS) -> None:
-        """Start it and wait until its port is open. Raises TunnelUnusable with what `aws` said."""
+        """Start it and wait until its port is open. Raises TunnelUnusable with the output of `aws`."""
         parameters = {"host": [to.host], "portNumber": ["443"]}
         self._said: deque[str] = deque(maxlen=20)
-        # In a process group of its own: the terminal's Ctrl-C is not for it, and `aws` and the plugin end together.
+        # In a separate process group: the terminal's Ctrl-C does not reach it, and `aws` and the plugin end together.
         self._process = subprocess.Popen(
             [
                 *("aws", "ssm", "start-session", "--region", to.region, "--target", to.node),
@@ -95,16 +96,19 @@ class Session:
 
     @property
     def pid(self) -> int:
-        """Return the process of `aws`, and of its group."""
+        """Return the process id of `aws`, which is also its group's id."""
         return self._process.pid
 
     @property
     def ended(self) -> bool:
-        """Return whether `aws` has ended: a session ends after 20 minutes without use, or whatever the account says."""
+        """Return whether `aws` has exited.
+
+        A session ends after 20 minutes without use, or after the account's own limit.
+        """
         return self._process.poll() is not None
 
     def end(self) -> None:
-        """End the session. The plugin tells SSM at SIGINT; whatever does not end then is killed."""
+        """End the session. The plugin informs SSM at SIGINT; processes that are still running are killed."""
         deadline = time.monotonic() + _ENDS_WITHIN_SECONDS
         self._signal(signal.SIGINT)
         while not self.ended and time.monotonic() < deadline:
@@ -118,7 +122,7 @@ class Session:
             os.killpg(self._process.pid, number)
 
     def _read(self, opened: SimpleQueue[int | None]) -> None:
-        """Read what is printed until its end, so that a full pipe stops nobody."""
+        """Read the output to its end, because a full pipe would block the processes."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if found := _OPENED.search(line):

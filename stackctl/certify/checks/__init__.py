@@ -1,4 +1,4 @@
-"""Say which claim each check is of. A claim that no check tries is in `untried`, with the reason."""
+"""Assign each check to its claim. `untried` lists the claims without a check, each with the reason."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ STANDING: Mapping[str, Check] = {
     "the AWS Load Balancer Controller's permissions suffice": platform.load_balancer,
     "NetworkPolicy, PodDisruptionBudget, security contexts": serving.disruption_budget,
     "GPU profiling counters are exported next to EKS's node monitoring agent": platform.profiling_counters,
-    # The last one, as it may wait for a day.
+    # The last check, because it may wait for a day.
     "a budget counts its stack's cost": account.budget_counts,
 }
-"""By the words of the claim on the page: what is tried while the stack stands."""
+"""Checks while the stack is up, by the claim's text on the page."""
 
 GONE: Mapping[str, Check] = {
     "the commands of [going to AWS](aws.md) lead from an empty account to an answer, and back": (
@@ -45,4 +45,4 @@ GONE: Mapping[str, Check] = {
     ),
     "teardown follows the right order; `orphans` lists everything left, and nothing of others": run.nothing_is_left,
 }
-"""By the words of the claim, too, the checks after the teardown."""
+"""Checks after the teardown, by the claim's text."""

@@ -1,4 +1,4 @@
-"""Claims about what AWS has: EKS, IAM, prices."""
+"""Check claims about AWS resources: EKS, IAM, endpoints, logs, budget, prices."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HTTPS = 443
 _BUDGETS_REGION = "us-east-1"
 _DAY, _BUDGET_POLL = 24 * 3600, 3600
 _NEAR = Decimal("0.01")
-"""By how much of itself a price may differ from the table's."""
+"""Accepted relative difference between a price and the table's price."""
 
 
 def add_ons_and_access_entries(subject: Subject) -> Outcome:
-    """Look whether EKS says that each add-on is active, and lets in the administrators of the stack file."""
+    """Check that add-ons are active and the stack file's administrators have access entries."""
     return judged(_of_eks(subject), not_tried("the cluster has no add-on"))
 
 
@@ -47,7 +47,7 @@ def _of_eks(subject: Subject) -> Iterator[tuple[bool, str]]:
 
 
 def endpoints_are_available(subject: Subject) -> Outcome:
-    """Look whether AWS has made each of the stack's VPC endpoints, and of which service."""
+    """Check that each of the stack's VPC endpoints is available, and report its service."""
     ids = [resource.id for resource in subject.resources if resource.type == _ENDPOINT]
     if not ids:
         return not_tried("the stack has no VPC endpoint")
@@ -61,7 +61,7 @@ def endpoints_are_available(subject: Subject) -> Outcome:
 
 
 def budget_counts(subject: Subject) -> Outcome:
-    """Look whether the stack's budget counts any cost, and wait for that for a day if the run has the time."""
+    """Check that the stack's budget counts any cost. If the run has the time, wait a day for it."""
     settings = subject.settings
     if settings.cost is None:
         return not_tried("the stack has no budget (section cost)")
@@ -80,7 +80,7 @@ def budget_counts(subject: Subject) -> Outcome:
 
 
 def who_reaches_the_api_server(subject: Subject) -> Outcome:
-    """Hold who may come to port 443 of EKS's security group against the stack file."""
+    """Compare the sources of port 443 of EKS's security group with the stack file."""
     cluster, access = subject.settings.cluster, subject.settings.cluster.api_access
     if cluster.existing is not None or access is None:
         return not_tried("the stack file names nobody beside the nodes")
@@ -106,7 +106,10 @@ def who_reaches_the_api_server(subject: Subject) -> Outcome:
 
 
 def logs_arrive(subject: Subject) -> Outcome:
-    """Look whether the containers' log group is encrypted, and has streams that a sender has made."""
+    """Check that the containers' log group is encrypted and has streams.
+
+    A sender creates the streams.
+    """
     if subject.settings.logs is None:
         return not_tried("the stack sends no logs of containers")
     logs, name = subject.readers("logs"), container_log_group(subject.settings.cluster_name)
@@ -122,7 +125,10 @@ def logs_arrive(subject: Subject) -> Outcome:
 
 
 def iam_documents(subject: Subject) -> Outcome:
-    """Ask IAM Access Analyzer about every policy that the stack's roles have of their own, and about their trust."""
+    """Validate the policies and trust of the stack's roles with IAM Access Analyzer.
+
+    Policies that AWS manages are left out.
+    """
     return judged(_of_analyzer(subject), not_tried("the stack has no role"))
 
 
@@ -139,7 +145,10 @@ def _of_analyzer(subject: Subject) -> Iterator[tuple[bool, str]]:
 
 
 def reader_reads_releases_alone(subject: Subject) -> Outcome:
-    """Ask IAM's simulator what Triton's role may read. It does not look at the bucket's own policy."""
+    """Simulate the access of Triton's role with IAM's simulator.
+
+    The simulator ignores the bucket's own policy.
+    """
     role = next((found for found in subject.resources if found.type == _ROLE and found.name.startswith(_READER)), None)
     if role is None:
         return not_tried("the stack has no role for reading models")
@@ -163,7 +172,10 @@ def reader_reads_releases_alone(subject: Subject) -> Outcome:
 
 
 def prices(subject: Subject) -> Outcome:
-    """Look the region's prices up, and hold the table that estimates use against them. A bill comes days later."""
+    """Look up the region's prices, and compare them with the table that estimates use.
+
+    A bill would come days later.
+    """
     region = subject.settings.region
     table = price_tables.load(region).prices
     found = look_up(subject.readers("pricing", API_REGION), region, table, date.today())
@@ -179,7 +191,7 @@ def prices(subject: Subject) -> Outcome:
 
 
 def _documents(subject: Subject) -> Iterator[tuple[str, str, Any, str]]:
-    """Yield role, name, document and kind of every policy that is the stack's own."""
+    """Yield role, name, document and kind of each policy, except policies that AWS manages."""
     iam = subject.readers("iam")
     for role in (found for found in subject.resources if found.type == _ROLE):
         trust = iam.get_role(RoleName=role.id)["Role"]["AssumeRolePolicyDocument"]

@@ -1,4 +1,4 @@
-"""Claims about nodes: what the cluster says of those that have joined."""
+"""Check claims about nodes: the cluster's data about nodes that have joined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
 
 def as_declared(subject: Subject) -> Outcome:
-    """Hold labels, taint and GPUs of each GPU node that has joined against its pool."""
+    """Compare labels, taint and GPUs of each joined GPU node with its pool."""
     seen = []
     for node, pool in _of_pools(subject):
         differences = "; ".join(_differences(node, pool))
@@ -28,7 +28,7 @@ def as_declared(subject: Subject) -> Outcome:
 
 
 def share_their_gpus(subject: Subject) -> Outcome:
-    """Look whether nodes of pools that share GPUs offer as many of them as declared."""
+    """Check that nodes of pools that share GPUs offer the declared number of them."""
     seen = []
     for node, pool in _of_pools(subject):
         if pool.sharing.strategy != "exclusive":
@@ -39,7 +39,7 @@ def share_their_gpus(subject: Subject) -> Outcome:
 
 
 def started_by_an_autoscaler(subject: Subject) -> Outcome:
-    """Look for nodes that Karpenter has started. Which ones cluster-autoscaler has started, no node says."""
+    """Check the nodes that Karpenter started. Nodes do not record a start by cluster-autoscaler."""
     if subject.settings.nodes.autoscaler != "karpenter":
         return not_tried("only Karpenter leaves a record of the nodes that it starts, and the stack has none")
     ready = [(_name(claim), condition(claim, "Ready")) for claim in subject.objects(_CLAIMS)]
@@ -48,7 +48,7 @@ def started_by_an_autoscaler(subject: Subject) -> Outcome:
 
 
 def every_pod_has_room(subject: Subject) -> Outcome:
-    """Look for pods that no node takes. No zone is taken away for it."""
+    """Check that every pod fits a node. The check removes no zone."""
     pods = subject.objects(_PODS)
     seen = [
         (False, f"{pod['metadata'].get('namespace')}/{_name(pod)}: {one.get('message') or one.get('reason')}")
@@ -60,7 +60,7 @@ def every_pod_has_room(subject: Subject) -> Outcome:
 
 
 def condition(found: Object, kind: str) -> str:
-    """Return the status of a condition of an object: True, False or Unknown, and "missing" where it has none."""
+    """Return the status of a condition of an object: True, False, Unknown, or "missing"."""
     conditions: Sequence[Mapping[str, str]] = found.get("status", {}).get("conditions") or []
     return next((one["status"] for one in conditions if one["type"] == kind), "missing")
 

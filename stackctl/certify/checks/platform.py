@@ -1,4 +1,4 @@
-"""Claims about what runs in the cluster for the workloads' sake: monitoring, autoscaling, the gateway."""
+"""Check claims about platform services: monitoring, autoscaling, the gateway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SERVICES = f"/api/v1/namespaces/{GATEWAY_NAMESPACE}/services"
 
 
 def monitoring_runs(subject: Subject) -> Outcome:
-    """Look whether the operator has made Prometheus and Alertmanager, and whether they are ready."""
+    """Check that the operator has created Prometheus and Alertmanager, and that they are ready."""
     if subject.settings.monitoring is None:
         return not_tried("the stack has no monitoring")
     seen = []
@@ -28,7 +28,10 @@ def monitoring_runs(subject: Subject) -> Outcome:
 
 
 def profiling_counters(subject: Subject) -> Outcome:
-    """Look whether each exporter has the GPUs' profiling counters: EKS's node monitoring agent reads the same GPUs."""
+    """Check that each exporter has the GPUs' profiling counters.
+
+    EKS's node monitoring agent reads the same GPUs.
+    """
     pods = [
         pod["metadata"]["name"]
         for pod in subject.objects(_PODS)
@@ -43,7 +46,7 @@ def profiling_counters(subject: Subject) -> Outcome:
 
 
 def one_autoscaler_owns_the_pods(subject: Subject) -> Outcome:
-    """Look whether exactly one autoscaler counts the pods of each scaled fleet, and whether it reads what it scales on."""
+    """Check that each scaled fleet has exactly one autoscaler, with readable metrics."""
     scaled = [fleet.release for fleet in subject.settings.each_fleet if fleet.stack.pod_autoscaler != "none"]
     if not scaled:
         return not_tried("the stack's pods are not scaled")
@@ -60,7 +63,10 @@ def one_autoscaler_owns_the_pods(subject: Subject) -> Outcome:
 
 
 def gateway(subject: Subject) -> Outcome:
-    """Look whether the gateway is programmed and has an address. Requests through it need a client inside the VPC."""
+    """Check that the gateway is programmed and has an address.
+
+    Requests through it need a client inside the VPC.
+    """
     if subject.settings.gateway is None:
         return not_tried("the stack has no gateway")
     seen = []
@@ -73,7 +79,10 @@ def gateway(subject: Subject) -> Outcome:
 
 
 def load_balancer(subject: Subject) -> Outcome:
-    """Look whether the controller has given each Service of type LoadBalancer a load balancer."""
+    """Check that each Service of type LoadBalancer has a load balancer.
+
+    The AWS Load Balancer Controller creates it.
+    """
     if subject.settings.gateway is None:
         return not_tried("the stack has no gateway, and so no load balancer")
     seen = []

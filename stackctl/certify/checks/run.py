@@ -1,4 +1,4 @@
-"""Claims that the run itself shows: preflight, `up`, and the teardown."""
+"""Check claims about the run itself: preflight, `up`, and the teardown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stackctl.preflight.command import summary
 
 
 def nothing_has_drifted(subject: Subject) -> Outcome:
-    """Hold what AWS and the cluster have against what the program says, resource by resource."""
+    """Compare each resource in AWS and the cluster with the program."""
     if UP in subject.trouble:
         return differ(f"`pulumi up` failed: {subject.trouble[UP]}")
     drift = subject.drift()
@@ -19,7 +19,10 @@ def nothing_has_drifted(subject: Subject) -> Outcome:
 
 
 def deploy_role_suffices(subject: Subject) -> Outcome:
-    """Say whether `up` succeeded at once as the workflows' role, new KMS keys with tags and aliases included."""
+    """Check that the first `up` succeeded with the workflows' role.
+
+    This includes the creation of KMS keys with tags and aliases.
+    """
     kind, *role = subject.caller.arn.split(":")[5].split("/")
     if kind != "assumed-role" or not role[0].startswith(DEPLOY_ROLE):
         return not_tried(f"the run is not {DEPLOY_ROLE}'s: assume that role, and run certify again")
@@ -29,7 +32,7 @@ def deploy_role_suffices(subject: Subject) -> Outcome:
 
 
 def preflight_was_right(subject: Subject) -> Outcome:
-    """Compare what preflight said with what `up` then met."""
+    """Compare preflight's findings with the result of `up`."""
     failed = [row.finding.message for row in subject.found if row.finding.status is Status.FAIL]
     said = f"preflight said: {summary(subject.found)}"
     if not subject.found:
@@ -40,7 +43,7 @@ def preflight_was_right(subject: Subject) -> Outcome:
 
 
 def nothing_is_left(subject: Subject) -> Outcome:
-    """Say whether the teardown ended, and what AWS still has."""
+    """Report the result of the teardown, and the resources that AWS still has."""
     if TEARDOWN in subject.trouble:
         return differ(f"the teardown failed: {subject.trouble[TEARDOWN]}")
     if subject.left is None:
@@ -51,7 +54,10 @@ def nothing_is_left(subject: Subject) -> Outcome:
 
 
 def from_nothing_to_an_answer_and_back(subject: Subject) -> Outcome:
-    """Say whether `up`, the first inference and the teardown all went well. `make state` and `init` came before the run."""
+    """Check that `up`, the first inference and the teardown succeeded.
+
+    `make state` and `init` ran before.
+    """
     went_wrong = [f"{step}: {why}" for step, why in subject.trouble.items()]
     if went_wrong or subject.left:
         return differ(*went_wrong, *(f"AWS still has {found.kind} {found.id}" for found in subject.left or ()))

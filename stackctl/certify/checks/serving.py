@@ -1,4 +1,4 @@
-"""Claims about Triton itself: its pods, its models, its first answer."""
+"""Check claims about Triton: its pods, its models, its first response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLAIMS = f"/api/v1/namespaces/{TRITON_NAMESPACE}/persistentvolumeclaims"
 
 
 def triton_is_ready(subject: Subject) -> Outcome:
-    """Look whether as many pods are ready as each fleet's Deployment wants, and whether one was restarted on the way."""
+    """Check that all desired pods of each fleet are ready and no container restarted."""
     deployments = {found["metadata"]["name"]: found for found in subject.objects(_DEPLOYMENTS)}
     seen = []
     for fleet in subject.settings.each_fleet:
@@ -36,14 +36,14 @@ def triton_is_ready(subject: Subject) -> Outcome:
 
 
 def first_inference(subject: Subject) -> Outcome:
-    """Say whether the models were released, read by Triton, and answered."""
+    """Check that models were released, loaded by Triton, and gave an answer."""
     if FIRST_INFERENCE in subject.trouble:
         return differ(subject.trouble[FIRST_INFERENCE])
     return agree(subject.answer) if subject.answer else not_tried("no inference was made")
 
 
 def models_are_mounted(subject: Subject) -> Outcome:
-    """Look whether the volume of the models is bound, where the stack mounts one."""
+    """Check that the volume of the models is bound, if the stack mounts one."""
     if subject.settings.models.access in {"s3", "local"}:
         return not_tried("the stack's pods read models from S3 and mount none")
     found = [(claim["metadata"]["name"], claim.get("status", {}).get("phase")) for claim in subject.objects(_CLAIMS)]
@@ -52,7 +52,7 @@ def models_are_mounted(subject: Subject) -> Outcome:
 
 
 def disruption_budget(subject: Subject) -> Outcome:
-    """Look whether the disruption controller counts Triton's pods. That NetworkPolicies hold is not tried."""
+    """Check that the disruption controller counts Triton's pods. NetworkPolicies are not tested."""
     seen = []
     for budget in subject.objects(_BUDGETS):
         allowed = condition(budget, "DisruptionAllowed")
