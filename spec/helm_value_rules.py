@@ -28,7 +28,13 @@ TRITON_OWNED = (
     *("image.repository", "image.digest", "release", "replicaCount", "autoscaling", "gpu", "tracing"),
     *("server.version", "server.responseCacheBytes", "server.rateLimiter", "server.openai", "server.cpuInstances"),
     *("resources.cpu", "resources.cpuLimit", "resources.memory", "shm.enabled", "startup.engines", "rollout.mode"),
-    *("modelRepository.s3", "modelRepository.volume", "modelRepository.fetch.image", "modelRepository.fetch.cache"),
+    *(
+        "modelRepository.s3",
+        "modelRepository.volume",
+        "modelRepository.fetch.image",
+        "modelRepository.fetch.signers",
+        "modelRepository.fetch.cache",
+    ),
     *("serviceAccount.name", "serviceAccount.annotations", "nodeSelector", "tolerations"),
 )
 """The values of Triton's chart that the program computes from the stack file."""

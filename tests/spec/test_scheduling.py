@@ -173,7 +173,7 @@ STAGING_AS_IT_WAS = {
             "nodes.system.desired: 3 x m7i.large or m6i.large, of which 2 are left when a zone is lost, have no room for "
             "envoy (2 of 3, 1010m CPU and 1056 MiB each), triton-worker (10 of 10, 1000m CPU and 1024 MiB each), "
             "otel-collector (1 of 1, 200m CPU and 1024 MiB), coredns (2 of 2, 100m CPU and 70 MiB each) and 8 others: "
-            "the 40 pods ask for 16830m CPU and 22724 MiB, and 2 nodes have room for 3360m CPU and 11778 MiB beside the "
+            "the 41 pods ask for 16880m CPU and 22980 MiB, and 2 nodes have room for 3360m CPU and 11778 MiB beside the "
             "kubelet and DaemonSets; give 21 nodes, m7i.4xlarge for nodes.system.instanceTypes or nodes.cpu for the workers "
             "beside one of these",
         ),
@@ -182,8 +182,8 @@ STAGING_AS_IT_WAS = {
             STAGING_AS_IT_WAS,
             "nodes.system.desired: 2 x m7i.large, of which 1 is left when a zone is lost, have no room for "
             "envoy (1 of 2, 510m CPU and 544 MiB each), triton-worker (4 of 4, 500m CPU and 768 MiB each), "
-            "karpenter (1 of 2, 250m CPU and 1024 MiB each), otel-collector (1 of 1, 200m CPU and 1024 MiB) and 11 others: "
-            "the 31 pods ask for 6040m CPU and 12256 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
+            "karpenter (1 of 2, 250m CPU and 1024 MiB each), otel-collector (1 of 1, 200m CPU and 1024 MiB) and 12 others: "
+            "the 32 pods ask for 6090m CPU and 12512 MiB, and that node has room for 1680m CPU and 5889 MiB beside the "
             "kubelet and DaemonSets; give 6 nodes or nodes.cpu for the workers beside one of these",
         ),
         (
@@ -196,8 +196,8 @@ STAGING_AS_IT_WAS = {
             },
             "nodes.system.desired: 5 x m7i.large, of which 3 are left when a zone is lost, have no room for "
             "coredns (1 of 2, 100m CPU and 70 MiB each), aws-load-balancer-controller (2 of 2, 100m CPU and 128 MiB each), "
-            "ebs-csi-controller (1 of 2, 60m CPU and 240 MiB each), kube-prometheus-stack-operator (1 of 1, 50m CPU and "
-            "128 MiB) and 1 other: the 30 pods ask for 5540m CPU and 11488 MiB, and 3 nodes have room for 5040m CPU and "
+            "ebs-csi-controller (2 of 2, 60m CPU and 240 MiB each), kube-prometheus-stack-operator (1 of 1, 50m CPU and "
+            "128 MiB) and 1 other: the 31 pods ask for 5590m CPU and 11744 MiB, and 3 nodes have room for 5040m CPU and "
             "17667 MiB beside the kubelet and DaemonSets; give 6 nodes, m7i.xlarge for nodes.system.instanceTypes or "
             "nodes.cpu for the workers",
         ),

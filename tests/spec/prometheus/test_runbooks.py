@@ -149,7 +149,7 @@ def test_commands_of_a_page_can_be_run(name: str) -> None:
         "modelctl parity",
         "python3 -m modelctl rollforward",
         "python3 -m modelctl show ID --brief --bucket BUCKET",
-        "python3 -m modelctl show ID",
+        "python3 -m modelctl show",
         "python3 -m stackctl cost",
         "make upp",
         "kubectl explode pod",

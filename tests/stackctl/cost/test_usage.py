@@ -337,6 +337,8 @@ def test_no_node_of_an_unknown_price_costs_nothing() -> None:
 
 def test_the_file_system_in_front_of_the_bucket_is_counted() -> None:
     def fsx(sections: dict[str, Any]) -> None:
+        for key in ("fetcher", "signers"):
+            del sections["models"][key]
         sections["models"] |= {"access": "fsx-lustre", "fsx": {"storageGiB": 1200, "throughputMBsPerTiB": 250}}
 
     table = prices(fsx_lustre_250_gib_month="0.21")

@@ -74,7 +74,7 @@ def test_a_selector_and_a_name_cannot_change_in_place(after: Entries, because: s
     assert found == [Finding(f"chart:triton ({DEPLOYMENT})", "replace", (because,))]
     assert str(found[0]) == (
         f"replace chart:triton ({DEPLOYMENT}) because of {because}: "
-        "all of its pods end before new ones are there, unless the new one has another name"
+        "terminates all its pods before new ones exist, unless the new one has another name"
     )
 
 

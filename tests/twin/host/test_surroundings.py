@@ -21,7 +21,7 @@ WALL_CLOCK = {
     "twin/cluster/certificates.py",
     "modelctl/rollout/lease.py",
     # when something was, told to people or compared with the times of files
-    "twin/aws/eks/recorded.py",
+    "twin/aws/recorded.py",
     "twin/cluster/instances.py",
     "twin/cluster/kube_api.py",
     "twin/services/leftovers.py",
