@@ -11,14 +11,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Evidence, Rate, ResourceName
+from spec.settings.fields import Evidence, Rate
 from spec.settings.kind import between
 from spec.settings.language_model import LanguageModel
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
-_Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
 """Less than this goes by in the network and in the server's own work, whatever the model."""
 FINEST_SLO_MS = 10
@@ -30,24 +29,6 @@ LONGEST_TIMEOUT_US = 10_000_000
 """Beyond this only where the SLO itself is longer: a queued request is waited for when a pod stops."""
 LONGEST_STREAM_SECONDS = 3000
 """As long as a stream may be. A pod that stops waits for it, and its node with it, which Karpenter ends after an hour."""
-
-# Triton keeps one queue per level and its protocol carries the level of a request as an unsigned number.
-_Level = Annotated[int, between(1, 100, "priority levels, 1 first")]
-
-
-class Priorities(Section):
-    """Levels of a model's queue. Level 1 is served first."""
-
-    levels: _Level = Field(description="the number of priority levels")
-    default: _Level = Field(description="the level of a request that names none")
-
-    @rule
-    def _priorities_are_levels(self, at: Place) -> Iterator[Problem]:
-        """Require two levels or more, and one of them as the default."""
-        if self.levels < 2:
-            yield at.problem("levels", "1 level is no priority; give 2 or more, or remove priorities")
-        elif self.default > self.levels:
-            yield at.problem("default", f"{self.default} is more than the {self.levels} levels; give 1 to {self.levels}")
 
 
 class Sequence(Section):
@@ -68,22 +49,6 @@ class Sequence(Section):
         """Refuse maxCandidates with strategy direct."""
         if self.strategy == "direct" and self.max_candidates is not None:
             yield at.problem("maxCandidates", "strategy 'direct' has no candidates; remove it, or use strategy: oldest")
-
-
-class RateLimiter(Section):
-    """The share that one execution of a model holds of the pod's `triton.rateLimiterResources`.
-
-    This limits executions at a time, not requests per second.
-    """
-
-    guide: ClassVar[str] = "docs/facts/triton-server.md#rate-limiter"
-
-    resources: Annotated[dict[ResourceName, _Count], Field(min_length=1)] = Field(
-        description="what an execution holds, like {slots: 1}"
-    )
-    priority: Annotated[int, between(1, 1_000_000, "for a priority, 1 first")] = Field(
-        default=1, description="a model of priority 2 gets half the executions of one of priority 1"
-    )
 
 
 class ModelServing(Section):
@@ -125,16 +90,10 @@ class ModelServing(Section):
         "full batch, so that what can no longer be answered in time makes no other request late; without it: three times "
         "the SLO",
     )
-    preferred_batch_sizes: tuple[_BatchSize, ...] = Field(
-        default=(), description="batch sizes that a TensorRT plan was optimized for; without it: none is preferred"
-    )
     warmup: tuple[_BatchSize, ...] | None = Field(
         default=None,
         description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1, the largest, and on a "
         "GPU all up to 16",
-    )
-    priorities: Priorities | None = Field(
-        default=None, description="levels of the queue, of which the first is served first; without it: one level"
     )
     sequence: Sequence | None = Field(
         default=None, description="keeps the requests of a sequence on one instance; without it: dynamic batching"
@@ -152,23 +111,6 @@ class ModelServing(Section):
     )
     response_cache: bool = Field(
         default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
-    )
-    rate_limiter: RateLimiter | None = Field(
-        default=None,
-        description="what an execution holds of the resources of a pod; without it: executions are not limited",
-    )
-    tensorrt_fp16: bool = Field(
-        default=False,
-        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only, and "
-        "not with TensorRT 11, where the model's own types count",
-    )
-    tensorrt_engine_cache: bool = Field(
-        default=False,
-        description="whether engines that the ONNX backend builds with TensorRT stay in the pod's /tmp, so that a container "
-        "that is started again builds none; with device: gpu only, and tmp.size of the Helm values has to hold them",
-    )
-    cuda_graphs: bool = Field(
-        default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
     )
     latency_histogram: bool = Field(
         default=True,
@@ -293,39 +235,16 @@ class ModelServing(Section):
             yield at.problem(path, "a model with device cpu takes no GPU memory; remove it, or use device: gpu")
 
     @rule
-    def _gpu_wants_are_of_gpu_models(self, at: Place) -> Iterator[Problem]:
-        """Refuse options of GPU models with device cpu."""
-        if self.device == "gpu":
-            return
-        for key, wanted, what in (
-            ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
-            ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
-            ("tensorrtEngineCache", self.tensorrt_engine_cache, "is for ONNX models on a GPU"),
-            ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
-        ):
-            if wanted:
-                yield at.problem(f"{key}", f"{what} and the device is cpu; remove it, or use device: gpu")
-
-    @rule
-    def _formats_do_not_mix(self, at: Place) -> Iterator[Problem]:
-        """Refuse options of the ONNX backend (tensorrtFp16) beside those of the TensorRT backend."""
-        if not self.tensorrt_fp16:
-            return
-        for key, wanted in (("preferredBatchSizes", self.preferred_batch_sizes), ("cudaGraphs", self.cuda_graphs)):
-            if wanted:
-                yield at.problem(f"{key}", "is for TensorRT plans and tensorrtFp16 for ONNX models; remove one")
-
-    @rule
     def _batches_are_possible(self, at: Place) -> Iterator[Problem]:
         """Require batch sizes up to maxBatchSize, each once."""
         largest = self.max_batch_size
-        for key, sizes in (("preferredBatchSizes", self.preferred_batch_sizes), ("warmup", self.warmup or ())):
-            for index, size in enumerate(sizes):
-                path = f"{key}[{index}]"
-                if size in sizes[:index]:
-                    yield at.problem(path, f"{size} is listed twice; list each size once")
-                elif largest is not None and size > largest:
-                    yield at.problem(path, f"{size} is more than maxBatchSize {largest}; give 1 to {largest}")
+        sizes = self.warmup or ()
+        for index, size in enumerate(sizes):
+            path = f"warmup[{index}]"
+            if size in sizes[:index]:
+                yield at.problem(path, f"{size} is listed twice; list each size once")
+            elif largest is not None and size > largest:
+                yield at.problem(path, f"{size} is more than maxBatchSize {largest}; give 1 to {largest}")
 
     @rule
     def _sequences_have_no_dynamic_batcher(self, at: Place) -> Iterator[Problem]:
@@ -335,8 +254,6 @@ class ModelServing(Section):
         for key, wanted in (
             ("maxQueueDelayUs", self.max_queue_delay_us is not None),
             ("queueTimeoutMs", self.queue_timeout_ms is not None),
-            ("preferredBatchSizes", bool(self.preferred_batch_sizes)),
-            ("priorities", self.priorities is not None),
         ):
             if wanted:
                 yield at.problem(f"{key}", "is of dynamic batching, which sequence takes the place of; remove one")

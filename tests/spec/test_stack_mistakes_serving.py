@@ -14,8 +14,7 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/projection-2026-11-27-0302c850.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, "
-    "responseCache, rateLimiter, tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
+    "queueTimeoutMs, warmup, sequence, decoupled, longestStreamSeconds, llm, responseCache, latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -58,22 +57,6 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
             "maxCandidates",
         ],
     ),
-    (
-        {**CPU, "priorities": {"levels": 2}},
-        [f"{PATH}.priorities.default: is missing; give the level of a request that names none"],
-    ),
-    (
-        {**CPU, "rateLimiter": {}},
-        [f"{PATH}.rateLimiter.resources: is missing; give what an execution holds, like {{slots: 1}}"],
-    ),
-    ({**CPU, "rateLimiter": {"resources": {}}}, [f"{PATH}.rateLimiter.resources: is empty; give at least one"]),
-    (
-        {**CPU, "rateLimiter": {"resources": {"a:b": 1}}},
-        [
-            f"{PATH}.rateLimiter.resources.a:b: 'a:b' is not the name of a resource; use letters, digits, hyphens and "
-            "underscores, a letter first"
-        ],
-    ),
     ({**CPU, "tuned": 3}, [f"{PATH}.tuned: 3 is a number; {REPORT}, in quotes"]),
     ({**CPU, "tuned": "../../x"}, [f"{PATH}.tuned: '../../x' is not the path of a report; {REPORT}"]),
     ({**CPU, "tuned": "a/../x.json"}, [f"{PATH}.tuned: 'a/../x.json' is not the path of a report; {REPORT}"]),
@@ -110,40 +93,11 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
         [f"{PATH}.gpuMemoryMiB: a model with device cpu takes no GPU memory; remove it, or use device: gpu"],
     ),
     (
-        {**CPU, "preferredBatchSizes": [8], "cudaGraphs": True},
+        {**GPU, "maxBatchSize": 8, "warmup": [1, 1, 9]},
         [
-            f"{PATH}.preferredBatchSizes: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
-            f"{PATH}.cudaGraphs: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
-        ],
-    ),
-    (
-        {**CPU, "tensorrtFp16": True},
-        [f"{PATH}.tensorrtFp16: is for ONNX models on a GPU and the device is cpu; remove it, or use device: gpu"],
-    ),
-    (
-        {**GPU, "tensorrtFp16": True, "preferredBatchSizes": [8], "cudaGraphs": True},
-        [
-            f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
-            f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
-            f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; "
-            "remove it, and release the ONNX model in FP16, or say triton.tensorrt where the image has another",
-        ],
-    ),
-    (
-        {**GPU, "maxBatchSize": 8, "preferredBatchSizes": [8, 16], "warmup": [1, 1, 9]},
-        [
-            f"{PATH}.preferredBatchSizes[1]: 16 is more than maxBatchSize 8; give 1 to 8",
             f"{PATH}.warmup[1]: 1 is listed twice; list each size once",
             f"{PATH}.warmup[2]: 9 is more than maxBatchSize 8; give 1 to 8",
         ],
-    ),
-    (
-        {**CPU, "priorities": {"levels": 1, "default": 1}},
-        [f"{PATH}.priorities.levels: 1 level is no priority; give 2 or more, or remove priorities"],
-    ),
-    (
-        {**CPU, "priorities": {"levels": 2, "default": 3}},
-        [f"{PATH}.priorities.default: 3 is more than the 2 levels; give 1 to 2"],
     ),
     (
         {
@@ -151,23 +105,15 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
             "sequence": {"strategy": "oldest"},
             "maxQueueDelayUs": 0,
             "queueTimeoutMs": 100,
-            "preferredBatchSizes": [8],
-            "priorities": {"levels": 2, "default": 2},
         },
         [
             f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
             f"{PATH}.queueTimeoutMs: is of dynamic batching, which sequence takes the place of; remove one",
-            f"{PATH}.preferredBatchSizes: is of dynamic batching, which sequence takes the place of; remove one",
-            f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
         ],
     ),
     (
         {**CPU, "sequence": {"strategy": "direct", "maxCandidates": 32}},
         [f"{PATH}.sequence.maxCandidates: strategy 'direct' has no candidates; remove it, or use strategy: oldest"],
-    ),
-    (
-        {**CPU, "rateLimiter": {"resources": {"slots": 1}}},
-        ["triton.rateLimiterResources: is missing; resnet50 has a rateLimiter, give what a pod has, like {slots: 4}"],
     ),
     (
         {**CPU, "responseCache": True},
@@ -209,19 +155,6 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
         [
             "models.serving.a.responseCache: Triton does not cache a model with decoupled; remove one",
             "models.serving.b.responseCache: Triton does not cache a model with sequence; remove one",
-        ],
-    ),
-    (
-        {
-            "models.release": None,
-            "models.serving": {"resnet50": {**CPU, "rateLimiter": {"resources": {"slot": 1, "decoder": 3}}}},
-            "triton.rateLimiterResources": {"slots": 4, "decoder": 2},
-        },
-        [
-            f"{PATH}.rateLimiter.resources.slot: triton.rateLimiterResources has no 'slot'; did you mean 'slots'? use slots "
-            "or decoder",
-            f"{PATH}.rateLimiter.resources.decoder: 3 are more than a pod has, so the model would never run; give 1 to 2",
-            "triton.rateLimiterResources.slots: no model's rateLimiter takes any; did you mean 'slot'? remove it",
         ],
     ),
     (
@@ -515,18 +448,6 @@ def test_a_language_model_fits_its_gpus(more: dict[str, Any], said: str | None) 
         assert settings(changes).models.serving["resnet50"].llm is not None
     else:
         assert complaints(changes) == [f"{PATH}{said}"]
-
-
-TENSORRT_11 = (
-    f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; remove it, "
-    "and release the ONNX model in FP16, or say triton.tensorrt where the image has another"
-)
-
-
-def test_half_precision_is_wanted_where_tensorrt_has_it() -> None:
-    changes = {"models.release": None, "models.serving": {"resnet50": {**GPU, "tensorrtFp16": True}}}
-    assert complaints(changes) == [TENSORRT_11]
-    assert settings({**changes, "triton.tensorrt": "10.16.1"}).triton.tensorrt == "10.16.1"
 
 
 @pytest.mark.parametrize(

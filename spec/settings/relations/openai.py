@@ -53,10 +53,6 @@ def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "triton.responseCacheMiB", f"the server of triton.openai has no response cache; remove it, {_OTHERWISE}"
         )
-    if triton.rate_limiter_resources:
-        yield Problem(
-            "triton.rateLimiterResources", f"the server of triton.openai has no rate limiter; remove it, {_OTHERWISE}"
-        )
     flags = values_of(document).extra_args
     if flags:
         yield Problem(
@@ -77,5 +73,3 @@ def _its_clients_may_ask_every_model(subject: Subject) -> Iterator[Problem]:
                 f"gateway.clients.{name}.models",
                 f"a request to /v1 names its model in its body, so that {name} could ask each; remove models, {_OTHERWISE}",
             )
-    for model in gateway.canaries:
-        yield Problem(f"gateway.canaries.{model}", f"a canary has no part of the requests to /v1; remove it, {_OTHERWISE}")

@@ -31,7 +31,7 @@ STANDING: Mapping[str, Check] = {
     "monitors and rules select our pods": platform.monitoring_runs,
     "pods have one owner, and scale on queue and busy instances": platform.one_autoscaler_owns_the_pods,
     "requests reach Triton through the gateway: inference and read-only calls, over HTTP and gRPC, limited, with timeouts, "
-    "sequences, streams, canaries and TLS in Envoy": platform.gateway,
+    "sequences, streams and TLS in Envoy": platform.gateway,
     "the AWS Load Balancer Controller's rights suffice": platform.load_balancer,
     "NetworkPolicy, PodDisruptionBudget, security contexts": serving.disruption_budget,
     "GPUs' profiling counters are exported next to EKS's node monitoring agent": platform.profiling_counters,
