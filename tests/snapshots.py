@@ -1,23 +1,30 @@
-"""The registrations of each stack as last reviewed: `prod` whole, of another stack what differs from `prod`."""
+"""The registrations of each stack and example as last reviewed: `prod` whole, of another what differs from `prod`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.paths import ROOT
 
 STACKS = ("prod", "local", "dev", "staging")
+EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples" / "stacks").glob("*.yaml")))
 FOLDER = ROOT / "tests" / "system" / "component" / "snapshots"
 _WHOLE = "prod"
 _ABSENT = "(absent)"
 
 
+def file_of(stack: str) -> Path:
+    """Return the file of a stack's or an example's registrations."""
+    return FOLDER / "examples" / f"{stack}.json" if stack in EXAMPLES else FOLDER / f"{stack}.json"
+
+
 def read(stack: str) -> dict[str, Any]:
     """Return what the stack registers: `resources` and `exports`, as tests/system/component/engine/snapshot.py has them."""
-    difference = json.loads((FOLDER / f"{stack}.json").read_text(encoding="utf-8"))
+    difference = json.loads(file_of(stack).read_text(encoding="utf-8"))
     content: dict[str, Any] = difference if stack == _WHOLE else merged(_base(stack), difference)
     return content
 
@@ -29,9 +36,19 @@ def resources(stack: str) -> dict[str, Any]:
 
 
 def text(stack: str, content: Mapping[str, Any]) -> str:
-    """Return what the stack's file says where the stack registers `content`."""
+    """Return the text of the file of a stack that registers `content`; of an example, inputs are one line."""
+    if stack in EXAMPLES:
+        return _lines(difference(_base(stack), content), levels=3) + "\n"
     shown = content if stack == _WHOLE else difference(_base(stack), content)
     return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _lines(value: Any, levels: int) -> str:
+    """Return a value as JSON, a line for each member down to `levels`."""
+    if levels == 0 or not isinstance(value, Mapping) or not value:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    members = (f"{json.dumps(key)}: {_lines(member, levels - 1)}" for key, member in sorted(value.items()))
+    return "{\n" + ",\n".join(members) + "\n}"
 
 
 def _base(stack: str) -> Any:
