@@ -246,6 +246,8 @@ def _server_values(server: Triton) -> dict[str, Any]:
     values: dict[str, Any] = {"version": server.version}
     if server.response_cache_mib is not None:
         values["responseCacheBytes"] = server.response_cache_mib * 1024**2
+    if server.rate_limiter_resources:
+        values["rateLimiter"] = {"resources": dict(server.rate_limiter_resources)}
     if server.openai is not None:
         values["openai"] = {"tokenizer": server.openai.tokenizer}
     return values

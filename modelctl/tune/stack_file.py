@@ -77,8 +77,8 @@ def _stack_of(file: Path, model: str) -> Stack:
 def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
     """Return the wants with the candidate's values, without what would not be measured or a server of its own may not have.
 
-    All requests of a load are alike, so a response cache would answer them; the tuned server may be older than the metric
-    of the histogram.
+    All requests of a load are alike, so a response cache would answer them; resources of the rate limiter are shared with
+    models that are not there; the tuned server may be older than the metric of the histogram.
     """
     largest = candidate.max_batch_size
     return wants.model_copy(
@@ -88,6 +88,7 @@ def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
             "instances": candidate.instances,
             "warmup": None if wants.warmup is None else tuple(size for size in wants.warmup if size <= max(largest, 1)),
             "response_cache": False,
+            "rate_limiter": None,
             "latency_histogram": False,
         }
     )

@@ -9,7 +9,7 @@ from spec.settings.models import Models
 from spec.settings.network import Network
 from spec.settings.nodes import Nodes, SystemGroup
 from spec.settings.release import Release
-from spec.settings.serving import ModelServing, Sequence
+from spec.settings.serving import ModelServing, Priorities, RateLimiter, Sequence
 from spec.settings.source import load, load_content, load_stack_file, read_config
 from spec.settings.triton import Triton
 
@@ -21,7 +21,9 @@ __all__ = [
     "Models",
     "Network",
     "Nodes",
+    "Priorities",
     "Problem",
+    "RateLimiter",
     "Release",
     "Sequence",
     "Settings",

@@ -19,8 +19,6 @@ _SINCE = ("llm", "slo_p99_ms", "queue_timeout_ms")
 
 _FORMER = {
     "preferred_batch_sizes": (),
-    "priorities": None,
-    "rate_limiter": None,
     "tensorrt_fp16": False,
     "cuda_graphs": False,
 }

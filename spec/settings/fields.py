@@ -206,6 +206,19 @@ TritonVersion = Annotated[
         number='{value} without quotes is a number (26.10 would become 26.1); quote it: "{value:05.2f}"',
     ),
 ]
+ServerVersion = Annotated[
+    str,
+    matching(r"\d{1,3}\.\d{1,3}\.\d{1,3}", "is not a version of the server", 'give one like "2.75.0"'),
+]
+CudaVersion = Annotated[
+    str,
+    matching(
+        r"\d{1,2}(\.\d{1,2}){0,2}",
+        "is not a version of CUDA",
+        'give one like "13.4"',
+        number='{value} without quotes is a number (13.10 would become 13.1); quote it: "{value}"',
+    ),
+]
 TensorrtVersion = Annotated[
     str,
     matching(
@@ -318,5 +331,13 @@ ModelName = Annotated[
     str,
     key_matching(
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", "is not a model name", "use letters, digits, dots, hyphens and underscores"
+    ),
+]
+ResourceName = Annotated[
+    str,
+    key_matching(
+        r"[A-Za-z][A-Za-z0-9_-]{0,62}",
+        "is not the name of a resource",
+        "use letters, digits, hyphens and underscores, a letter first",
     ),
 ]

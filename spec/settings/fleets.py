@@ -239,7 +239,14 @@ def _models_of(models: S, names: tuple[str, ...]) -> S:
 
 
 def _without_unused(triton: S, models: Any) -> S:
-    """Return the section `triton` without the response cache where no model of the fleet uses one."""
+    """Return the section `triton` without the response cache and the resources that no model of the fleet has a use for."""
     wants = list(models.__dict__.get("serving", {}).values()) if models is not None else []
-    cached = any(model.__dict__.get("response_cache") for model in wants)
-    return triton if cached else triton.model_copy(update={"response_cache_mib": None})
+    limiters = [limiter for model in wants if (limiter := model.__dict__.get("rate_limiter")) is not None]
+    used = {name for limiter in limiters for name in limiter.__dict__.get("resources", {})}
+    found: dict[str, Any] = {}
+    if not any(model.__dict__.get("response_cache") for model in wants):
+        found["response_cache_mib"] = None
+    if "rate_limiter_resources" in triton.__dict__:
+        there = triton.__dict__["rate_limiter_resources"]
+        found["rate_limiter_resources"] = {name: count for name, count in there.items() if name in used}
+    return triton.model_copy(update=found)

@@ -11,13 +11,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.problem import Problem
-from spec.settings.fields import Evidence, Rate
+from spec.settings.fields import Evidence, Rate, ResourceName
 from spec.settings.kind import between
 from spec.settings.language_model import LanguageModel
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
+_Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
 """Less than this goes by in the network and in the server's own work, whatever the model."""
 FINEST_SLO_MS = 10
@@ -29,6 +30,24 @@ LONGEST_TIMEOUT_US = 10_000_000
 """Beyond this only where the SLO itself is longer: a queued request is waited for when a pod stops."""
 LONGEST_STREAM_SECONDS = 3000
 """As long as a stream may be. A pod that stops waits for it, and its node with it, which Karpenter ends after an hour."""
+
+# Triton keeps one queue per level and its protocol carries the level of a request as an unsigned number.
+_Level = Annotated[int, between(1, 100, "priority levels, 1 first")]
+
+
+class Priorities(Section):
+    """Levels of a model's queue. Level 1 is served first."""
+
+    levels: _Level = Field(description="the number of priority levels")
+    default: _Level = Field(description="the level of a request that names none")
+
+    @rule
+    def _priorities_are_levels(self, at: Place) -> Iterator[Problem]:
+        """Require two levels or more, and one of them as the default."""
+        if self.levels < 2:
+            yield at.problem("levels", "1 level is no priority; give 2 or more, or remove priorities")
+        elif self.default > self.levels:
+            yield at.problem("default", f"{self.default} is more than the {self.levels} levels; give 1 to {self.levels}")
 
 
 class Sequence(Section):
@@ -49,6 +68,22 @@ class Sequence(Section):
         """Refuse maxCandidates with strategy direct."""
         if self.strategy == "direct" and self.max_candidates is not None:
             yield at.problem("maxCandidates", "strategy 'direct' has no candidates; remove it, or use strategy: oldest")
+
+
+class RateLimiter(Section):
+    """The share that one execution of a model holds of the pod's `triton.rateLimiterResources`.
+
+    This limits executions at a time, not requests per second.
+    """
+
+    guide: ClassVar[str] = "docs/facts/triton-server.md#rate-limiter"
+
+    resources: Annotated[dict[ResourceName, _Count], Field(min_length=1)] = Field(
+        description="what an execution holds, like {slots: 1}"
+    )
+    priority: Annotated[int, between(1, 1_000_000, "for a priority, 1 first")] = Field(
+        default=1, description="a model of priority 2 gets half the executions of one of priority 1"
+    )
 
 
 class ModelServing(Section):
@@ -95,6 +130,9 @@ class ModelServing(Section):
         description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1, the largest, and on a "
         "GPU all up to 16",
     )
+    priorities: Priorities | None = Field(
+        default=None, description="levels of the queue, of which the first is served first; without it: one level"
+    )
     sequence: Sequence | None = Field(
         default=None, description="keeps the requests of a sequence on one instance; without it: dynamic batching"
     )
@@ -111,6 +149,10 @@ class ModelServing(Section):
     )
     response_cache: bool = Field(
         default=False, description="whether equal requests are answered from the pod's cache (triton.responseCacheMiB)"
+    )
+    rate_limiter: RateLimiter | None = Field(
+        default=None,
+        description="what an execution holds of the resources of a pod; without it: executions are not limited",
     )
     latency_histogram: bool = Field(
         default=True,
@@ -254,6 +296,7 @@ class ModelServing(Section):
         for key, wanted in (
             ("maxQueueDelayUs", self.max_queue_delay_us is not None),
             ("queueTimeoutMs", self.queue_timeout_ms is not None),
+            ("priorities", self.priorities is not None),
         ):
             if wanted:
                 yield at.problem(f"{key}", "is of dynamic batching, which sequence takes the place of; remove one")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
@@ -10,7 +11,10 @@ from spec.problem import Problem
 from spec.settings import images
 from spec.settings.fields import (
     Cpu,
+    CudaVersion,
     Name,
+    ResourceName,
+    ServerVersion,
     TensorrtVersion,
     TritonVersion,
     cpu_millis,
@@ -20,9 +24,11 @@ from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Absent, Section
 from spec.versions import (
+    CUDA_DRIVERS,
     OLDEST_TRITON_VERSION,
     TRITON_RELEASES,
     TritonRelease,
+    cuda_major,
     example_digest,
 )
 from spec.wording import one_of
@@ -67,6 +73,14 @@ class Triton(Section):
     guide: ClassVar[str] = "docs/serving.md"
 
     version: TritonVersion = Field(description='the NGC release of the image in quotes, like "26.11"')
+    server: ServerVersion | None = Field(
+        default=None,
+        description='the server of the image in quotes, like "2.75.0"; given with `cuda` and `tensorrt` for a '
+        "release that is newer than all of spec/versions.py, else forbidden",
+    )
+    cuda: CudaVersion | None = Field(
+        default=None, description='the CUDA of the image in quotes, like "13.4"; given with `server`, else forbidden'
+    )
     tensorrt: TensorrtVersion | None = Field(
         default=None,
         description='the TensorRT of the image in quotes, like "11.1.0", as `dpkg -l | grep libnvinfer` in it says; without '
@@ -93,6 +107,11 @@ class Triton(Section):
         description="host memory of each pod for the response cache in MiB, like 64; required where a model has "
         "responseCache, else forbidden",
     )
+    rate_limiter_resources: dict[ResourceName, Annotated[int, between(1, 1_000_000, "of a resource")]] = Field(
+        default_factory=dict,
+        description="how much each pod has of each resource of the rate limiter, like {slots: 4}; required where a model "
+        "has rateLimiter, else forbidden",
+    )
     openai: OpenAi | None = Field(
         default=None,
         description="the OpenAI-compatible front end, for language models alone; without it: Triton's own APIs alone",
@@ -111,24 +130,51 @@ class Triton(Section):
 
     @property
     def ngc_release(self) -> TritonRelease:
-        """The facts about the image's release. Raises Absent if spec/versions.py has none."""
-        if self.version not in TRITON_RELEASES:
+        """The facts about the image's release. Raises Absent if neither spec/versions.py nor the stack file has them."""
+        if self.version in TRITON_RELEASES:
+            return TRITON_RELEASES[self.version]
+        if self.server is None or self.cuda is None or cuda_major(self.cuda) not in CUDA_DRIVERS:
             raise Absent
-        return TRITON_RELEASES[self.version]
+        newest = TRITON_RELEASES[max(TRITON_RELEASES)]
+        return replace(newest, server=self.server, cuda=self.cuda, tensorrt=self.tensorrt)
 
     @rule
-    def _version_is_known(self, at: Place) -> Iterator[Problem]:
-        """Require a release of spec/versions.py."""
+    def _version_is_safe(self, at: Place) -> Iterator[Problem]:
+        """Require a release of spec/versions.py, or a newer one with server, cuda and tensorrt."""
         if self.version in TRITON_RELEASES:
+            for key in ("server", "cuda"):
+                if getattr(self, key) is not None:
+                    yield at.problem(key, f"spec/versions.py has it for {self.version}; remove it")
             return
         newer = one_of(f'"{known}"' for known in TRITON_RELEASES)
         if self.version < OLDEST_TRITON_VERSION:
-            why = f"NVIDIA's security bulletins name holes of releases before {OLDEST_TRITON_VERSION}; use {newer}"
+            yield at.problem(
+                "version",
+                f"NVIDIA's security bulletins name holes of releases before {OLDEST_TRITON_VERSION}; use {newer}",
+            )
         elif self.version < max(TRITON_RELEASES):
-            why = f"spec/versions.py does not know {self.version}; use {newer}"
-        else:
-            why = f"spec/versions.py does not know {self.version}; add its server, CUDA and TensorRT there, or use {newer}"
-        yield at.problem("version", why)
+            yield at.problem("version", f"spec/versions.py does not know {self.version}; use {newer}")
+        elif missing := [key for key in ("server", "cuda", "tensorrt") if getattr(self, key) is None]:
+            yield at.problem(
+                "version",
+                f"spec/versions.py does not know {self.version}; give {', '.join(missing)} of its image too, or use {newer}",
+            )
+        elif self.cuda is not None and cuda_major(self.cuda) not in CUDA_DRIVERS:
+            yield at.problem(
+                "cuda",
+                f"spec/versions.py has no oldest driver for CUDA {self.cuda}; use an image with {one_of(CUDA_DRIVERS)}",
+            )
+
+    @warning
+    def _version_is_checked_less(self, at: Place) -> Iterator[Problem]:
+        """Warn about a release that spec/versions.py does not know: its flags and limits are not checked."""
+        if self.version not in TRITON_RELEASES:
+            newest = max(TRITON_RELEASES)
+            yield at.problem(
+                "version",
+                f"spec/versions.py does not know {self.version}; its flags, GPUs and ONNX Runtime are checked as in "
+                f"{newest}. Read its release notes",
+            )
 
     @rule
     def _server_can_start(self, at: Place) -> Iterator[Problem]:

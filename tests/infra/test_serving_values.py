@@ -47,11 +47,12 @@ def test_the_models_of_a_stack_with_wants_are_served_with_its_configs() -> None:
     assert made(models=served())["release"]["configName"] == "staging"
 
 
-def test_the_cache_is_what_the_stack_says() -> None:
-    server = settings().triton.model_copy(update={"response_cache_mib": 64})
+def test_cache_and_rate_limiter_are_what_the_stack_says() -> None:
+    server = settings().triton.model_copy(update={"response_cache_mib": 64, "rate_limiter_resources": {"slots": 4}})
     assert made(server=server)["server"] == {
         "version": "26.07",
         "responseCacheBytes": 64 * 1024**2,
+        "rateLimiter": {"resources": {"slots": 4}},
     }
 
 

@@ -81,6 +81,13 @@ def test_a_tokenizer_is_a_name_on_a_hub_or_a_directory(tokenizer: str) -> None:
             },
             f"triton.responseCacheMiB: the server of triton.openai has no response cache; remove it, {OTHERWISE}",
         ),
+        (
+            {
+                "models.serving": {"chat": {**CHAT, "rateLimiter": {"resources": {"slots": 1}}}},
+                "triton.rateLimiterResources": {"slots": 2},
+            },
+            f"triton.rateLimiterResources: the server of triton.openai has no rate limiter; remove it, {OTHERWISE}",
+        ),
     ],
 )
 def test_what_it_does_not_go_with_is_told(changes: dict[str, Any], said: str) -> None:

@@ -33,11 +33,13 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "max_queue_delay_us": None,
         "queue_timeout_ms": None,
         "warmup": None,
+        "priorities": None,
         "sequence": None,
         "decoupled": False,
         "longest_stream_seconds": None,
         "llm": None,
         "response_cache": False,
+        "rate_limiter": None,
         "latency_histogram": True,
         "tuned": None,
     }
@@ -53,25 +55,30 @@ def test_every_value_is_read() -> None:
             "maxBatchSize": 8,
             "maxQueueDelayUs": 500,
             "warmup": [],
+            "priorities": {"levels": 2, "default": 1},
+            "rateLimiter": {"resources": {"slots": 2}, "priority": 3},
             "latencyHistogram": False,
             "tuned": "benchmarks/results/plan.json",
         },
         "sequence": {**CPU, "sequence": {"strategy": "oldest", "maxIdleMs": 51, "maxCandidates": 7}, "decoupled": True},
         "cached": {**CPU, "responseCache": True},
     }
-    triton = {"triton.responseCacheMiB": 64, "triton.rollout": "in-place"}
+    triton = {"triton.responseCacheMiB": 64, "triton.rateLimiterResources": {"slots": 4}, "triton.rollout": "in-place"}
     triton["triton.version"] = "26.08"  # older ones starve a batcher with a delay and two instances
     read = settings({**UNPINNED, "models.serving": serving, **triton})
     plan, sequence = read.models.serving["plan"], read.models.serving["sequence"]
     assert (plan.warmup, plan.gpu_memory_mib) == ((), 900)
+    assert plan.priorities is not None and (plan.priorities.levels, plan.priorities.default) == (2, 1)
+    assert plan.rate_limiter is not None and (plan.rate_limiter.resources, plan.rate_limiter.priority) == ({"slots": 2}, 3)
     assert sequence.sequence is not None and sequence.sequence.max_candidates == 7
     assert read.triton.response_cache_mib == 64
+    assert read.triton.rate_limiter_resources == {"slots": 4}
     assert read.triton.rollout == "in-place"
 
 
 def test_a_stack_without_wants_has_none() -> None:
     read = settings()
-    assert (read.models.serving, read.triton.rollout) == ({}, "rolling")
+    assert (read.models.serving, read.triton.rate_limiter_resources, read.triton.rollout) == ({}, {}, "rolling")
     assert (read.triton.response_cache_mib, read.models.release and read.models.release.serving) == (None, None)
 
 
@@ -139,7 +146,7 @@ def test_a_release_made_of_these_wants_is_accepted() -> None:
         {"a": {**CPU, "peakRate": 40}},
         {"a": {**CPU, "maxQueueDelayUs": 49_999}},
         {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 22 * 1024 - 764}},
-        {"a": {**CPU, "maxBatchSize": 8, "warmup": [1, 8]}},
+        {"a": {**CPU, "priorities": {"levels": 2, "default": 2}, "maxBatchSize": 8, "warmup": [1, 8]}},
         {"a": {**CPU, "sequence": {"strategy": "direct"}, "decoupled": True}},
     ],
     ids=str,
@@ -208,3 +215,20 @@ def test_a_batcher_that_older_servers_starve_is_refused(version: str, model: dic
     problem = starved(version, **model)
     assert ("models.serving.a.maxQueueDelayUs: with a queue delay" in problem) is is_refused
     assert problem.endswith('use triton.version "26.08" or newer, or maxQueueDelayUs: 0') is is_refused
+
+
+def test_a_newer_release_than_any_known_is_accepted_with_a_warning() -> None:
+    read = settings(
+        {"triton.version": "27.01", "triton.server": "2.77.0", "triton.cuda": "13.6", "triton.tensorrt": "11.3.0"}
+    )
+    release = read.triton.ngc_release
+    assert (release.server, release.cuda, release.tensorrt, release.minimum_driver) == (
+        "2.77.0",
+        "13.6",
+        "11.3.0",
+        "580.65.06",
+    )
+    assert [str(warning) for warning in read.warnings if "27.01" in str(warning)] == [
+        "triton.version: spec/versions.py does not know 27.01; its flags, GPUs and ONNX Runtime are checked as in "
+        "26.11. Read its release notes"
+    ]

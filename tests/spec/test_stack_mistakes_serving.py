@@ -14,7 +14,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/projection-2026-11-27-0302c850.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "queueTimeoutMs, warmup, sequence, decoupled, longestStreamSeconds, llm, responseCache, latencyHistogram, tuned"
+    "queueTimeoutMs, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
+    "latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -55,6 +56,22 @@ SHAPE: list[tuple[dict[str, Any], list[str]]] = [
             f"{PATH}.sequence.strategy: 'oldst' is not a choice; did you mean 'oldest'? use direct or oldest",
             f"{PATH}.sequence.maxIdle: unknown key; did you mean 'maxIdleMs'? the keys here are strategy, maxIdleMs, "
             "maxCandidates",
+        ],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 2}},
+        [f"{PATH}.priorities.default: is missing; give the level of a request that names none"],
+    ),
+    (
+        {**CPU, "rateLimiter": {}},
+        [f"{PATH}.rateLimiter.resources: is missing; give what an execution holds, like {{slots: 1}}"],
+    ),
+    ({**CPU, "rateLimiter": {"resources": {}}}, [f"{PATH}.rateLimiter.resources: is empty; give at least one"]),
+    (
+        {**CPU, "rateLimiter": {"resources": {"a:b": 1}}},
+        [
+            f"{PATH}.rateLimiter.resources.a:b: 'a:b' is not the name of a resource; use letters, digits, hyphens and "
+            "underscores, a letter first"
         ],
     ),
     ({**CPU, "tuned": 3}, [f"{PATH}.tuned: 3 is a number; {REPORT}, in quotes"]),
@@ -105,15 +122,29 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
             "sequence": {"strategy": "oldest"},
             "maxQueueDelayUs": 0,
             "queueTimeoutMs": 100,
+            "priorities": {"levels": 2, "default": 2},
         },
         [
             f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
             f"{PATH}.queueTimeoutMs: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
         ],
     ),
     (
         {**CPU, "sequence": {"strategy": "direct", "maxCandidates": 32}},
         [f"{PATH}.sequence.maxCandidates: strategy 'direct' has no candidates; remove it, or use strategy: oldest"],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 1, "default": 1}},
+        [f"{PATH}.priorities.levels: 1 level is no priority; give 2 or more, or remove priorities"],
+    ),
+    (
+        {**CPU, "priorities": {"levels": 2, "default": 3}},
+        [f"{PATH}.priorities.default: 3 is more than the 2 levels; give 1 to 2"],
+    ),
+    (
+        {**CPU, "rateLimiter": {"resources": {"slots": 1}}},
+        ["triton.rateLimiterResources: is missing; resnet50 has a rateLimiter, give what a pod has, like {slots: 4}"],
     ),
     (
         {**CPU, "responseCache": True},
@@ -155,6 +186,19 @@ STACKS: list[tuple[dict[str, Any], list[str]]] = [
         [
             "models.serving.a.responseCache: Triton does not cache a model with decoupled; remove one",
             "models.serving.b.responseCache: Triton does not cache a model with sequence; remove one",
+        ],
+    ),
+    (
+        {
+            "models.release": None,
+            "models.serving": {"resnet50": {**CPU, "rateLimiter": {"resources": {"slot": 1, "decoder": 3}}}},
+            "triton.rateLimiterResources": {"slots": 4, "decoder": 2},
+        },
+        [
+            f"{PATH}.rateLimiter.resources.slot: triton.rateLimiterResources has no 'slot'; did you mean 'slots'? use slots "
+            "or decoder",
+            f"{PATH}.rateLimiter.resources.decoder: 3 are more than a pod has, so the model would never run; give 1 to 2",
+            "triton.rateLimiterResources.slots: no model's rateLimiter takes any; did you mean 'slot'? remove it",
         ],
     ),
     (

@@ -85,11 +85,17 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"triton.version": "27.01"},
         [
             (
-                "triton.version: spec/versions.py does not know 27.01; add its server, CUDA and TensorRT there, or use "
+                "triton.version: spec/versions.py does not know 27.01; give server, cuda, tensorrt of its image too, or use "
                 '"26.07", "26.08", "26.09", "26.10" or "26.11"'
             )
         ],
     ),
+    (
+        {"triton.version": "27.01", "triton.server": "2.77.0", "triton.cuda": "14.0", "triton.tensorrt": "12.0.1"},
+        ["triton.cuda: spec/versions.py has no oldest driver for CUDA 14.0; use an image with 13"],
+    ),
+    ({"triton.server": "2.71.0"}, ["triton.server: spec/versions.py has it for 26.07; remove it"]),
+    ({"triton.cuda": 13.4}, ['triton.cuda: 13.4 without quotes is a number (13.10 would become 13.1); quote it: "13.4"']),
     (
         {"triton.image": "nvcr.io/nvidia/tritonserver:26.07-py3"},
         [

@@ -28,9 +28,11 @@ _READ = {PENDING: Target.pending, NEEDED: Target.needed, ASKED: Target.asked}
 _NOT_SIMULATED = {
     "slo_p99_ms": "sloP99Ms",
     "max_queue_delay_us": "maxQueueDelayUs",
+    "priorities": "priorities",
     "sequence": "sequence",
     "decoupled": "decoupled",
     "response_cache": "responseCache",
+    "rate_limiter": "rateLimiter",
 }
 """Of what a stack wants of a model: what would change the answer and is left out, by field, as the stack file has it."""
 _NO_PROMETHEUS = "http://prometheus"

@@ -51,18 +51,18 @@ def queue_delay_us(slo_p95_ms: int, expected_rate: float, max_batch_size: int) -
     return filling_us if filling_us <= limit_us else 0
 
 
-def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances: int) -> int:
-    """Return the most requests that the queue of a model holds in a pod.
+def queue_size(peak_rate: float, timeout_us: int, max_batch_size: int, instances: int, levels: int = 1) -> int:
+    """Return the most requests that one queue of a model holds in a pod; `levels` queues share what is allowed in all.
 
     Little's law: a queue that is answered within the timeout holds at most rate x timeout requests, and no pod has to
     answer more than the fleet's peak rate. A longer queue could only hold requests that will time out. A pod that is
     slower than the whole fleet's peak fills it only partly: there the timeout rejects first, which Triton counts,
     unlike a full queue (docs/facts/triton-metrics.md#refused-requests). Never less than two batches per instance, so
-    that one can form while another runs; never more than 4096, since requests hold memory.
+    that one can form while another runs; never more than 4096 in all, since requests hold memory.
     """
     answered = math.ceil(peak_rate * timeout_us / US_PER_S)
     smallest = 2 * max(max_batch_size, 1) * instances
-    return max(1, min(max(answered, smallest), LARGEST_QUEUE))
+    return max(1, min(max(answered, smallest), LARGEST_QUEUE // levels))
 
 
 def gpu_memory_mib(file_bytes: int) -> int:

@@ -97,7 +97,9 @@ def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]
         "instances": derive.instances(wants) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
+        "priorities": wants.priorities is not None,
         "sequence": wants.sequence is not None,
+        "rateLimiter": wants.rate_limiter is not None,
     }
     for key in (key for key, is_given in given.items() if is_given):
         yield f"{key}: the {backend} backend batches, queues and places its model by itself; leave it out"
@@ -124,6 +126,11 @@ def _instances(draft: _Draft) -> Iterator[str]:
     # The device plugin decides which GPUs a pod sees, and count is per GPU: docs/facts/triton-configuration.md#instances.
     del group.gpus[:]
     group.ClearField("rate_limiter")
+    if wants.rate_limiter is not None:
+        for name, count in sorted(wants.rate_limiter.resources.items()):
+            # Of the pod, not of each of its GPUs: that is what `triton.rateLimiterResources` counts.
+            group.rate_limiter.resources.add(name=name, count=count, **{"global": True})
+        group.rate_limiter.priority = wants.rate_limiter.priority
 
 
 def _optimization(draft: _Draft) -> Iterator[str]:
@@ -241,8 +248,10 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
         "instances": derive.instances(wants) != 1,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
         "warmup": bool(wants.warmup),
+        "priorities": wants.priorities is not None,
         "sequence": wants.sequence is not None,
         "decoupled": wants.decoupled,
+        "rateLimiter": wants.rate_limiter is not None,
         "llm": wants.llm is not None,
     }
     for key in (key for key, is_given in given.items() if is_given):

@@ -32,8 +32,9 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
     batching.SetInParent()
     batching.preserve_ordering = preserve_ordering
     batching.max_queue_delay_microseconds = _delay(config, wants)
+    levels = wants.priorities.levels if wants.priorities is not None else 1
     timeout = wants.queue_timeout_us
-    size = derive.queue_size(wants.peak_rate, timeout, config.max_batch_size, derive.instances(wants))
+    size = derive.queue_size(wants.peak_rate, timeout, config.max_batch_size, derive.instances(wants), levels)
     policy = ModelQueuePolicy(
         timeout_action=ModelQueuePolicy.REJECT,
         default_timeout_microseconds=timeout,
@@ -41,6 +42,11 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
         max_queue_size=size,
     )
     batching.default_queue_policy.CopyFrom(policy)
+    if wants.priorities is not None:
+        batching.priority_levels = wants.priorities.levels
+        batching.default_priority_level = wants.priorities.default
+        for level in range(1, wants.priorities.levels + 1):
+            batching.priority_queue_policy[level].CopyFrom(policy)
 
 
 def _sequences(config: ModelConfig, wants: ModelServing, sequence: Sequence) -> Iterator[str]:

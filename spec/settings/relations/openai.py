@@ -53,6 +53,10 @@ def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
         yield Problem(
             "triton.responseCacheMiB", f"the server of triton.openai has no response cache; remove it, {_OTHERWISE}"
         )
+    if triton.rate_limiter_resources:
+        yield Problem(
+            "triton.rateLimiterResources", f"the server of triton.openai has no rate limiter; remove it, {_OTHERWISE}"
+        )
     flags = values_of(document).extra_args
     if flags:
         yield Problem(

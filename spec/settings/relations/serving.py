@@ -51,6 +51,20 @@ def _is_in_the_release(entry: _Entry) -> Iterator[Problem]:
 
 
 @rule
+@_of_each_model
+def _resources_are_there(entry: _Entry) -> Iterator[Problem]:
+    """Require resources that triton.rateLimiterResources has, and no more of each than a pod has."""
+    limiter, there = entry.model.rate_limiter, entry.subject.document.triton.rate_limiter_resources
+    for name, count in (limiter.resources if limiter is not None else {}).items():
+        path = f"{entry.path}.rateLimiter.resources.{name}"
+        if there and name not in there:
+            near = did_you_mean(name, there)
+            yield Problem(path, f"triton.rateLimiterResources has no '{name}'; {near}use {one_of(there)}")
+        elif there and count > there[name]:
+            yield Problem(path, f"{count} are more than a pod has, so the model would never run; give 1 to {there[name]}")
+
+
+@rule
 def _cache_has_a_size_and_a_use(subject: Subject) -> Iterator[Problem]:
     """Require triton.responseCacheMiB where a model has responseCache, and only there."""
     cached = [name for name, model in subject.document.models.serving.items() if model.response_cache]
@@ -60,6 +74,23 @@ def _cache_has_a_size_and_a_use(subject: Subject) -> Iterator[Problem]:
         yield Problem(path, f"is missing; {one_of(cached)} has responseCache, give the cache of a pod in MiB, like 64")
     if size is not None and not cached:
         yield Problem(path, "no model of models.serving has responseCache; remove it, or set responseCache: true")
+
+
+@rule
+def _resources_have_a_use(subject: Subject) -> Iterator[Problem]:
+    """Require triton.rateLimiterResources where a model has rateLimiter, and only resources that one takes."""
+    wanted: dict[str, str] = {}
+    for name, model in subject.document.models.serving.items():
+        for resource in model.rate_limiter.resources if model.rate_limiter is not None else ():
+            wanted.setdefault(resource, name)
+    there, path = subject.document.triton.rate_limiter_resources, "triton.rateLimiterResources"
+    if wanted and not there:
+        resource, name = next(iter(wanted.items()))
+        yield Problem(path, f"is missing; {name} has a rateLimiter, give what a pod has, like {{{resource}: 4}}")
+    for resource in there:
+        if resource not in wanted:
+            near = did_you_mean(resource, wanted)
+            yield Problem(f"{path}.{resource}", f"no model's rateLimiter takes any; {near}remove it")
 
 
 @rule

@@ -136,6 +136,15 @@ def test_a_high_rate_gets_a_delay() -> None:
     assert _configure(expectedRate=14_000, peakRate=20_000).dynamic_batching.max_queue_delay_microseconds == 500
 
 
+def test_every_priority_level_has_a_bound_of_its_own() -> None:
+    batching = _configure(priorities={"levels": 3, "default": 2}).dynamic_batching
+
+    assert (batching.priority_levels, batching.default_priority_level) == (3, 2)
+    sizes = {level: policy.max_queue_size for level, policy in batching.priority_queue_policy.items()}
+    assert sizes == {1: 18, 2: 18, 3: 18}
+    assert {policy.default_timeout_microseconds for policy in batching.priority_queue_policy.values()} == {150_000}
+
+
 def test_instances_are_counted_per_gpu_and_never_bound_to_gpus() -> None:
     base = PYTHON.replace("KIND_CPU count: 1", 'KIND_GPU count: 4 gpus: [ 0, 1 ] host_policy: "numa0"')
 
@@ -148,6 +157,14 @@ def test_a_model_that_places_itself_keeps_doing_so() -> None:
     (group,) = _configure(PYTHON.replace("KIND_CPU", "KIND_MODEL"), **GPU).instance_group
 
     assert text_format.MessageToString(group) == "count: 1\nkind: KIND_MODEL\n"
+
+
+def test_an_execution_holds_resources_of_the_rate_limiter() -> None:
+    (group,) = _configure(rateLimiter={"resources": {"slots": 2, "bus": 1}, "priority": 3}).instance_group
+
+    resources = [(resource.name, resource.count, getattr(resource, "global")) for resource in group.rate_limiter.resources]
+    assert resources == [("bus", 1, True), ("slots", 2, True)]
+    assert group.rate_limiter.priority == 3
 
 
 def test_the_authors_rate_limiter_is_not_the_stacks() -> None:
@@ -527,12 +544,12 @@ _LEAVE = "say it of the models of its steps and leave it out here"
         ),
         (
             ENSEMBLE,
-            {**GPU, "instances": 2, "maxQueueDelayUs": 0, "warmup": [1]},
+            {**GPU, "instances": 2, "maxQueueDelayUs": 0, "warmup": [1], "rateLimiter": {"resources": {"slots": 1}}},
             [
                 "device: an ensemble has neither queue nor instances, only its steps have; write cpu",
                 *(
                     f"{key}: an ensemble has neither queue nor instances, only its steps have; {_LEAVE}"
-                    for key in ("instances", "maxQueueDelayUs", "warmup")
+                    for key in ("instances", "maxQueueDelayUs", "warmup", "rateLimiter")
                 ),
             ],
         ),

@@ -33,6 +33,7 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     expected = draw(st.floats(0.001, 1_000_000))
     largest = draw(st.none() | st.integers(1, 4096))
     sizes = st.lists(st.integers(1, largest or 8), max_size=4)
+    levels = draw(st.integers(1, 100))
     slo_ms = draw(st.integers(2, 600_000))
     serving: dict[str, Any] = {
         "device": device,
@@ -43,7 +44,18 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         "warmup": draw(st.none() | sizes),
         "maxBatchSize": largest,
         "maxQueueDelayUs": draw(st.none() | st.integers(0, slo_ms * 1000 - 1)),
+        "priorities": draw(st.none() | st.integers(1, levels).map(lambda default: {"levels": levels, "default": default})),
         "decoupled": backend == "python" and draw(st.booleans()),
+        "rateLimiter": draw(
+            st.none()
+            | st.builds(
+                lambda resources, priority: {"resources": resources, "priority": priority},
+                st.dictionaries(
+                    st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True), st.integers(1, 100), min_size=1
+                ),
+                st.integers(1, 1000),
+            )
+        ),
         "latencyHistogram": draw(st.booleans()),
     }
     if serving["decoupled"]:

@@ -32,11 +32,11 @@ def _wants(**more: Any) -> dict[str, Any]:
 
 
 SERVING = {
-    "classify": _wants(maxBatchSize=4, instances=2, maxQueueDelayUs=200),
-    "normalize": _wants(warmup=[]),
+    "classify": _wants(maxBatchSize=4, instances=2, priorities={"levels": 3, "default": 2}, maxQueueDelayUs=200),
+    "normalize": _wants(warmup=[], rateLimiter={"resources": {"slots": 1}, "priority": 2}),
     "pipeline": _wants(maxBatchSize=4),
     "clean_text": _wants(),
-    "embed_cached": _wants(responseCache=True),
+    "embed_cached": _wants(responseCache=True, rateLimiter={"resources": {"slots": 2}}),
     "embed_long": _wants(),
     "generate": _wants(decoupled=True),
     "running_sum": _wants(sequence={"strategy": "oldest", "maxIdleMs": 5000}),
@@ -94,7 +94,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
         directory / "stacks",
         SERVING,
         stack=STACK,
-        triton={"responseCacheMiB": 8},
+        triton={"responseCacheMiB": 8, "rateLimiterResources": {"slots": 2}},
     )
     return prepare(models, PART_BYTES, Silent(), file.parent)
 
@@ -122,6 +122,8 @@ def client(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grp
             "--disable-auto-complete-config",
             "--exit-on-error=true",
             "--cache-config=local,size=8388608",
+            "--rate-limit=execution_count",
+            "--rate-limit-resource=slots:2",
         ],
         address,
         directory / "cache",
@@ -149,8 +151,8 @@ def test_every_model_is_served_with_its_generated_config(plan: Plan, client: grp
     assert classify.max_batch_size == 4
     assert [(group.kind, group.count) for group in classify.instance_group] == [(ModelInstanceGroup.KIND_CPU, 2)]
     batching = classify.dynamic_batching
-    assert batching.max_queue_delay_microseconds == 200
-    policy = batching.default_queue_policy
+    assert (batching.priority_levels, batching.max_queue_delay_microseconds) == (3, 200)
+    policy = batching.priority_queue_policy[3]
     assert (policy.timeout_action, policy.default_timeout_microseconds, policy.max_queue_size) == (
         ModelQueuePolicy.REJECT,
         150_000,

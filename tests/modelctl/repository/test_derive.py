@@ -23,20 +23,21 @@ def test_a_request_waits_only_where_a_batch_arrives_in_time(slo_ms: int, rate: f
 
 
 @pytest.mark.parametrize(
-    ("peak", "timeout_us", "largest", "instances", "size"),
+    ("peak", "timeout_us", "largest", "instances", "levels", "size"),
     [
-        (1000, 150_000, 8, 1, 150),  # what the fleet's peak brings within the timeout
-        (120, 150_000, 8, 1, 18),
-        (1, 150_000, 8, 2, 32),  # two batches per instance
-        (0.001, 100_000, 0, 1, 2),  # a model that does not batch
-        (1_000_000, 10_000_000, 8, 1, 4096),
-        (1, 100_000, 4096, 64, 4096),
+        (1000, 150_000, 8, 1, 1, 150),  # what the fleet's peak brings within the timeout
+        (120, 150_000, 8, 1, 1, 18),
+        (1, 150_000, 8, 2, 1, 32),  # two batches per instance
+        (0.001, 100_000, 0, 1, 1, 2),  # a model that does not batch
+        (1_000_000, 10_000_000, 8, 1, 1, 4096),
+        (1_000_000, 10_000_000, 8, 1, 3, 1365),  # all levels together stay within it
+        (1, 100_000, 4096, 64, 1, 4096),
     ],
 )
 def test_a_queue_holds_what_is_answered_in_time(
-    peak: float, timeout_us: int, largest: int, instances: int, size: int
+    peak: float, timeout_us: int, largest: int, instances: int, levels: int, size: int
 ) -> None:
-    assert derive.queue_size(peak, timeout_us, largest, instances) == size
+    assert derive.queue_size(peak, timeout_us, largest, instances, levels) == size
 
 
 def test_the_smallest_and_the_largest_batch_are_warmed_up_and_on_a_gpu_those_between() -> None:

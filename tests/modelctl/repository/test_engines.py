@@ -329,6 +329,8 @@ def test_a_stack_leaves_scheduling_and_instances_to_the_engine(
         ("instances", 2),
         ("maxBatchSize", 4),
         ("maxQueueDelayUs", 0),
+        ("priorities", {"levels": 2, "default": 1}),
+        ("rateLimiter", {"resources": {"slots": 1}}),
     ],
 )
 def test_what_an_engine_does_by_itself_cannot_be_wanted(vllm: Path, key: str, value: Any) -> None:

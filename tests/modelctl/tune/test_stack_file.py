@@ -98,19 +98,23 @@ def test_a_model_without_a_batch_dimension_gets_its_instances_only(tmp_path: Pat
 def test_a_candidate_is_configured_as_a_release_would_be_for_the_stack(tmp_path: Path, classify: Model) -> None:
     entry = wants(
         maxBatchSize=8,
+        priorities={"levels": 3, "default": 2},
         warmup=[1, 8],
         responseCache=True,
+        rateLimiter={"resources": {"slots": 1}},
     )
-    triton = {"responseCacheMiB": 8}
+    triton = {"responseCacheMiB": 8, "rateLimiterResources": {"slots": 2}}
     file = write_stack(tmp_path, {"classify": entry}, triton=triton)
 
     config = wanted(file, classify)(Candidate(4, 500, 3))
 
     assert (config.name, config.max_batch_size, config.instance_group[0].count) == ("classify", 4, 3)
     assert config.dynamic_batching.max_queue_delay_microseconds == 500
+    assert config.dynamic_batching.priority_levels == 3
     assert [sample.batch_size for sample in config.model_warmup] == [1]
-    # Left out: equal requests would be answered from the cache, and a server of its own may have no histograms.
+    # Left out: equal requests would be answered from the cache, and a server of its own has neither slots nor histograms.
     assert not config.response_cache.enable
+    assert not config.instance_group[0].HasField("rate_limiter")
     assert not config.HasField("model_metrics")
 
 
