@@ -15,6 +15,8 @@ EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples" / "stacks").glo
 FOLDER = ROOT / "tests" / "system" / "component" / "snapshots"
 _WHOLE = "prod"
 _ABSENT = "(absent)"
+_HASH = re.compile(r"-[0-9a-f]{7}\b")
+"""The end of a role's name."""
 
 
 def file_of(stack: str) -> Path:
@@ -26,6 +28,10 @@ def read(stack: str) -> dict[str, Any]:
     """Return what the stack registers: `resources` and `exports`, as tests/system/component/engine/snapshot.py has them."""
     difference = json.loads(file_of(stack).read_text(encoding="utf-8"))
     content: dict[str, Any] = difference if stack == _WHOLE else merged(_base(stack), difference)
+    resources = content["resources"]
+    while orphans := [key for key, entry in resources.items() if entry.get("parent", key) not in resources]:
+        for key in orphans:
+            del resources[key]
     return content
 
 
@@ -36,9 +42,18 @@ def resources(stack: str) -> dict[str, Any]:
 
 
 def text(stack: str, content: Mapping[str, Any]) -> str:
-    """Return the text of the file of a stack that registers `content`; of an example, inputs are one line."""
+    """Return the text of the file of a stack that registers `content`.
+
+    Of an example each resource is one line, without the hashes in names, and without what an absent component had.
+    """
     if stack in EXAMPLES:
-        return _lines(difference(_base(stack), content), levels=3) + "\n"
+        base = _base(stack)
+        shown = difference(base, json.loads(_HASH.sub("", json.dumps(content))))
+        registered, changed = base["resources"], shown["resources"]
+        absent = {key for key, entry in changed.items() if entry == _ABSENT}
+        with_component = {key for key in absent if registered[key].get("parent") in absent}
+        shown["resources"] = {key: entry for key, entry in changed.items() if key not in with_component}
+        return _lines(shown, levels=2) + "\n"
     shown = content if stack == _WHOLE else difference(_base(stack), content)
     return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -53,7 +68,8 @@ def _lines(value: Any, levels: int) -> str:
 
 def _base(stack: str) -> Any:
     """Return `prod` under the name of another stack."""
-    return json.loads(re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8")))
+    text = re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8"))
+    return json.loads(_HASH.sub("", text) if stack in EXAMPLES else text)
 
 
 def difference(base: Any, content: Any) -> Any:

@@ -52,6 +52,8 @@ def _of_this_account(clients: Clients, config: dict[str, Any]) -> dict[str, str]
     if vpc := config[f"{PROJECT}:network"].get("existing"):
         made = existing_account.make_vpc(clients)
         existing_account.make_cluster(clients, made)
+        cluster = clients("eks").describe_cluster(name=existing_account.CLUSTER)["cluster"]
+        ids |= {"<authority>": cluster["certificateAuthority"]["data"], "<endpoint>": cluster["endpoint"]}
         ids[vpc["vpcId"]] = made.id
         for key, subnets in (("privateSubnetIds", made.private), ("publicSubnetIds", made.public)):
             ids |= {id: subnets[zone] for zone, id in vpc[key].items()}
