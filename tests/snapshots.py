@@ -44,7 +44,7 @@ def resources(stack: str) -> dict[str, Any]:
 def text(stack: str, content: Mapping[str, Any]) -> str:
     """Return the text of the file of a stack that registers `content`.
 
-    Of an example each resource is one line, without the hashes in names, and without what an absent component had.
+    Of an example each resource is one line, without hashes in names. Of an absent component, its children have no line.
     """
     if stack in EXAMPLES:
         base = _base(stack)
