@@ -196,6 +196,10 @@ def _components() -> str:
 def _index() -> str:
     stacks = [registered(stack) for stack in sorted(snapshots.STACKS)]
     found = {(one.type, one.name): one.parent_type for resources in stacks for one in resources.values()}
+    types = {token for token, _ in found}
+    # A type that only examples have, by its names there.
+    examples = [one for example in snapshots.EXAMPLES for one in registered(example).values() if one.type not in types]
+    found |= {(one.type, one.name): one.parent_type for one in examples}
     parents: dict[str, set[str]] = defaultdict(set)
     for (token, _), parent in found.items():
         parents[token].add(parent)
@@ -211,7 +215,7 @@ def _index() -> str:
             names[token, modules()[token]].add(name)
     table = ["| names in a preview | type | code |", "|---|---|---|"]
     for (token, path), here in sorted(names.items(), key=lambda row: (modules()[row[0][0]], row[0])):
-        listed = ", ".join(f"`{name}`" for name in sorted(here)) or "in no stack of this repository"
+        listed = ", ".join(f"`{name}`" for name in sorted(here))
         places = dict.fromkeys((path, modules()[token]))
         table.append(f"| {listed} | `{token}` | {'; class: '.join(f'[{place}](../{place})' for place in places)} |")
     return "\n".join(table)

@@ -1,24 +1,37 @@
-"""The registrations of each stack as last reviewed: `prod` whole, of another stack what differs from `prod`."""
+"""The registrations of each stack and example as last reviewed: `prod` whole, of another what differs from `prod`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.paths import ROOT
 
 STACKS = ("prod", "local", "dev", "staging")
+EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples" / "stacks").glob("*.yaml")))
 FOLDER = ROOT / "tests" / "system" / "component" / "snapshots"
 _WHOLE = "prod"
 _ABSENT = "(absent)"
+_HASH = re.compile(r"-[0-9a-f]{7}\b")
+"""The end of a role's name."""
+
+
+def file_of(stack: str) -> Path:
+    """Return the file of a stack's or an example's registrations."""
+    return FOLDER / "examples" / f"{stack}.json" if stack in EXAMPLES else FOLDER / f"{stack}.json"
 
 
 def read(stack: str) -> dict[str, Any]:
     """Return what the stack registers: `resources` and `exports`, as tests/system/component/engine/snapshot.py has them."""
-    difference = json.loads((FOLDER / f"{stack}.json").read_text(encoding="utf-8"))
+    difference = json.loads(file_of(stack).read_text(encoding="utf-8"))
     content: dict[str, Any] = difference if stack == _WHOLE else merged(_base(stack), difference)
+    resources = content["resources"]
+    while orphans := [key for key, entry in resources.items() if entry.get("parent", key) not in resources]:
+        for key in orphans:
+            del resources[key]
     return content
 
 
@@ -29,14 +42,34 @@ def resources(stack: str) -> dict[str, Any]:
 
 
 def text(stack: str, content: Mapping[str, Any]) -> str:
-    """Return what the stack's file says where the stack registers `content`."""
+    """Return the text of the file of a stack that registers `content`.
+
+    Of an example each resource is one line, without hashes in names. Of an absent component, its children have no line.
+    """
+    if stack in EXAMPLES:
+        base = _base(stack)
+        shown = difference(base, json.loads(_HASH.sub("", json.dumps(content))))
+        registered, changed = base["resources"], shown["resources"]
+        absent = {key for key, entry in changed.items() if entry == _ABSENT}
+        with_component = {key for key in absent if registered[key].get("parent") in absent}
+        shown["resources"] = {key: entry for key, entry in changed.items() if key not in with_component}
+        return _lines(shown, levels=2) + "\n"
     shown = content if stack == _WHOLE else difference(_base(stack), content)
     return json.dumps(shown, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def _lines(value: Any, levels: int) -> str:
+    """Return a value as JSON, a line for each member down to `levels`."""
+    if levels == 0 or not isinstance(value, Mapping) or not value:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    members = (f"{json.dumps(key)}: {_lines(member, levels - 1)}" for key, member in sorted(value.items()))
+    return "{\n" + ",\n".join(members) + "\n}"
+
+
 def _base(stack: str) -> Any:
     """Return `prod` under the name of another stack."""
-    return json.loads(re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8")))
+    text = re.sub(rf"\b{_WHOLE}\b", stack, (FOLDER / f"{_WHOLE}.json").read_text(encoding="utf-8"))
+    return json.loads(_HASH.sub("", text) if stack in EXAMPLES else text)
 
 
 def difference(base: Any, content: Any) -> Any:

@@ -37,3 +37,20 @@ def test_a_stack_is_prod_by_its_own_name_and_its_differences(monkeypatch: pytest
     (tmp_path / "dev.json").write_text(snapshots.text("dev", content))
     assert json.loads((tmp_path / "dev.json").read_text()) == {"resources": {"a": {"product": "prod"}, "b": {}}}
     assert snapshots.resources("dev") == content["resources"]
+
+
+def test_an_example_has_a_line_for_each_resource_and_none_for_those_of_an_absent_component(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(snapshots, "FOLDER", tmp_path)
+    (tmp_path / "examples").mkdir()
+    component = {"queue": {}, "key": {"parent": "queue"}, "alias": {"parent": "key"}}
+    base = {"resources": {**component, "role": {"name": "role-0123abc", "path": "/prod/"}, "vpc": {"cidr": 1}}}
+    (tmp_path / "prod.json").write_text(json.dumps(base))
+    content = {"resources": {"role": {"name": "role-4567def", "path": "/minio/"}, "vpc": {"cidr": 2}}}
+
+    text = snapshots.text("minio", content)
+    (tmp_path / "examples" / "minio.json").write_text(text)
+
+    assert text == '{\n"resources": {\n"queue": "(absent)",\n"vpc": {"cidr": 2}\n}\n}\n'
+    assert snapshots.resources("minio") == {"role": {"name": "role", "path": "/minio/"}, "vpc": {"cidr": 2}}

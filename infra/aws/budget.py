@@ -18,7 +18,7 @@ _FULL_PERCENT = 100
 _COST_TAGS = ("environment", "project")
 """Only this stack's resources have both: by them the budget finds costs. A monitor takes one tag."""
 _ANOMALY_SHARE = 10
-"""One part in so many of a month's budget is worth a message, unless the stack says otherwise."""
+"""One part in so many of a month's budget is worth a message."""
 
 
 class CostGuard(pulumi.ComponentResource):
@@ -82,7 +82,7 @@ class CostGuard(pulumi.ComponentResource):
             tags=stack.named(account_name),
             opts=child,
         )
-        least = limits.anomaly_usd if limits.anomaly_usd is not None else max(1, limits.monthly_usd // _ANOMALY_SHARE)
+        least = max(1, limits.monthly_usd // _ANOMALY_SHARE)
         # Cost Explorer sends e-mails once a day, and at once to topics only: two subscriptions where there are both.
         for to, frequency, kind, addresses in (
             ("emails", "DAILY", "EMAIL", list(limits.emails)),

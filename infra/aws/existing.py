@@ -110,7 +110,7 @@ def _access(existing: ExistingNetwork, vpc: VpcFacts) -> NetworkAccess:
         vpc_id=vpc.id,
         cidrs=[str(cidr) for cidr in vpc.cidrs],
         private_subnet_ids={zone: pulumi.Output.from_input(id) for zone, id in private.items()},
-        control_plane_subnet_ids=list(existing.control_plane_subnet_ids.values()),
+        control_plane_subnet_ids=list(existing.private_subnet_ids.values()),
         internet=not has_no_way_out(existing, vpc.subnets),
         load_balancer_subnet_ids={
             "internal": list(private.values()),

@@ -21,6 +21,8 @@ from spec.settings.gpu import GpuPool
 # Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with
 # Amazon VPC").
 _PORTS = ((988, 988), (1018, 1023))
+_MAINTENANCE = "7:09:00"
+"""When AWS may patch the file system, during which reads wait: Sunday, 9:00 UTC."""
 _FOLLOWED = ("NEW", "CHANGED", "DELETED")
 
 
@@ -74,7 +76,7 @@ class LustreCache(pulumi.ComponentResource):
             # All of it is in S3, and FSx makes no backups of a file system that is linked to a bucket.
             automatic_backup_retention_days=0,
             skip_final_backup=True,
-            weekly_maintenance_start_time=fsx.maintenance,
+            weekly_maintenance_start_time=_MAINTENANCE,
             tags=stack.named(f"{stack.cluster_name}-models"),
             # FSx refuses a file system whose group does not let Lustre through.
             opts=pulumi.ResourceOptions(parent=self, depends_on=rules),

@@ -12,12 +12,14 @@ from infra.aws.request_bucket import RequestBucket
 from infra.aws.stack import Stack
 from spec.iam_policy import Statement, document
 from spec.queue_timing import POLL_SECONDS
-from spec.settings.worker import Worker
+from spec.settings.worker import QUEUE_RETENTION_DAYS, Worker
 
 _DEAD_RETENTION_DAYS = 14
 """The longest that SQS has. It counts from the message's sending, so that it must not be less than the queue's own."""
 _MESSAGE_BYTES = 1_048_576
 """The most that SQS takes; what the provider sets by default is a quarter of it."""
+_ATTEMPTS = 5
+"""At a message, before it goes to the dead-letter queue."""
 _ALARM_PERIOD_SECONDS = 60
 _DAY_SECONDS = 86_400
 
@@ -71,11 +73,11 @@ class RequestQueue(pulumi.ComponentResource):
             name=queue_name,
             kms_master_key_id=key.arn,
             max_message_size=_MESSAGE_BYTES,
-            message_retention_seconds=worker.retention_days * _DAY_SECONDS,
+            message_retention_seconds=QUEUE_RETENTION_DAYS * _DAY_SECONDS,
             receive_wait_time_seconds=POLL_SECONDS,
             visibility_timeout_seconds=visibility_timeout_seconds,
             redrive_policy=dead.arn.apply(
-                lambda arn: json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": worker.max_receive_count})
+                lambda arn: json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": _ATTEMPTS})
             ),
             tags=stack.named(queue_name),
             opts=child,

@@ -52,7 +52,7 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
     # of a model.
     least = min((model.peak_rate for model in models if model.peak_rate is not None), default=None)
     streams, woken = any(model.streams for model in models), not readable
-    limits = RoutedModel(ALL_MODELS_ROUTE, 1, None, None, least, decoupled=streams, woken=woken)
+    limits = RoutedModel(ALL_MODELS_ROUTE, None, least, decoupled=streams, woken=woken)
     policy = {**policy_spec(limits, ALL_MODELS_ROUTE, drain), "targetRefs": targets}
     yield manifest("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", ALL_MODELS_ROUTE, policy)
 

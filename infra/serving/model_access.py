@@ -29,18 +29,15 @@ class ModelAccess:
     jwt: Jwt | None
     over_grpc: Mapping[str, Client] = field(default_factory=dict)
 
-    def of_model(self, model: str, served: Collection[str] | None) -> ModelAccess:
-        """Return the same with the clients of one model alone. `served`: the models of the pods that are asked for it; None:
-        not known.
+    def of_model(self, model: str, served: Collection[str]) -> ModelAccess:
+        """Return the same with the clients of one model alone. `served`: the models of the pods that are asked for it.
 
         Over HTTP the path says which model is asked. Over gRPC the message does, which no proxy reads: whoever is let in to
         these pods may ask each of their models, whatever the route is called.
         """
         may = {name: client for name, client in self.clients.items() if client.models is None or model in client.models}
         over_grpc = {
-            name: client
-            for name, client in may.items()
-            if client.models is None or (served is not None and set(served) <= set(client.models))
+            name: client for name, client in may.items() if client.models is None or set(served) <= set(client.models)
         }
         return ModelAccess(may, self.jwt, over_grpc)
 

@@ -28,7 +28,7 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
         return
     access = None if gateway.clients is None else ModelAccess(gateway.clients, gateway.jwt)
     peak = sum(model.peak_rate for model in settings.models.serving.values())
-    every = RoutedModel(OPENAI_ROUTE, 1, None, None, peak, decoupled=True, access=access, woken=settings.woken_at_gateway)
+    every = RoutedModel(OPENAI_ROUTE, None, peak, decoupled=True, access=access, woken=settings.woken_at_gateway)
     target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": OPENAI_ROUTE}
     if access is not None:
         yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", OPENAI_ROUTE, access.http_spec([target]))

@@ -1,4 +1,4 @@
-"""The models that the gateway routes: which Services answer for each, who may ask, and what a canary or a mirror gets."""
+"""The models that the gateway routes: which Services answer for each, who may ask, and what a mirror gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spec.names import COMPARER, TRITON_SERVICE
 from spec.settings import Settings
 from spec.settings.blue_green import helm_release, other_slot
 from spec.settings.fleets import Fleet
-from spec.settings.gateway import Canary, Gateway
+from spec.settings.gateway import Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing
 
@@ -26,9 +26,7 @@ class RoutedModel:
     """
 
     name: str
-    version: int
     serving: ModelServing | None
-    canary: Canary | None
     least_peak_rate: float | None = None
     decoupled: bool = False
     access: ModelAccess | None = None
@@ -60,17 +58,15 @@ def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] =
     return tuple(
         RoutedModel(
             name,
-            version,
             models.serving.get(name),
-            gateway.canaries.get(name),
             least,
             models.is_decoupled(name),
-            None if access is None else access.of_model(name, _served_beside(name, models, gateway, fleets)),
+            None if access is None else access.of_model(name, _served_beside(name, models, fleets)),
             _services(name, fleets) if fleets else ((TRITON_SERVICE, 1),),
             _mirror(name, models),
             any(fleet.stack.woken_at_gateway for fleet in fleets if fleet.serves(name)),
         )
-        for name, version in sorted(versions.items())
+        for name in sorted(versions)
     )
 
 
@@ -88,10 +84,7 @@ def _services(model: str, fleets: Sequence[Fleet[Settings]]) -> tuple[tuple[str,
     return tuple((fleet.release, fleet.weight(model)) for fleet in fleets if fleet.serves(model))
 
 
-def _served_beside(model: str, models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]]) -> frozenset[str] | None:
-    """Return every model of the pods that are asked for one; None for a canary of a Service, whose pods others make."""
-    canary = gateway.canaries.get(model)
-    if canary is not None and canary.service is not None:
-        return None
+def _served_beside(model: str, models: Models, fleets: Sequence[Fleet[Settings]]) -> frozenset[str]:
+    """Return every model of the pods that are asked for one."""
     sections = [fleet.stack.models for fleet in fleets if fleet.serves(model)] or [models]
     return frozenset(name for one in sections if one.release is not None for name in one.release.models)

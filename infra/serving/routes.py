@@ -7,7 +7,7 @@ shared memory) and its metrics have no route.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pulumi
 
@@ -21,10 +21,8 @@ from infra.serving.triton_values import Drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from spec.route_names import object_name
 
-REQUEST_ID_HEADER = "x-request-id"
 GRPC_SERVICE = "inference.GRPCInferenceService"
 
-_BUCKETS = 256
 _GRPC_POLICY = ".grpc"
 """The end of the name of a model's policy for gRPC; no other object's has a dot."""
 
@@ -82,26 +80,14 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
 
 
 def http_route_spec(model: RoutedModel) -> Manifest:
-    """Return the route over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
-
-    A weight cannot rewrite the path (Envoy Gateway refuses that within a backendRef), so that requests to a version are
-    chosen by the last two hex digits of the id that Envoy gives each of them: 256 buckets of equal size.
-    """
-    path = f"/v2/models/{model.name}"
-    rules, ends = [], ["(/versions/[0-9]+)?/infer"]
-    if model.canary is not None and model.canary.version is not None:
-        infer = {"type": "Exact", "value": f"{path}/infer"}
-        chosen = _match(model, infer, {REQUEST_ID_HEADER: _ids(model.canary.percent)})
-        rules.append(_http_rule(model, chosen, f"{path}/versions/{model.canary.version}/infer"))
-        rules.append(_http_rule(model, _match(model, infer), f"{path}/versions/{model.version}/infer"))
-        ends = ["/versions/[0-9]+/infer"]
+    """Return the route over HTTP."""
+    ends = ["(/versions/[0-9]+)?/infer"]
     if model.decoupled:
         # Over HTTP a decoupled model answers these alone.
         ends.append("/generate(_stream)?")
     # One match for all of them, because Envoy counts a rate for each match by itself.
     pattern = f"/v2/models/{re.escape(model.name)}({'|'.join(ends)})"
-    rules.append(_http_rule(model, _match(model, {"type": "RegularExpression", "value": pattern})))
-    return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": rules}
+    return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": [_http_rule(model, pattern)]}
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
@@ -109,7 +95,7 @@ def grpc_route_spec(model: RoutedModel) -> Manifest:
 
     Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
     whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
-    (stable, canary, percent), and Envoy has no part in it. Only a canary of a service is Envoy's here.
+    (stable, canary, percent), and Envoy has no part in it.
     """
     match = {
         "method": infer_method(streams=model.streams),
@@ -151,7 +137,10 @@ def _counters(route: Manifest) -> int:
     return sum(len(rule["matches"]) for rule in route["rules"])
 
 
-def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None) -> Manifest:
+def _http_rule(model: RoutedModel, pattern: str) -> Manifest:
+    match: Manifest = {"method": "POST", "path": {"type": "RegularExpression", "value": pattern}}
+    if headers := _sequence_header(model):
+        match["headers"] = headers
     # Envoy's own spans and logs know the model by this header, and no client can say another.
     filters: list[Manifest] = [
         {
@@ -159,9 +148,6 @@ def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None
             "requestHeaderModifier": {"set": [{"name": envoy.MODEL_HEADER, "value": model.name}]},
         }
     ]
-    if rewritten is not None:
-        path = {"type": "ReplaceFullPath", "replaceFullPath": rewritten}
-        filters.append({"type": "URLRewrite", "urlRewrite": {"path": path}})
     if model.mirror is not None:
         filters.append(_copies(*model.mirror, TRITON_HTTP_PORT))
     return {"matches": [match], "filters": filters, "backendRefs": _backends(model, TRITON_HTTP_PORT)}
@@ -175,13 +161,6 @@ def _copies(service: str, percent: int, port: int) -> Manifest:
     }
 
 
-def _match(model: RoutedModel, path: Manifest, headers: Mapping[str, str] | None = None) -> Manifest:
-    match: Manifest = {"method": "POST", "path": path}
-    wanted = [{"type": "RegularExpression", "name": name, "value": value} for name, value in (headers or {}).items()]
-    wanted += _sequence_header(model)
-    return {**match, "headers": wanted} if wanted else match
-
-
 def _sequence_header(model: RoutedModel) -> list[Manifest]:
     """Require the header for a sequence: without it, its requests would be spread over servers that refuse their part."""
     if model.serving is None or model.serving.sequence is None:
@@ -189,22 +168,9 @@ def _sequence_header(model: RoutedModel) -> list[Manifest]:
     return [{"type": "RegularExpression", "name": SEQUENCE_HEADER, "value": ".+"}]
 
 
-def _ids(percent: int) -> str:
-    """Return a pattern for the ids of so many percent of the requests: ids that end in 00, 01, … up to that share of 256."""
-    chosen = max(1, round(percent * _BUCKETS / 100))
-    full, rest = divmod(chosen, 16)
-    digits = "0123456789abcdef"
-    parts = ([f"[{digits[:full]}][0-9a-f]"] if full else []) + ([f"{digits[full]}[{digits[:rest]}]"] if rest else [])
-    return f".*({'|'.join(parts)})"
-
-
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
-    """Return the Services that are asked, with weights where there are several. A canary's part is of all requests."""
+    """Return the Services that are asked, with weights where there are several."""
     weights = dict(model.services)
-    if model.canary is not None and model.canary.service is not None:
-        percent, parts = model.canary.percent, sum(weights.values())
-        weights = {service: weight * (100 - percent) for service, weight in weights.items()}
-        weights[model.canary.service] = percent * parts
     if model.mirror is not None:
         # Of a GRPCRoute the controller looks up no Service but these, and where that of copies is unknown all requests get
         # an error: docs/facts/envoy.md#copies-of-requests.

@@ -150,9 +150,8 @@ def _passive_health_check() -> Manifest:
 def _rate_limit(peak_rate: float) -> Manifest:
     """Return the rule for the peak that the stack promises, with room for chance, for each route of each Envoy.
 
-    Envoy counts for each of its routes by itself, and has one for each match: one over HTTP, two more with a canary of a
-    version, and one over gRPC. So what all Envoys let through together is that many times as much: this limit is not the
-    fleet's.
+    Envoy counts for each of its routes by itself, and has one for each match: one over HTTP, and one over gRPC. So what all
+    Envoys let through together is that many times as much: this limit is not the fleet's.
 
     Requests of a Poisson stream do not come evenly: of a second with a mean of 60, more than 60 come in nearly every other
     one. Three standard deviations more let all but one second in a thousand through.

@@ -56,5 +56,5 @@ def scaling_spec(stack: Stack, worker: Worker, concurrency: int) -> dict[str, An
         "maxReplicaCount": worker.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
         "cooldownPeriod": _COOLDOWN_SECONDS,
-        "triggers": [queue_trigger(stack, worker, WORKER.name, worker.messages_per_replica or concurrency)],
+        "triggers": [queue_trigger(stack, worker, WORKER.name, concurrency)],
     }

@@ -86,7 +86,6 @@ def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
             "max_batch_size": largest or None,
             "max_queue_delay_us": candidate.max_queue_delay_us if largest else None,
             "instances": candidate.instances,
-            "preferred_batch_sizes": tuple(size for size in wants.preferred_batch_sizes if size <= largest),
             "warmup": None if wants.warmup is None else tuple(size for size in wants.warmup if size <= max(largest, 1)),
             "response_cache": False,
             "rate_limiter": None,

@@ -57,7 +57,6 @@ def subnet_ids(existing: ExistingNetwork) -> Iterator[tuple[str, str, str]]:
     kinds = {
         "privateSubnetIds": existing.private_subnet_ids,
         "publicSubnetIds": existing.public_subnet_ids,
-        "intraSubnetIds": existing.intra_subnet_ids,
     }
     for key, by_zone in kinds.items():
         for zone, subnet_id in by_zone.items():

@@ -52,7 +52,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
         "fallback": {
             "failureThreshold": _FAILURES_BEFORE_FALLBACK,
             # With 0 there would be none: an outage of Prometheus would then end the pods of a loaded fleet.
-            "replicas": bounds.fallback_replicas if bounds.fallback_replicas is not None else max(1, bounds.min_replicas),
+            "replicas": max(1, bounds.min_replicas),
             # `static`, the default, would scale a loaded fleet down to it.
             "behavior": "currentReplicasIfHigher",
         },

@@ -233,11 +233,6 @@ class Autoscaling(Section):
     targets: dict[ModelName, Target] = Field(
         default_factory=dict, description="by model, the load that one pod should carry, where the derived one is not right"
     )
-    fallback_replicas: Pods | None = Field(
-        default=None,
-        description="the fewest pods while Prometheus does not answer, with KEDA only; without it: minReplicas (1 for 0), "
-        "so that nothing is scaled down then",
-    )
     cron_floor: CronFloor | None = Field(
         default=None, description="more pods at certain times, with KEDA only; without it: minReplicas at all times"
     )
@@ -304,12 +299,6 @@ class Autoscaling(Section):
                 "minReplicas",
                 f"{self.min_replicas} is more than maxReplicas {self.max_replicas}; give 0 to {self.max_replicas}",
             )
-
-    @rule
-    def _fallback_is_in_bounds(self, at: Place) -> Iterator[Problem]:
-        """Require fallbackReplicas between minReplicas and maxReplicas."""
-        if self.fallback_replicas is not None:
-            yield from self._within(at, self.fallback_replicas, "fallbackReplicas")
 
     @rule
     def _floor_is_in_bounds(self, at: Place) -> Iterator[Problem]:

@@ -30,13 +30,9 @@ class CostLimits(Section):
     )
     anomalies: bool = Field(
         default=False,
-        description="true: somebody is told of unusual costs of the project too. Only for an account that pays for itself: "
-        "in an organisation AWS lets the management account alone watch costs by tag, and `up` fails in any other",
-    )
-    anomaly_usd: Annotated[int, between(1, 1_000_000, "US dollars")] | None = Field(
-        default=None,
-        description="the US dollars that one unusual cost has to come to before somebody is told; without it: a tenth of "
-        "monthlyUsd",
+        description="true: report unusual costs of the project too, from a tenth of monthlyUsd. Only for an account that "
+        "pays for itself: in an organisation AWS lets the management account alone watch costs by tag, and `up` fails in "
+        "any other",
     )
     emails: tuple[EmailAddress, ...] = Field(
         default=(),
@@ -45,24 +41,6 @@ class CostLimits(Section):
     topic_arn: TopicArn | None = Field(
         default=None, description="the SNS topic that is told; without it: emails alone, which then are required"
     )
-
-    @rule
-    def _a_least_anomaly_is_of_an_alarm(self, at: Place) -> Iterator[Problem]:
-        """Refuse the size of what nobody looks for."""
-        if self.anomaly_usd is not None and not self.anomalies:
-            yield at.problem(
-                "anomalyUsd", "is for unusual costs, which nobody is told of; set anomalies to true, or remove anomalyUsd"
-            )
-
-    @rule
-    def _anomalies_are_within_the_budget(self, at: Place) -> Iterator[Problem]:
-        """Require an unusual cost that is no more than the whole budget."""
-        if self.anomaly_usd is not None and self.anomaly_usd > self.monthly_usd:
-            yield at.problem(
-                "anomalyUsd",
-                f"{self.anomaly_usd} is more than the whole budget of {self.monthly_usd} a month, told before; "
-                f"give 1 to {self.monthly_usd}",
-            )
 
     @rule
     def _somebody_is_told(self, at: Place) -> Iterator[Problem]:

@@ -14,8 +14,15 @@ _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
 """Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
 
 
-_SINCE = ("tensorrt_engine_cache", "llm", "slo_p99_ms", "queue_timeout_ms")
+_SINCE = ("llm", "slo_p99_ms", "queue_timeout_ms")
 """Keys that are younger than releases which are pinned: where they are not given, a release keeps its digest."""
+
+_FORMER = {
+    "preferred_batch_sizes": (),
+    "tensorrt_fp16": False,
+    "cuda_graphs": False,
+}
+"""Keys that there were, with their defaults: releases that are pinned have them in their digests."""
 
 
 def serving_digest(settings: Document) -> str:
@@ -30,7 +37,7 @@ def serving_digest(settings: Document) -> str:
 def digest_of(models: Models, capabilities: tuple[float, ...]) -> str:
     """Return the digest of `models.serving` on GPUs of these compute capabilities."""
     wants = {
-        name: {**_plain(model, without=_left_out(model)), "instances": models.instances_of(name)}
+        name: {**_FORMER, **_plain(model, without=_left_out(model)), "instances": models.instances_of(name)}
         for name, model in models.serving.items()
     }
     canonical = json.dumps({"serving": wants, "computeCapabilities": capabilities}, sort_keys=True, separators=(",", ":"))

@@ -30,14 +30,11 @@ class ExistingNetwork(Section):
 
     vpc_id: VpcId = Field(description="the VPC, like vpc-0123456789abcdef0")
     private_subnet_ids: Annotated[SubnetIds, Field(min_length=1)] = Field(
-        description="by zone, the subnets of nodes, pods and internal load balancers; their zones are the stack's"
+        description="by zone, the subnets of nodes, pods, internal load balancers and the control plane's interfaces; their "
+        "zones are the stack's"
     )
     public_subnet_ids: SubnetIds = Field(
         default_factory=dict, description="by zone, the subnets of a public gateway's load balancer"
-    )
-    intra_subnet_ids: SubnetIds = Field(
-        default_factory=dict,
-        description="by zone, the subnets of the control plane's interfaces; without them: the private ones",
     )
 
     @rule
@@ -46,7 +43,6 @@ class ExistingNetwork(Section):
         for key, subnets in (
             ("privateSubnetIds", self.private_subnet_ids),
             ("publicSubnetIds", self.public_subnet_ids),
-            ("intraSubnetIds", self.intra_subnet_ids),
         ):
             zones: dict[str, str] = {}
             for zone, subnet in subnets.items():
@@ -60,11 +56,6 @@ class ExistingNetwork(Section):
                         f"{key}.{zone}",
                         f"{subnet} is one of privateSubnetIds, and its routes lead to the internet or do not; give another",
                     )
-
-    @property
-    def control_plane_subnet_ids(self) -> SubnetIds:
-        """Return the subnets of a control plane that is made in the VPC, by zone."""
-        return self.intra_subnet_ids or self.private_subnet_ids
 
 
 class ExistingCluster(Section):

@@ -1,11 +1,9 @@
 """The file system in front of the model bucket, FSx for Lustre: `triton-eks:models.fsx`."""
 
-import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from spec.problem import describe
 from spec.settings.kind import Kind, refuse
 from spec.settings.section import Section
 from spec.wording import one_of
@@ -14,8 +12,6 @@ from spec.wording import one_of
 _SMALLEST_GIB, _STEP_GIB = 1200, 2400
 _LARGEST_GIB = (2**31 - 1) // _STEP_GIB * _STEP_GIB  # as botocore's model of FSx has it
 _THROUGHPUTS = (125, 250, 500, 1000)
-# As botocore's model of FSx demands it: the day (1 is Monday) and the time.
-_MAINTENANCE = r"[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]"
 
 
 def _storage(value: int) -> int:
@@ -30,12 +26,6 @@ def _storage(value: int) -> int:
 def _throughput(value: int) -> int:
     if value not in _THROUGHPUTS:
         refuse(f"{value} MB/s per TiB is not to be had; use {one_of(_THROUGHPUTS)}")
-    return value
-
-
-def _maintenance(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_MAINTENANCE, value):
-        refuse(f'{describe(value)}; give the day (1 is Monday) and the time in UTC in quotes, like "7:09:00"')
     return value
 
 
@@ -56,13 +46,3 @@ class Fsx(Section):
     throughput_mbs_per_tib: Annotated[
         int, Kind(_throughput, f"{one_of(_THROUGHPUTS)} MB/s per TiB", {"enum": list(_THROUGHPUTS)}, alone=False)
     ] = Field(alias="throughputMBsPerTiB", description="MB/s per TiB of storage: 125, 250, 500 or 1000")
-    maintenance: Annotated[
-        str,
-        Kind(
-            _maintenance,
-            'the day (1 is Monday) and the time in UTC in quotes, like "7:09:00"',
-            {"type": "string", "pattern": f"^(?:{_MAINTENANCE})$"},
-        ),
-    ] = Field(
-        default="7:09:00", description="when AWS may patch it, during which reads wait: day (1 is Monday) and time in UTC"
-    )

@@ -6,12 +6,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from spec.charts import AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY, EXTERNAL_SECRETS_OPERATOR, ChartPin
-from spec.names import TRITON_SERVICE
 from spec.problem import Problem
 from spec.settings.addresses import Cidr, in_no_network, never_on_the_internet
 from spec.settings.clients import MOST_RATES, Clients, Jwt
 from spec.settings.domain import Domain, uncertified_ending
-from spec.settings.fields import CertificateArn, Cpu, KubernetesName, ModelName
+from spec.settings.fields import CertificateArn, Cpu, KubernetesName
 from spec.settings.images import wrong_with_registry
 from spec.settings.kind import between, matching
 from spec.settings.rule import Place, rule
@@ -24,30 +23,6 @@ TARGET_LEAVES_SECONDS = 60
 LONGEST_DEREGISTRATION_SECONDS = 3600
 """The most that a target group takes as `deregistration_delay.timeout_seconds`
 (https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html)."""
-
-
-class Canary(Section):
-    """A part of one model's requests that goes either to a version of it in the same pods, or to another service."""
-
-    percent: Annotated[int, between(1, 99, "percent")] = Field(description="the percentage of requests, 1 to 99")
-    version: Annotated[int, between(1, 999_999_999, "for a version")] | None = Field(
-        default=None,
-        description="the version of the model that they go to; for HTTP only (gRPC has it in the message, which no proxy "
-        "reads), with in-place rollouts, or where the release serves that version too; without it: service",
-    )
-    service: KubernetesName | None = Field(
-        default=None,
-        description="a Service with Triton's ports in Triton's namespace that they go to, such as that of a second "
-        "installation of the chart; without it: version",
-    )
-
-    @rule
-    def _goes_to_one_place(self, at: Place) -> Iterator[Problem]:
-        """Require either a version or a service, which is not the one that all requests go to."""
-        if (self.version is None) == (self.service is None):
-            yield at.problem("", "give either a version of the model or a service, one of them")
-        if self.service == TRITON_SERVICE:
-            yield at.problem("service", f"{TRITON_SERVICE} is where all requests go; name another one")
 
 
 class Gateway(Section):
@@ -93,9 +68,6 @@ class Gateway(Section):
         default=None,
         description="the registry, with a path, that Envoy's images come from instead of Docker Hub, such as a pull-through "
         "cache of ECR; below it they are called as upstream calls them",
-    )
-    canaries: dict[ModelName, Canary] = Field(
-        default_factory=dict, description="by model, the part of its requests that goes elsewhere"
     )
     clients: Clients | None = Field(
         default=None,

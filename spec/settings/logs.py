@@ -1,12 +1,11 @@
 """Where the logs of containers are kept: `triton-eks:logs`."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from spec.charts import FLUENT_BIT, ChartPin
 from spec.settings.fields import LogRetention
-from spec.settings.kind import between
 from spec.settings.section import Section
 
 
@@ -14,10 +13,6 @@ class ContainerLogs(Section):
     """The logs of all pods' containers, in one log group."""
 
     retention_days: LogRetention = Field(description="days that the logs of containers are kept, like 30")
-    gb_per_day: Annotated[int, between(1, 10_000, "GB a day")] = Field(
-        default=1,
-        description="the GB that all containers write a day, as the estimate of costs assumes it; it limits nothing",
-    )
 
 
 class ContainerInsights(Section):

@@ -125,9 +125,6 @@ class ModelServing(Section):
         "full batch, so that what can no longer be answered in time makes no other request late; without it: three times "
         "the SLO",
     )
-    preferred_batch_sizes: tuple[_BatchSize, ...] = Field(
-        default=(), description="batch sizes that a TensorRT plan was optimized for; without it: none is preferred"
-    )
     warmup: tuple[_BatchSize, ...] | None = Field(
         default=None,
         description="the batch sizes that a pod runs before it is ready, [] for none; without it: 1, the largest, and on a "
@@ -156,19 +153,6 @@ class ModelServing(Section):
     rate_limiter: RateLimiter | None = Field(
         default=None,
         description="what an execution holds of the resources of a pod; without it: executions are not limited",
-    )
-    tensorrt_fp16: bool = Field(
-        default=False,
-        description="whether the ONNX backend runs the model through TensorRT in half precision; with device: gpu only, and "
-        "not with TensorRT 11, where the model's own types count",
-    )
-    tensorrt_engine_cache: bool = Field(
-        default=False,
-        description="whether engines that the ONNX backend builds with TensorRT stay in the pod's /tmp, so that a container "
-        "that is started again builds none; with device: gpu only, and tmp.size of the Helm values has to hold them",
-    )
-    cuda_graphs: bool = Field(
-        default=False, description="whether a TensorRT plan runs as CUDA graphs; with device: gpu only"
     )
     latency_histogram: bool = Field(
         default=True,
@@ -293,39 +277,16 @@ class ModelServing(Section):
             yield at.problem(path, "a model with device cpu takes no GPU memory; remove it, or use device: gpu")
 
     @rule
-    def _gpu_wants_are_of_gpu_models(self, at: Place) -> Iterator[Problem]:
-        """Refuse options of GPU models with device cpu."""
-        if self.device == "gpu":
-            return
-        for key, wanted, what in (
-            ("preferredBatchSizes", self.preferred_batch_sizes, "are for TensorRT plans"),
-            ("tensorrtFp16", self.tensorrt_fp16, "is for ONNX models on a GPU"),
-            ("tensorrtEngineCache", self.tensorrt_engine_cache, "is for ONNX models on a GPU"),
-            ("cudaGraphs", self.cuda_graphs, "are for TensorRT plans"),
-        ):
-            if wanted:
-                yield at.problem(f"{key}", f"{what} and the device is cpu; remove it, or use device: gpu")
-
-    @rule
-    def _formats_do_not_mix(self, at: Place) -> Iterator[Problem]:
-        """Refuse options of the ONNX backend (tensorrtFp16) beside those of the TensorRT backend."""
-        if not self.tensorrt_fp16:
-            return
-        for key, wanted in (("preferredBatchSizes", self.preferred_batch_sizes), ("cudaGraphs", self.cuda_graphs)):
-            if wanted:
-                yield at.problem(f"{key}", "is for TensorRT plans and tensorrtFp16 for ONNX models; remove one")
-
-    @rule
     def _batches_are_possible(self, at: Place) -> Iterator[Problem]:
         """Require batch sizes up to maxBatchSize, each once."""
         largest = self.max_batch_size
-        for key, sizes in (("preferredBatchSizes", self.preferred_batch_sizes), ("warmup", self.warmup or ())):
-            for index, size in enumerate(sizes):
-                path = f"{key}[{index}]"
-                if size in sizes[:index]:
-                    yield at.problem(path, f"{size} is listed twice; list each size once")
-                elif largest is not None and size > largest:
-                    yield at.problem(path, f"{size} is more than maxBatchSize {largest}; give 1 to {largest}")
+        sizes = self.warmup or ()
+        for index, size in enumerate(sizes):
+            path = f"warmup[{index}]"
+            if size in sizes[:index]:
+                yield at.problem(path, f"{size} is listed twice; list each size once")
+            elif largest is not None and size > largest:
+                yield at.problem(path, f"{size} is more than maxBatchSize {largest}; give 1 to {largest}")
 
     @rule
     def _sequences_have_no_dynamic_batcher(self, at: Place) -> Iterator[Problem]:
@@ -335,7 +296,6 @@ class ModelServing(Section):
         for key, wanted in (
             ("maxQueueDelayUs", self.max_queue_delay_us is not None),
             ("queueTimeoutMs", self.queue_timeout_ms is not None),
-            ("preferredBatchSizes", bool(self.preferred_batch_sizes)),
             ("priorities", self.priorities is not None),
         ):
             if wanted:

@@ -101,11 +101,6 @@ class Triton(Section):
         "the section autoscaling is given, else none",
     )
     cpu: Cpu = Field(description='vCPUs per pod in quotes, like "3"; thread pools are as large')
-    cpu_limit: Cpu | None = Field(
-        default=None,
-        description="the most vCPUs that the server of a pod may use, in quotes, cpu or more; without it: what the node has "
-        "to spare",
-    )
     memory_gib: Annotated[int, between(1, 2048, "GiB")] = Field(description="memory per pod in GiB, like 12")
     response_cache_mib: Annotated[int, between(1, 1_048_576, "MiB")] | None = Field(
         default=None,

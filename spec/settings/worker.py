@@ -15,6 +15,8 @@ from spec.settings.rule import Place, rule, warning
 from spec.settings.section import Section
 from spec.settings.triton import owner_of_pods
 
+QUEUE_RETENTION_DAYS = 4
+"""Days after which SQS removes a message that no worker answered."""
 _Pods = Annotated[int, between(1, 1000, "pods")]
 
 
@@ -39,11 +41,6 @@ class Worker(Section):
     max_replicas: _Pods | None = Field(
         default=None, description="the most pods that KEDA starts; required with autoscaler: keda, else forbidden"
     )
-    messages_per_replica: Annotated[int, between(1, 100_000, "messages")] | None = Field(
-        default=None,
-        description="how many messages, waiting or being answered, KEDA counts on one pod for; without it: the concurrency; "
-        "forbidden with autoscaler: none",
-    )
     concurrency: Annotated[int, between(1, 1000, "requests at a time")] | None = Field(
         default=None,
         description="requests that one worker has at Triton at a time; without it: derived from the models "
@@ -53,12 +50,6 @@ class Worker(Section):
     memory_mib: Annotated[int, between(128, 65_536, "MiB")] = Field(description="memory per pod in MiB, like 512")
     longest_request_seconds: Annotated[int, between(1, 3000, "seconds")] = Field(
         description="the longest request in seconds, its time in Triton's queue included, like 60"
-    )
-    max_receive_count: Annotated[int, between(2, 1000, "attempts")] = Field(
-        default=5, description="how often a message is tried before it goes to the queue of failures"
-    )
-    retention_days: Annotated[int, between(1, 14, "days")] = Field(
-        default=4, description="days after which SQS removes a message that nobody answered"
     )
     old_message_minutes: Annotated[int, between(1, 20_160, "minutes")] = Field(
         description="the age of the oldest message in minutes at which somebody is told, like 15"
@@ -97,11 +88,7 @@ class Worker(Section):
         if self.pod_autoscaler == "none":
             if self.replicas is None:
                 yield at.problem("replicas", "is missing; nobody else sets the number of pods while autoscaler is none")
-            for key, value in (
-                ("minReplicas", self.min_replicas),
-                ("maxReplicas", self.max_replicas),
-                ("messagesPerReplica", self.messages_per_replica),
-            ):
+            for key, value in (("minReplicas", self.min_replicas), ("maxReplicas", self.max_replicas)):
                 if value is not None:
                     yield at.problem(key, "is of autoscaler keda and autoscaler is none; remove it, or use autoscaler: keda")
             return
@@ -118,23 +105,11 @@ class Worker(Section):
     @rule
     def _alarm_comes_before_the_loss(self, at: Place) -> Iterator[Problem]:
         """Require an alarm before SQS removes the message that it is about."""
-        if self.old_message_minutes >= self.retention_days * 24 * 60:
+        if self.old_message_minutes >= QUEUE_RETENTION_DAYS * 24 * 60:
             yield at.problem(
                 "oldMessageMinutes",
-                f"SQS removes a message after {self.retention_days} days, so that nobody would be told; "
-                f"give less than {self.retention_days * 24 * 60}",
-            )
-
-    @rule
-    def _attempts_end_before_the_message(self, at: Place) -> Iterator[Problem]:
-        """Require attempts that fit the retention: SQS removes a message in the middle of them, and no failure is kept."""
-        seconds = self.max_receive_count * self.longest_request_seconds
-        if seconds >= self.retention_days * 86_400:
-            most = (self.retention_days * 86_400 - 1) // self.longest_request_seconds
-            yield at.problem(
-                "maxReceiveCount",
-                f"{self.max_receive_count} attempts of {self.longest_request_seconds} s take longer than the "
-                f"{self.retention_days} days after which SQS removes a message; give 2 to {most}, or more retentionDays",
+                f"SQS removes a message after {QUEUE_RETENTION_DAYS} days, so that nobody would be told; "
+                f"give less than {QUEUE_RETENTION_DAYS * 24 * 60}",
             )
 
     @rule
@@ -162,11 +137,11 @@ class Worker(Section):
     @warning
     def _inputs_outlive_their_messages(self, at: Place) -> Iterator[Problem]:
         """Warn of inputs that are deleted while the messages that name them may still wait."""
-        if at.environment != "local" and self.result_days < self.retention_days:
+        if at.environment != "local" and self.result_days < QUEUE_RETENTION_DAYS:
             yield at.problem(
                 "resultDays",
                 f"inputs are deleted after {self.result_days} days, and a message that names one may wait for "
-                f"{self.retention_days} (retentionDays) and would fail then; give {self.retention_days} or more",
+                f"{QUEUE_RETENTION_DAYS} and would fail then; give {QUEUE_RETENTION_DAYS} or more",
             )
 
     @warning

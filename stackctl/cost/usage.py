@@ -28,6 +28,8 @@ SPOT_SHARE = Decimal("0.5")
 """Assumed share of the on-demand price for a spot instance. It changes by hour, zone and type."""
 CONTROL_PLANE_LOGS_GB = Decimal(10)
 """Assumed GB a month of a control plane with all five log types. Audit logs grow with the number of objects."""
+CONTAINER_LOGS_GB_PER_DAY = 1
+"""Assumed GB a day of a stack's container logs."""
 FLOW_LOGS_GB_PER_NODE = Decimal(1)
 """Assumed GB a month of one node's flow logs."""
 MILLION_OBSERVATIONS_PER_NODE = Decimal(44)
@@ -148,8 +150,7 @@ def notes(settings: Settings) -> list[str]:
     if owned:
         found.append(f"not in it, as somebody pays for it already: {', '.join(owned)}")
     if settings.logs is not None:
-        daily = settings.logs.containers.gb_per_day
-        found.append(f"assumed: {daily} GB of containers' logs a day (logs.containers.gbPerDay)")
+        found.append(f"assumed: {CONTAINER_LOGS_GB_PER_DAY} GB of containers' logs a day")
         if settings.logs.container_insights is not None:
             found.append("assumed: 1,000 observations of Container Insights a minute for each node with its pods")
     inside = settings.cluster.api_access if settings.cluster.existing is None else None
@@ -332,7 +333,7 @@ def _logs(settings: Settings, prices: PriceTable) -> Iterator[Item]:
         sources.append(("flow logs", nodes * FLOW_LOGS_GB_PER_NODE, settings.network.flow_log_retention_days))
     if settings.logs is not None:
         containers = settings.logs.containers
-        sources.append(("containers", always(containers.gb_per_day * _DAYS), containers.retention_days))
+        sources.append(("containers", always(CONTAINER_LOGS_GB_PER_DAY * _DAYS), containers.retention_days))
         if settings.logs.container_insights is not None:
             observed = nodes * MILLION_OBSERVATIONS_PER_NODE
             yield Item("logs", "Container Insights", observed * prices.usd("insights.million-observations"))

@@ -122,11 +122,7 @@ def limited(limits: dict[str, Any]) -> Settings:
 def test_a_stack_may_have_limits_and_needs_none() -> None:
     assert stack("dev").cost is None
     limits = limited({"monthlyUsd": 800, "emails": ["oncall@example.com"]}).cost
-    assert limits is not None and (limits.monthly_usd, limits.emails, limits.anomaly_usd) == (
-        800,
-        ("oncall@example.com",),
-        None,
-    )
+    assert limits is not None and (limits.monthly_usd, limits.emails) == (800, ("oncall@example.com",))
 
 
 @pytest.mark.parametrize(
@@ -138,10 +134,6 @@ def test_a_stack_may_have_limits_and_needs_none() -> None:
         ({"monthlyUsd": 8, "emails": ["me"]}, r"cost.emails\[0\]: 'me' is not an e-mail address; give one like"),
         ({"monthlyUsd": 8, "emails": ["a@b.ch", "a@b.ch"]}, "a@b.ch is listed twice, in whatever case; remove one"),
         ({"monthlyUsd": 8, "emails": [f"a{n}@b.ch" for n in range(11)]}, "11 addresses are listed; AWS takes up to 10"),
-        (
-            {"monthlyUsd": 8, "emails": ["a@b.ch"], "anomalyUsd": 4},
-            "cost.anomalyUsd: is for unusual costs, which nobody is told",
-        ),
         ({"monthlyUsd": 8, "mails": ["a@b.c"]}, "cost.mails: unknown key; did you mean 'emails'"),
     ],
 )

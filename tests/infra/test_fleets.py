@@ -144,12 +144,6 @@ def test_a_request_for_a_model_starts_the_first_pod_of_a_fleet_that_serves_it() 
     assert woken == {"embed": True, "pipeline": True, "rank": False, "tokenize": True}
 
 
-def test_a_canary_has_its_part_of_the_requests_of_all_fleets() -> None:
-    canary = {"gateway.canaries": {"tokenize": {"service": "next", "percent": 20}}}
-    weights = {one["name"]: one["weight"] for one in backends(canary, "tokenize")}
-    assert weights == {"triton-cpu": 80, "triton-g5": 80, "next": 40}
-
-
 def test_a_fleet_is_scaled_by_an_object_of_its_own() -> None:
     fleet = read().each_fleet[1]
     keda, hpa = (

@@ -11,7 +11,7 @@ from infra.platform import gateway as envoy
 from infra.serving import model_access, routed_model, routes
 from infra.serving.routed_model import RoutedModel
 from infra.serving.triton_values import Drain
-from spec.settings.gateway import Canary, Gateway
+from spec.settings.gateway import Gateway
 from spec.settings.models import Models
 from tests import crds
 from tests.infra.test_fleets import GATEWAY
@@ -105,7 +105,7 @@ def test_no_policy_for_grpc_has_the_name_of_another_models() -> None:
     names = [
         manifest["metadata"]["name"]
         for name in ("classify", "classify.grpc", "classify-grpc")
-        for manifest in routes.manifests([RoutedModel(name, 1, None, None, access=access)], DRAIN)
+        for manifest in routes.manifests([RoutedModel(name, None, access=access)], DRAIN)
         if manifest["kind"] == "SecurityPolicy"
     ]
     assert len(set(names)) == len(names) == 6
@@ -159,12 +159,6 @@ def test_over_grpc_who_may_ask_every_model_of_a_fleet_is_let_in_there() -> None:
     of_g5 = {"all", "of-g5"}
     # tokenize is on the fleet cpu too, which serves nothing else.
     assert over_grpc({}) == {"embed": of_g5, "pipeline": of_g5, "tokenize": of_g5, "rank": {"all", "of-p4d"}}
-
-
-def test_over_grpc_nobody_with_some_models_reaches_the_pods_of_a_canary() -> None:
-    """The pods of a Service that somebody else has made serve models of which the stack knows nothing."""
-    canary = {"gateway.canaries": {"rank": {"service": "next", "percent": 20}}}
-    assert over_grpc(canary)["rank"] == {"all"}
 
 
 def test_a_token_has_to_be_of_the_issuer_for_this_gateway_and_in_the_header() -> None:
@@ -227,19 +221,13 @@ def test_all_limits_of_a_route_have_one_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "canary", "most"),
-    [
-        (["classify"], None, 300),
-        (["classify", "detect"], None, 150),
-        (["classify"], Canary(percent=5, version=2), 600),
-    ],
-    ids=["http-and-grpc", "http-alone", "canary-of-a-version"],
+    ("served", "most"), [(["classify"], 300), (["classify", "detect"], 150)], ids=["http-and-grpc", "http-alone"]
 )
-def test_what_a_client_gets_at_most_is_told(served: list[str], canary: Canary | None, most: int) -> None:
+def test_what_a_client_gets_at_most_is_told(served: list[str], most: int) -> None:
     """50 a second, by three Envoys, for each match of the routes that it may take."""
     model = models()["classify"]
     assert model.access is not None
-    model = replace(model, access=model.access.of_model("classify", served), canary=canary)
+    model = replace(model, access=model.access.of_model("classify", served))
     assert routes.client_rates([model, models()["detect"]], 3) == {"team-a": {"classify": most}}
     assert routes.client_rates([replace(model, access=None)], 3) == {}
 

@@ -106,7 +106,7 @@ def test_a_mounted_release_takes_no_disk_of_the_node(access: dict[str, Any]) -> 
 def test_every_size_and_throughput_of_a_persistent_file_system_is_taken(size: int, throughput: int) -> None:
     fsx = settings(lustre(storageGiB=size, throughputMBsPerTiB=throughput)).models.fsx
     assert fsx is not None
-    assert (fsx.storage_gib, fsx.throughput_mbs_per_tib, fsx.maintenance) == (size, throughput, "7:09:00")
+    assert (fsx.storage_gib, fsx.throughput_mbs_per_tib) == (size, throughput)
 
 
 def test_a_file_system_holds_two_releases() -> None:
@@ -165,11 +165,6 @@ def test_a_file_system_holds_two_releases() -> None:
         (
             lustre(throughputMBsPerTiB=200),
             "models.fsx.throughputMBsPerTiB: 200 MB/s per TiB is not to be had; use 125, 250, 500 or 1000",
-        ),
-        (
-            lustre(maintenance="sunday"),
-            "models.fsx.maintenance: 'sunday' is text; give the day (1 is Monday) and the time in UTC in quotes, "
-            'like "7:09:00"',
         ),
         (
             {**lustre(), "models.fsx": {"storageGiB": 1200}},

@@ -18,7 +18,7 @@ from infra.serving.routed_model import RoutedModel
 from infra.serving.triton_values import Drain
 from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_SERVICE
 from spec.route_names import object_name
-from spec.settings.gateway import Canary, Gateway
+from spec.settings.gateway import Gateway
 from spec.settings.models import Models
 from spec.settings.serving import ModelServing, Sequence
 from tests import crds
@@ -33,14 +33,13 @@ def serving(**keys: Any) -> ModelServing:
     return ModelServing.model_validate({"device": "cpu", "sloP95Ms": 50, "expectedRate": 40.0, "peakRate": 120.5, **keys})
 
 
-PLAIN = RoutedModel("classify", 1, serving(), None)
-SEQUENCE = RoutedModel("track", 1, serving(sequence=Sequence(strategy="direct")), None)
-DECOUPLED = RoutedModel("tell", 1, serving(decoupled=True), None, decoupled=True)
-UNKNOWN = RoutedModel("Pipe_line.v2", 3, None, None)
-OF_A_VERSION = RoutedModel("classify", 1, serving(), Canary(percent=5, version=2))
-OF_A_SERVICE = RoutedModel("classify", 1, serving(), Canary(percent=5, service="triton-next"))
+PLAIN = RoutedModel("classify", serving())
+SEQUENCE = RoutedModel("track", serving(sequence=Sequence(strategy="direct")))
+DECOUPLED = RoutedModel("tell", serving(decoupled=True), decoupled=True)
+UNKNOWN = RoutedModel("Pipe_line.v2", None)
+OF_TWO_FLEETS = RoutedModel("classify", serving(), services=(("triton-g5", 95), ("triton-p4d", 5)))
 WOKEN = replace(PLAIN, woken=True)
-EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_A_VERSION, OF_A_SERVICE, WOKEN)
+EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_TWO_FLEETS, WOKEN)
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
@@ -68,12 +67,6 @@ def http_rule(model: RoutedModel, method: str, path: str, **headers: str) -> Man
     return next((rule for rule in rules if any(matches(match) for match in rule["matches"])), None)
 
 
-def rewritten(rule: Manifest | None) -> str | None:
-    assert rule is not None
-    found = [item["urlRewrite"]["path"]["replaceFullPath"] for item in rule["filters"] if item["type"] == "URLRewrite"]
-    return found[0] if found else None
-
-
 def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
     release = {
         "id": "0123456789ab" + 52 * "0",
@@ -98,7 +91,7 @@ def test_an_ensemble_streams_where_a_step_of_a_step_does() -> None:
     assert routed_model.routed(Models.model_validate({"oldReleaseDays": 1}), GATEWAY) == ()
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}-{model.woken}")
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.services}-{model.woken}")
 def test_the_definitions_of_the_chart_know_every_field(model: RoutedModel) -> None:
     for manifest in made(model).values():
         assert crds.problems("gateway-helm", manifest) == []
@@ -109,7 +102,6 @@ def test_inference_over_http_is_routed_with_and_without_a_version() -> None:
         rule = http_rule(PLAIN, "POST", path)
         assert rule is not None
         assert rule["backendRefs"] == [{"name": "triton", "port": 8000}]
-        assert rewritten(rule) is None
 
 
 def test_a_name_is_no_pattern() -> None:
@@ -141,10 +133,10 @@ NO_INFERENCE = (
 )
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.services}")
 def test_nothing_else_is(model: RoutedModel) -> None:
     requests = [(method, path.format(model.name)) for method in ("GET", "POST") for path in NO_INFERENCE]
-    ids = {"x_request_id": "00", "x_sequence_id": "1"}
+    ids = {"x_sequence_id": "1"}
     assert [request for request in requests if http_rule(model, *request, **ids) is not None] == []
 
 
@@ -159,7 +151,7 @@ def test_only_a_decoupled_model_generates(end: str) -> None:
     assert http_rule(PLAIN, "POST", f"/v2/models/classify/{end}") is None
 
 
-@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+@pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.services}")
 def test_metrics_have_no_route(model: RoutedModel) -> None:
     """Neither their port nor their Service is named anywhere."""
     for manifest in made(model).values():
@@ -251,13 +243,11 @@ def test_idle_connections_are_gone_before_a_server_is_told_to_stop(pre_stop: int
     ],
 )
 def test_each_envoy_lets_the_peak_rate_and_what_chance_adds_through(peak: float, limit: dict[str, Any]) -> None:
-    model = RoutedModel("classify", 1, serving(expectedRate=peak, peakRate=peak), None)
+    model = RoutedModel("classify", serving(expectedRate=peak, peakRate=peak))
     assert policy(model)["rateLimit"] == {"type": "Local", "local": {"rules": [{"limit": limit}]}}
 
 
-@pytest.mark.parametrize(
-    ("model", "counters"), [(PLAIN, 2), (OF_A_SERVICE, 2), (OF_A_VERSION, 4), (SEQUENCE, 2), (DECOUPLED, 2)], ids=str
-)
+@pytest.mark.parametrize(("model", "counters"), [(PLAIN, 2), (OF_TWO_FLEETS, 2), (SEQUENCE, 2), (DECOUPLED, 2)], ids=str)
 def test_the_rate_is_counted_for_each_match_of_each_rule(model: RoutedModel, counters: int) -> None:
     """Envoy Gateway makes a route of each, and Envoy a counter of each route: the number that docs/traffic.md gives."""
     rules = [*routes.http_route_spec(model)["rules"], *routes.grpc_route_spec(model)["rules"]]
@@ -282,7 +272,7 @@ def test_a_pod_that_answers_everything_with_an_error_is_left_out_for_a_while() -
 
 
 def test_there_is_room_for_what_may_be_in_flight() -> None:
-    busy = RoutedModel("busy", 1, serving(peakRate=2000.0, sloP95Ms=1000), None)
+    busy = RoutedModel("busy", serving(peakRate=2000.0, sloP95Ms=1000))
     assert policy(busy)["circuitBreaker"]["maxParallelRequests"] == 8000
     assert policy(PLAIN)["circuitBreaker"]["maxParallelRequests"] == 1024
 
@@ -297,35 +287,13 @@ def test_a_client_of_a_fleet_that_its_request_starts_is_told_when_to_ask_again()
     assert "responseOverride" not in policy(PLAIN)
 
 
-def test_a_canary_of_a_service_is_a_weight_over_http_and_grpc() -> None:
+def test_fleets_share_requests_by_weight_over_http_and_grpc() -> None:
     for kind, port in (("HTTPRoute", 8000), ("GRPCRoute", 8001)):
-        for rule in made(OF_A_SERVICE)[kind]["spec"]["rules"]:
+        for rule in made(OF_TWO_FLEETS)[kind]["spec"]["rules"]:
             assert rule["backendRefs"] == [
-                {"name": "triton", "port": port, "weight": 95},
-                {"name": "triton-next", "port": port, "weight": 5},
+                {"name": "triton-g5", "port": port, "weight": 95},
+                {"name": "triton-p4d", "port": port, "weight": 5},
             ]
-
-
-def test_a_canary_of_a_version_is_a_path_over_http_alone() -> None:
-    path = "/v2/models/classify/infer"
-    chosen = http_rule(OF_A_VERSION, "POST", path, x_request_id="5b5d3e1a-0000-4000-8000-00000000000c")
-    others = http_rule(OF_A_VERSION, "POST", path, x_request_id="5b5d3e1a-0000-4000-8000-00000000000d")
-    assert rewritten(chosen) == "/v2/models/classify/versions/2/infer"
-    assert rewritten(others) == "/v2/models/classify/versions/1/infer"
-    assert rewritten(http_rule(OF_A_VERSION, "POST", path)) == "/v2/models/classify/versions/1/infer"
-    pinned = http_rule(OF_A_VERSION, "POST", "/v2/models/classify/versions/1/infer", x_request_id="00")
-    assert rewritten(pinned) is None
-    assert made(OF_A_VERSION)["GRPCRoute"] == made(PLAIN)["GRPCRoute"]
-
-
-@given(st.integers(1, 99))
-def test_the_share_of_ids_is_the_percentage(percent: int) -> None:
-    model = RoutedModel("classify", 1, None, Canary(percent=percent, version=2))
-    path = "/v2/models/classify/infer"
-    ids = [f"5b5d3e1a-0000-4000-8000-0000000000{bucket:02x}" for bucket in range(256)]
-    chosen = [rewritten(http_rule(model, "POST", path, x_request_id=one)) for one in ids]
-    share = 100 * chosen.count("/v2/models/classify/versions/2/infer") / 256
-    assert abs(share - percent) <= 0.2
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", fullmatch=True))

@@ -46,7 +46,7 @@ def test_the_most_demanding_number_of_the_most_loaded_model_decides() -> None:
 
 def test_an_outage_of_prometheus_takes_no_pod_away() -> None:
     assert scaled_object()["fallback"] == {"failureThreshold": 12, "replicas": 1, "behavior": "currentReplicasIfHigher"}
-    assert scaled_object(fallbackReplicas=2)["fallback"]["replicas"] == 2
+    assert scaled_object(minReplicas=2)["fallback"]["replicas"] == 2
 
 
 def to_zero() -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_both_owners_have_the_same_bounds_pace_and_target() -> None:
     assert len(hpa["metrics"]) == len(keda["triggers"])
 
 
-@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "fallbackReplicas": 2, "startSeconds": 3600}])
+@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "startSeconds": 3600}])
 def test_keda_accepts_the_scaled_object(keys: dict[str, Any]) -> None:
     assert crds.problems("keda", manifest(scaled_object(**keys))) == []
 

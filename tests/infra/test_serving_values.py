@@ -64,11 +64,10 @@ def test_a_pod_starts_as_long_as_its_engines_take_and_shares_threads_among_its_c
     release = Release.model_construct(models={"a": 1, "b": 1, "c": 1}, instances={"a": 2}, engines=("a",), ensembles={})
     models = served().model_copy(update={"serving": wants, "release": release})
 
-    given = made(models=models, server=settings().triton.model_copy(update={"gpus": 4, "cpu_limit": "5"}))
+    given = made(models=models, server=settings().triton.model_copy(update={"gpus": 4}))
 
     assert given["startup"] == {"engines": 8}  # two instances on each of four GPUs
     assert given["server"]["cpuInstances"] == 3
-    assert given["resources"]["cpuLimit"] == "5"
 
 
 def test_in_place_the_pods_read_the_live_prefix_and_name_no_release() -> None:

@@ -98,11 +98,6 @@ NO_ROOM = (
         ({"gpu.pools[0].desired": 3}, NO_ROOM),
         ({"gpu.pools[0].desired": 3, "models.candidate": None}, NO_ROOM),
         (
-            {"gateway.canaries": {"classify": {"percent": 5, "service": "other"}}},
-            "gateway.canaries.classify: with rollout: blue-green the canary is models.candidate; remove this one, or use "
-            "rollout: rolling",
-        ),
-        (
             {"models.release": REMOVED},
             "models.candidate: there is no models.release that it could replace; pin it as models.release",
         ),

@@ -32,7 +32,6 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "max_batch_size": None,
         "max_queue_delay_us": None,
         "queue_timeout_ms": None,
-        "preferred_batch_sizes": (),
         "warmup": None,
         "priorities": None,
         "sequence": None,
@@ -41,9 +40,6 @@ def test_a_model_needs_four_values_and_has_defaults_for_the_rest() -> None:
         "llm": None,
         "response_cache": False,
         "rate_limiter": None,
-        "tensorrt_fp16": False,
-        "tensorrt_engine_cache": False,
-        "cuda_graphs": False,
         "latency_histogram": True,
         "tuned": None,
     }
@@ -58,11 +54,9 @@ def test_every_value_is_read() -> None:
             "gpuMemoryMiB": 900,
             "maxBatchSize": 8,
             "maxQueueDelayUs": 500,
-            "preferredBatchSizes": [4, 8],
             "warmup": [],
             "priorities": {"levels": 2, "default": 1},
             "rateLimiter": {"resources": {"slots": 2}, "priority": 3},
-            "cudaGraphs": True,
             "latencyHistogram": False,
             "tuned": "benchmarks/results/plan.json",
         },
@@ -73,7 +67,7 @@ def test_every_value_is_read() -> None:
     triton["triton.version"] = "26.08"  # older ones starve a batcher with a delay and two instances
     read = settings({**UNPINNED, "models.serving": serving, **triton})
     plan, sequence = read.models.serving["plan"], read.models.serving["sequence"]
-    assert (plan.preferred_batch_sizes, plan.warmup, plan.gpu_memory_mib) == ((4, 8), (), 900)
+    assert (plan.warmup, plan.gpu_memory_mib) == ((), 900)
     assert plan.priorities is not None and (plan.priorities.levels, plan.priorities.default) == (2, 1)
     assert plan.rate_limiter is not None and (plan.rate_limiter.resources, plan.rate_limiter.priority) == ({"slots": 2}, 3)
     assert sequence.sequence is not None and sequence.sequence.max_candidates == 7
@@ -153,7 +147,6 @@ def test_a_release_made_of_these_wants_is_accepted() -> None:
         {"a": {**CPU, "maxQueueDelayUs": 49_999}},
         {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 22 * 1024 - 764}},
         {"a": {**CPU, "priorities": {"levels": 2, "default": 2}, "maxBatchSize": 8, "warmup": [1, 8]}},
-        {"a": {**CPU, "device": "gpu", "gpuMemoryMiB": 1, "tensorrtEngineCache": True}},
         {"a": {**CPU, "sequence": {"strategy": "direct"}, "decoupled": True}},
     ],
     ids=str,

@@ -119,10 +119,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {**SCALED, "worker": BY_HAND, "autoscaling": scaling(minReplicas=0, fallbackReplicas=3)},
-        ["autoscaling.fallbackReplicas: 3 is out of bounds; give 1 to 2"],
-    ),
-    (
         {**SCALED, "autoscaling": scaling(maxReplicas=3)},
         [
             "autoscaling.maxReplicas: 3 pods do not fit the 2 desired nodes of pool 'g5', 1 on each, and nothing adds nodes "
@@ -137,9 +133,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {**SCALED, "autoscaling": scaling(fallbackReplicas=3, cronFloor={**FLOOR, "replicas": 9})},
+        {**SCALED, "autoscaling": scaling(cronFloor={**FLOOR, "replicas": 9})},
         [
-            "autoscaling.fallbackReplicas: 3 is out of bounds; give 1 to 2",
             "autoscaling.cronFloor.replicas: 9 is out of bounds; give 1 to 2",
         ],
     ),
@@ -189,11 +184,9 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {**HPA, "autoscaling": scaling(fallbackReplicas=2, cronFloor=FLOOR)},
+        {**HPA, "autoscaling": scaling(cronFloor=FLOOR)},
         [
             "autoscaling.cronFloor: a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA",
-            "autoscaling.fallbackReplicas: a HorizontalPodAutoscaler without metrics leaves the pods as they are; "
-            "remove it, or use KEDA",
         ],
     ),
     (

@@ -18,15 +18,12 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             **IN_A_VPC,
             f"{EXISTING}.privateSubnetIds": {**PRIVATE, "us-west-2b": PRIVATE["us-west-2a"]},
             f"{EXISTING}.publicSubnetIds": {**PUBLIC, "us-west-2c": PRIVATE["us-west-2c"]},
-            f"{EXISTING}.intraSubnetIds": {**PRIVATE, "us-west-2c": PRIVATE["us-west-2b"]},
         },
         [
             f"{EXISTING}.privateSubnetIds.us-west-2b: subnet-0123456789abcdea0 is said to be in us-west-2a too, and a "
             "subnet is in one zone; give another",
             f"{EXISTING}.publicSubnetIds.us-west-2c: subnet-0123456789abcdec0 is one of privateSubnetIds, and its routes "
             "lead to the internet or do not; give another",
-            f"{EXISTING}.intraSubnetIds.us-west-2c: subnet-0123456789abcdeb0 is said to be in us-west-2b too, and a subnet "
-            "is in one zone; give another",
         ],
     ),
     (
@@ -63,8 +60,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {"network": {"existing": {}}},
         [
             f"{EXISTING}.vpcId: is missing; give the VPC, like vpc-0123456789abcdef0",
-            f"{EXISTING}.privateSubnetIds: is missing; give by zone, the subnets of nodes, pods and internal load "
-            "balancers; their zones are the stack's",
+            f"{EXISTING}.privateSubnetIds: is missing; give by zone, the subnets of nodes, pods, internal load "
+            "balancers and the control plane's interfaces; their zones are the stack's",
         ],
     ),
     (
@@ -90,15 +87,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         {**IN_A_VPC, "network.existing.privateSubnetIds": _ONE},
         [
             f"{EXISTING}.privateSubnetIds: every outage of its one zone would be one of staging; use 2 to 4 zones",
-            f"{EXISTING}.privateSubnetIds: EKS wants the control plane's subnets in two zones, and this is one; give "
-            "another one, or intraSubnetIds of two zones for the control plane alone",
-        ],
-    ),
-    (
-        {**IN_A_VPC, "network.existing.intraSubnetIds": _ONE},
-        [
-            f"{EXISTING}.intraSubnetIds: EKS wants the control plane's subnets in two zones, and this is one; give another "
-            "one, or intraSubnetIds of two zones for the control plane alone",
+            f"{EXISTING}.privateSubnetIds: EKS requires the control plane's subnets in two zones, and this is one; "
+            "add another",
         ],
     ),
     (
@@ -111,10 +101,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             "cluster.existing: nodes go into subnets of the cluster's VPC; give network.existing (its VPC and subnets: aws "
             "eks describe-cluster --name shared --query cluster.resourcesVpcConfig)"
         ],
-    ),
-    (
-        {**IN_A_CLUSTER, "network.existing.intraSubnetIds": PRIVATE},
-        [f"{EXISTING}.intraSubnetIds: the control plane is there already, and has its interfaces; remove the key"],
     ),
     (
         {**IN_A_CLUSTER, "cluster.existing.name": "triton-staging"},
@@ -166,13 +152,6 @@ def test_the_zones_of_a_vpc_that_is_there_are_those_of_its_private_subnets() -> 
     assert network.path_of_zone(1, "us-west-2b") == "network.existing.privateSubnetIds.us-west-2b"
     made = settings().network
     assert (made.node_zones, made.path_of_zone(1, "us-west-2b")) == (made.zones, "network.zones[1]")
-
-
-def test_a_control_plane_has_the_intra_subnets_and_without_them_the_private_ones() -> None:
-    for changes, expected in (({}, PRIVATE), ({"network.existing.intraSubnetIds": PUBLIC}, PUBLIC)):
-        existing = settings({**IN_A_VPC, **changes}).network.existing
-        assert existing is not None
-        assert existing.control_plane_subnet_ids == expected
 
 
 def test_what_is_said_of_a_vpc_that_would_be_made_cannot_be_read_of_one_that_is_there() -> None:

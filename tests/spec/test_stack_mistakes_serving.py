@@ -14,8 +14,8 @@ PATH = "models.serving.resnet50"
 REPORT = "`modelctl tune` writes one like benchmarks/results/projection-2026-11-27-0302c850.json"
 KEYS = (
     "device, sloP95Ms, sloP99Ms, expectedRate, peakRate, instances, gpuMemoryMiB, maxBatchSize, maxQueueDelayUs, "
-    "queueTimeoutMs, preferredBatchSizes, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, "
-    "responseCache, rateLimiter, tensorrtFp16, tensorrtEngineCache, cudaGraphs, latencyHistogram, tuned"
+    "queueTimeoutMs, warmup, priorities, sequence, decoupled, longestStreamSeconds, llm, responseCache, rateLimiter, "
+    "latencyHistogram, tuned"
 )
 
 SHAPE: list[tuple[dict[str, Any], list[str]]] = [
@@ -110,32 +110,29 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
         [f"{PATH}.gpuMemoryMiB: a model with device cpu takes no GPU memory; remove it, or use device: gpu"],
     ),
     (
-        {**CPU, "preferredBatchSizes": [8], "cudaGraphs": True},
+        {**GPU, "maxBatchSize": 8, "warmup": [1, 1, 9]},
         [
-            f"{PATH}.preferredBatchSizes: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
-            f"{PATH}.cudaGraphs: are for TensorRT plans and the device is cpu; remove it, or use device: gpu",
-        ],
-    ),
-    (
-        {**CPU, "tensorrtFp16": True},
-        [f"{PATH}.tensorrtFp16: is for ONNX models on a GPU and the device is cpu; remove it, or use device: gpu"],
-    ),
-    (
-        {**GPU, "tensorrtFp16": True, "preferredBatchSizes": [8], "cudaGraphs": True},
-        [
-            f"{PATH}.preferredBatchSizes: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
-            f"{PATH}.cudaGraphs: is for TensorRT plans and tensorrtFp16 for ONNX models; remove one",
-            f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; "
-            "remove it, and release the ONNX model in FP16, or say triton.tensorrt where the image has another",
-        ],
-    ),
-    (
-        {**GPU, "maxBatchSize": 8, "preferredBatchSizes": [8, 16], "warmup": [1, 1, 9]},
-        [
-            f"{PATH}.preferredBatchSizes[1]: 16 is more than maxBatchSize 8; give 1 to 8",
             f"{PATH}.warmup[1]: 1 is listed twice; list each size once",
             f"{PATH}.warmup[2]: 9 is more than maxBatchSize 8; give 1 to 8",
         ],
+    ),
+    (
+        {
+            **GPU,
+            "sequence": {"strategy": "oldest"},
+            "maxQueueDelayUs": 0,
+            "queueTimeoutMs": 100,
+            "priorities": {"levels": 2, "default": 2},
+        },
+        [
+            f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.queueTimeoutMs: is of dynamic batching, which sequence takes the place of; remove one",
+            f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
+        ],
+    ),
+    (
+        {**CPU, "sequence": {"strategy": "direct", "maxCandidates": 32}},
+        [f"{PATH}.sequence.maxCandidates: strategy 'direct' has no candidates; remove it, or use strategy: oldest"],
     ),
     (
         {**CPU, "priorities": {"levels": 1, "default": 1}},
@@ -144,26 +141,6 @@ RELATIONS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {**CPU, "priorities": {"levels": 2, "default": 3}},
         [f"{PATH}.priorities.default: 3 is more than the 2 levels; give 1 to 2"],
-    ),
-    (
-        {
-            **GPU,
-            "sequence": {"strategy": "oldest"},
-            "maxQueueDelayUs": 0,
-            "queueTimeoutMs": 100,
-            "preferredBatchSizes": [8],
-            "priorities": {"levels": 2, "default": 2},
-        },
-        [
-            f"{PATH}.maxQueueDelayUs: is of dynamic batching, which sequence takes the place of; remove one",
-            f"{PATH}.queueTimeoutMs: is of dynamic batching, which sequence takes the place of; remove one",
-            f"{PATH}.preferredBatchSizes: is of dynamic batching, which sequence takes the place of; remove one",
-            f"{PATH}.priorities: is of dynamic batching, which sequence takes the place of; remove one",
-        ],
-    ),
-    (
-        {**CPU, "sequence": {"strategy": "direct", "maxCandidates": 32}},
-        [f"{PATH}.sequence.maxCandidates: strategy 'direct' has no candidates; remove it, or use strategy: oldest"],
     ),
     (
         {**CPU, "rateLimiter": {"resources": {"slots": 1}}},
@@ -515,18 +492,6 @@ def test_a_language_model_fits_its_gpus(more: dict[str, Any], said: str | None) 
         assert settings(changes).models.serving["resnet50"].llm is not None
     else:
         assert complaints(changes) == [f"{PATH}{said}"]
-
-
-TENSORRT_11 = (
-    f"{PATH}.tensorrtFp16: TensorRT 11 of 26.07 has no half precision to switch on, the model's own types count; remove it, "
-    "and release the ONNX model in FP16, or say triton.tensorrt where the image has another"
-)
-
-
-def test_half_precision_is_wanted_where_tensorrt_has_it() -> None:
-    changes = {"models.release": None, "models.serving": {"resnet50": {**GPU, "tensorrtFp16": True}}}
-    assert complaints(changes) == [TENSORRT_11]
-    assert settings({**changes, "triton.tensorrt": "10.16.1"}).triton.tensorrt == "10.16.1"
 
 
 @pytest.mark.parametrize(

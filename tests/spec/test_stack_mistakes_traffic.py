@@ -7,19 +7,13 @@ from typing import Any
 import pytest
 
 from spec.settings.chart_values import PodValues
-from tests.spec.stack_config import REMOVED, complaints, settings
+from tests.spec.stack_config import complaints, settings
 
 CERTIFICATE = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
 ELSEWHERE = CERTIFICATE.replace("us-west-2", "eu-central-1")
 GATEWAY: dict[str, Any] = {"replicas": 2, "cpu": "1", "memoryMiB": 512, "certificateArn": CERTIFICATE}
 PLAIN = {key: value for key, value in GATEWAY.items() if key != "certificateArn"}
 MODEL = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 10, "peakRate": 20}
-IN_PLACE = {"triton.rollout": "in-place"}
-SEVERAL = {"models.release.models": {"resnet50": 3}, "models.release.others": {"resnet50": [2]}}
-
-
-def canary(**keys: Any) -> dict[str, Any]:
-    return {"gateway": {**GATEWAY, "canaries": {"resnet50": keys}}}
 
 
 def test_a_stack_has_neither_unless_it_says_so() -> None:
@@ -30,9 +24,9 @@ def test_a_stack_has_neither_unless_it_says_so() -> None:
 def test_a_gateway_is_internal_and_a_trace_one_of_a_hundred_by_default() -> None:
     read = settings({"gateway": GATEWAY, "tracing": {"exporter": "xray"}})
     assert read.gateway is not None
-    assert (read.gateway.exposure, read.gateway.allowed_cidrs, read.gateway.canaries) == ("internal", (), {})
+    assert (read.gateway.exposure, read.gateway.allowed_cidrs) == ("internal", ())
     assert read.tracing is not None
-    assert (read.tracing.rate, read.tracing.keep_percent, read.tracing.endpoint) == (100, 5, None)
+    assert (read.tracing.keep_percent, read.tracing.endpoint) == (5, None)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +35,7 @@ def test_a_gateway_is_internal_and_a_trace_one_of_a_hundred_by_default() -> None
         {"gateway": {**PLAIN, "tlsSecret": "inference-tls"}},
         {"gateway": {**GATEWAY, "exposure": "public", "allowedCidrs": ["203.0.113.0/24"]}},
         {"gateway": {**GATEWAY, "allowedCidrs": ["10.0.0.0/8"]}},
-        canary(percent=5, service="triton-next"),
-        {**IN_PLACE, **canary(percent=5, version=2)},
-        {**SEVERAL, **canary(percent=5, version=2)},
-        {"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com:4318", "rate": 1, "keepPercent": 0}},
+        {"tracing": {"exporter": "otlp", "endpoint": "https://otlp.example.com:4318", "keepPercent": 0}},
     ],
     ids=str,
 )
@@ -95,31 +86,6 @@ def test_these_are_accepted(changes: dict[str, Any]) -> None:
             "digits and hyphens, a letter first",
         ),
         (
-            canary(percent=5),
-            "gateway.canaries.resnet50: give either a version of the model or a service, one of them",
-        ),
-        (
-            canary(percent=5, service="triton"),
-            "gateway.canaries.resnet50.service: triton is where all requests go; name another one",
-        ),
-        (
-            canary(percent=5, version=2),
-            "gateway.canaries.resnet50.version: the pods do not serve version 2 beside the one that requests go to "
-            "(models.release.others); use rollout: in-place, or give a service",
-        ),
-        (
-            {**IN_PLACE, **canary(percent=5, version=1)},
-            "gateway.canaries.resnet50.version: 1 is the version that all requests go to; give another one",
-        ),
-        (
-            {"gateway": {**GATEWAY, "canaries": {"resnet": {"percent": 5, "service": "next"}}}},
-            "gateway.canaries.resnet: the release has no model resnet; it has resnet50",
-        ),
-        (
-            canary(percent=100, service="next"),
-            "gateway.canaries.resnet50.percent: 100 is out of range; use 1 to 99 percent",
-        ),
-        (
             {"tracing": {"exporter": "otlp"}},
             "tracing.endpoint: is missing; exporter otlp needs one, like https://otlp.example.com:4318",
         ),
@@ -166,17 +132,6 @@ def test_traces_of_failures_need_the_gateway() -> None:
         assert [problem for problem in settings(enough).warnings if problem.path == "tracing"] == []
 
 
-def test_a_sequence_has_no_canary() -> None:
-    changes = {
-        "models.serving": {"resnet50": {**MODEL, "sequence": {"strategy": "direct"}}},
-        **canary(percent=5, service="next"),
-    }
-    assert [line for line in complaints(changes) if line.startswith("gateway")] == [
-        "gateway.canaries.resnet50: the requests of a sequence belong to one server, and a canary would tear them apart; "
-        "remove it"
-    ]
-
-
 def test_no_request_is_longer_than_a_load_balancer_waits_for_a_target() -> None:
     """Queue, SLO and stream, and the minute in which connections still come: 600 + 600 + 2340 + 60 s are 3600."""
     slow = {**MODEL, "sloP95Ms": 600_000, "decoupled": True}
@@ -211,8 +166,3 @@ def test_prod_has_two_gateways() -> None:
     assert [line for line in found if line.startswith("gateway")] == [
         "gateway.replicas: prod invariant 'two gateways': 1 pod is an outage at every restart; use 2 or more"
     ]
-
-
-def test_before_the_first_release_a_canary_may_name_any_model() -> None:
-    changes = {**canary(percent=5, service="next"), "models.release": REMOVED}
-    assert settings(changes).gateway is not None

@@ -183,10 +183,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
             )
         ],
     ),
-    (
-        {"triton.cpu": "3", "triton.cpuLimit": "2500m"},
-        ['triton.cpuLimit: "2500m" is less than the "3" that a pod requests; give "3" or more, or remove it'],
-    ),
     ({"triton.cpu": 3}, ['triton.cpu: 3 is a number; give vCPUs in quotes, like "3", "1.5" or "1500m"']),
     (
         {"triton.cpu": "4"},

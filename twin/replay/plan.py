@@ -28,7 +28,6 @@ _READ = {PENDING: Target.pending, NEEDED: Target.needed, ASKED: Target.asked}
 _NOT_SIMULATED = {
     "slo_p99_ms": "sloP99Ms",
     "max_queue_delay_us": "maxQueueDelayUs",
-    "preferred_batch_sizes": "preferredBatchSizes",
     "priorities": "priorities",
     "sequence": "sequence",
     "decoupled": "decoupled",
@@ -214,6 +213,4 @@ def _notes(stack: Settings, starts: Starts, models: tuple[Model, ...]) -> tuple[
         left_out = [key for field, key in _NOT_SIMULATED.items() if getattr(wants, field)]
         if left_out:
             found.append(f"{model.name}: {', '.join(left_out)} not simulated, as if the stack did not have it")
-    if stack.autoscaling is not None and stack.autoscaling.fallback_replicas is not None:
-        found.append("autoscaling.fallbackReplicas counts while Prometheus is away: of the samples in prometheus-away")
     return tuple(found)

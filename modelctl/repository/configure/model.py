@@ -14,9 +14,6 @@ from modelctl.repository.configure.newer_fields import newer_fields
 from modelctl.repository.golden import Request
 from spec.settings import ModelServing
 
-_ENGINE_CACHE = "/tmp/tensorrt-engines"  # noqa: S108 a directory of the pod, which lives as long as it
-"""ONNX Runtime makes it, names the files by model and GPU, and builds an engine again that does not fit:
-https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html#trt_engine_cache_enable."""
 _REPORT = "REPORT_CUSTOM_METRICS"
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 # Backends whose models may send more or fewer than one response (docs/facts/triton-configuration.md#decoupled).
@@ -100,7 +97,6 @@ def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]
         "instances": derive.instances(wants) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
-        "preferredBatchSizes": bool(wants.preferred_batch_sizes),
         "priorities": wants.priorities is not None,
         "sequence": wants.sequence is not None,
         "rateLimiter": wants.rate_limiter is not None,
@@ -138,34 +134,10 @@ def _instances(draft: _Draft) -> Iterator[str]:
 
 
 def _optimization(draft: _Draft) -> Iterator[str]:
-    wants, backend = draft.wants, backend_of(draft.base)
-    optimization = draft.config.optimization
-    accelerators = optimization.execution_accelerators.gpu_execution_accelerator
-    tensorrt = accelerator.tensorrt_of(draft.config)
-    if wants.tensorrt_fp16:
-        if backend != "onnxruntime":
-            yield f"tensorrtFp16: the {backend} backend has no such accelerator, only onnxruntime; leave it out"
-        else:
-            if tensorrt is None:
-                tensorrt = accelerators.add(name="tensorrt")
-            tensorrt.parameters["precision_mode"] = "FP16"
-    if wants.tensorrt_engine_cache:
-        if backend != "onnxruntime" or tensorrt is None:
-            yield (
-                "tensorrtEngineCache: only ONNX models that run through TensorRT have engines built; leave it out, or write "
-                'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt" } ] } } in '
-                "config.pbtxt"
-            )
-        else:
-            tensorrt.parameters["trt_engine_cache_enable"] = "1"
-            tensorrt.parameters["trt_engine_cache_path"] = _ENGINE_CACHE
+    """Give engines that ONNX Runtime builds with TensorRT the shapes that are served."""
     if accelerator.builds_engines(draft.config):
         accelerator.set_profile(draft.config)
-    if wants.cuda_graphs:
-        if backend != "tensorrt":
-            yield f"cudaGraphs: the {backend} backend ignores them, only tensorrt has CUDA graphs; leave it out"
-        else:
-            optimization.cuda.graphs = True
+    yield from ()
 
 
 def _model_files(draft: _Draft) -> Iterator[str]:
@@ -275,16 +247,12 @@ def _no_instances_of_its_own(draft: _Draft) -> Iterator[str]:
         "device": wants.device != "cpu",
         "instances": derive.instances(wants) != 1,
         "maxQueueDelayUs": wants.max_queue_delay_us is not None,
-        "preferredBatchSizes": bool(wants.preferred_batch_sizes),
         "warmup": bool(wants.warmup),
         "priorities": wants.priorities is not None,
         "sequence": wants.sequence is not None,
         "decoupled": wants.decoupled,
         "rateLimiter": wants.rate_limiter is not None,
         "llm": wants.llm is not None,
-        "tensorrtFp16": wants.tensorrt_fp16,
-        "tensorrtEngineCache": wants.tensorrt_engine_cache,
-        "cudaGraphs": wants.cuda_graphs,
     }
     for key in (key for key, is_given in given.items() if is_given):
         right = "write cpu" if key == "device" else "say it of the models of its steps and leave it out here"

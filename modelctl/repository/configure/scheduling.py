@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelQueuePolicy
 
-from modelctl.repository.backends import backend_of
 from modelctl.repository.configure import derive
 from spec.settings import ModelServing, Sequence
 
 
 def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
     """Give `config` (whose max_batch_size is settled) its scheduler; yield what stands in the way."""
-    yield from _preferred_sizes(config, wants)
     if wants.sequence is not None:
         yield from _sequences(config, wants, wants.sequence)
     elif config.HasField("sequence_batching"):
@@ -25,17 +23,6 @@ def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
         _dynamic(config, wants)
 
 
-def _preferred_sizes(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
-    if wants.preferred_batch_sizes and backend_of(config) != "tensorrt":
-        yield (
-            f"preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at, and this "
-            f"model's backend is {backend_of(config)}; leave it out"
-        )
-    for size in wants.preferred_batch_sizes:
-        if size > config.max_batch_size:
-            yield f"preferredBatchSizes: {size} is more than the largest batch, {config.max_batch_size}"
-
-
 def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
     written = config.dynamic_batching
     preserve_ordering = written.preserve_ordering
@@ -44,7 +31,6 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
     batching = config.dynamic_batching
     batching.SetInParent()
     batching.preserve_ordering = preserve_ordering
-    batching.preferred_batch_size.extend(sorted(set(wants.preferred_batch_sizes)))
     batching.max_queue_delay_microseconds = _delay(config, wants)
     levels = wants.priorities.levels if wants.priorities is not None else 1
     timeout = wants.queue_timeout_us

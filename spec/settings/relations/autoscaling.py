@@ -46,17 +46,12 @@ def _one_owner(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
-    """Refuse cronFloor, fallbackReplicas and sparePods with a HorizontalPodAutoscaler, which knows none of them."""
+    """Refuse cronFloor and sparePods with a HorizontalPodAutoscaler, which knows neither."""
     bounds = subject.document.autoscaling
     if bounds is None or subject.document.pod_autoscaler != "hpa":
         return
     if bounds.cron_floor is not None:
         yield Problem("autoscaling.cronFloor", "a HorizontalPodAutoscaler knows no time of day; remove it, or use KEDA")
-    if bounds.fallback_replicas is not None:
-        yield Problem(
-            "autoscaling.fallbackReplicas",
-            "a HorizontalPodAutoscaler without metrics leaves the pods as they are; remove it, or use KEDA",
-        )
     if bounds.spare_pods:
         yield Problem(
             "autoscaling.sparePods",

@@ -58,19 +58,6 @@ def _a_candidate_has_pods(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
-def _one_thing_shares_requests(subject: Subject) -> Iterator[Problem]:
-    """Refuse gateway.canaries with blue-green, which has a canary of its own."""
-    gateway = subject.document.gateway
-    if not is_blue_green(subject.document) or gateway is None:
-        return
-    for model in gateway.canaries:
-        yield Problem(
-            f"gateway.canaries.{model}",
-            f"with rollout: blue-green the canary is models.candidate; remove this one, {_OTHERWISE}",
-        )
-
-
-@rule
 def _what_compares_answers_is_of_blue_green(subject: Subject) -> Iterator[Problem]:
     """Refuse triton.comparerImage without blue-green, and models to be compared without it, or that answer by streams."""
     document = subject.document

@@ -11,7 +11,6 @@ from spec.settings.rule import rule
 _KINDS = {
     "privateSubnetIds": "private_subnet_ids",
     "publicSubnetIds": "public_subnet_ids",
-    "intraSubnetIds": "intra_subnet_ids",
 }
 
 
@@ -35,12 +34,10 @@ def _a_control_plane_is_in_two_zones(subject: Subject) -> Iterator[Problem]:
     existing = subject.document.network.existing
     if existing is None or subject.document.cluster.existing is not None:
         return
-    if len(existing.control_plane_subnet_ids) < 2:
-        key = "intraSubnetIds" if existing.intra_subnet_ids else "privateSubnetIds"
+    if len(existing.private_subnet_ids) < 2:
         yield Problem(
-            f"network.existing.{key}",
-            "EKS wants the control plane's subnets in two zones, and this is one; give another one, or intraSubnetIds of "
-            "two zones for the control plane alone",
+            "network.existing.privateSubnetIds",
+            "EKS requires the control plane's subnets in two zones, and this is one; add another",
         )
 
 
@@ -53,16 +50,6 @@ def _a_clusters_subnets_are_named(subject: Subject) -> Iterator[Problem]:
             "cluster.existing",
             "nodes go into subnets of the cluster's VPC; give network.existing (its VPC and subnets: aws eks "
             f"describe-cluster --name {cluster.name} --query cluster.resourcesVpcConfig)",
-        )
-
-
-@rule
-def _no_subnets_for_a_control_plane_that_is_there(subject: Subject) -> Iterator[Problem]:
-    """Refuse subnets for the control plane's interfaces where the cluster is there already."""
-    network, cluster = subject.document.network.existing, subject.document.cluster.existing
-    if cluster is not None and network is not None and network.intra_subnet_ids:
-        yield Problem(
-            "network.existing.intraSubnetIds", "the control plane is there already, and has its interfaces; remove the key"
         )
 
 

@@ -1,40 +1,12 @@
-"""The gateway and the models that canaries are of."""
+"""The gateway and the models that it routes."""
 
 from collections.abc import Iterator
 
 from spec.problem import Problem
 from spec.settings.chart_values import values_of
-from spec.settings.gateway import LONGEST_DEREGISTRATION_SECONDS, TARGET_LEAVES_SECONDS, Canary
+from spec.settings.gateway import LONGEST_DEREGISTRATION_SECONDS, TARGET_LEAVES_SECONDS
 from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
-
-
-@rule
-def _canaries_can_be_had(subject: Subject) -> Iterator[Problem]:
-    """Require canaries of models and versions that the pods serve, and none of sequences."""
-    gateway = subject.document.gateway
-    for model, canary in (gateway.canaries if gateway is not None else {}).items():
-        for key, why in _wrong_with(subject, model, canary):
-            yield Problem(f"gateway.canaries.{model}{key}", why)
-
-
-def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[str, str]]:
-    """Yield key and sentence of everything that is wrong with one canary beside the rest of the stack."""
-    release, serving = subject.document.models.release, subject.document.models.serving
-    rolling = subject.document.triton.rollout != "in-place"
-    # Without a release nothing says what it will serve: `modelctl release` reads the file as if it had none.
-    if release is not None and rolling and canary.version not in (None, *release.others.get(model, ())):
-        yield (
-            ".version",
-            f"the pods do not serve version {canary.version} beside the one that requests go to (models.release.others); "
-            "use rollout: in-place, or give a service",
-        )
-    if release is not None and model not in release.models:
-        yield "", f"the release has no model {model}; it has {', '.join(sorted(release.models))}"
-    elif release is not None and canary.version == release.models[model]:
-        yield ".version", f"{canary.version} is the version that all requests go to; give another one"
-    if model in serving and serving[model].sequence is not None:
-        yield "", "the requests of a sequence belong to one server, and a canary would tear them apart; remove it"
 
 
 @rule

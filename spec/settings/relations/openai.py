@@ -77,5 +77,3 @@ def _its_clients_may_ask_every_model(subject: Subject) -> Iterator[Problem]:
                 f"gateway.clients.{name}.models",
                 f"a request to /v1 names its model in its body, so that {name} could ask each; remove models, {_OTHERWISE}",
             )
-    for model in gateway.canaries:
-        yield Problem(f"gateway.canaries.{model}", f"a canary has no part of the requests to /v1; remove it, {_OTHERWISE}")

@@ -1,4 +1,4 @@
-"""The TensorRT of a stack's server, the plans of its release, and what models want of it.
+"""The TensorRT of a stack's server, and the plans of its release.
 
 A plan is loaded by the very version that built it. One that was built to be version-compatible is loaded by newer ones too,
 where the server allows it: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/engine-compatibility.html.
@@ -14,8 +14,6 @@ from spec.settings.relations.subject import Subject, of_each_fleet
 from spec.settings.rule import rule
 
 _COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
-_STRONGLY_TYPED = (11,)
-"""Since this version precision is that of the network alone, and nothing switches half precision on."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,6 @@ def _plans_are_of_the_servers_tensorrt(subject: Subject) -> Iterator[Problem]:
                     f"a plan {why}; build it in the image of triton.version {image} and release it"
                     f"{_or_say(subject.document)}",
                 )
-
-
-@rule
-def _half_precision_can_be_had(subject: Subject) -> Iterator[Problem]:
-    """Refuse tensorrtFp16 where TensorRT has no such switch: the model would run in full precision, which nothing says.
-
-    See https://github.com/microsoft/onnxruntime/pull/28611, which leaves the option without effect there.
-    """
-    runs = runtime(subject.document)
-    if runs is None or _parts(runs.version) < _STRONGLY_TYPED:
-        return
-    for name, model in subject.document.models.serving.items():
-        if model.tensorrt_fp16 and model.device == "gpu":
-            yield Problem(
-                f"models.serving.{name}.tensorrtFp16",
-                f"TensorRT {runs.version} of {subject.document.triton.version} has no half precision to switch on, the "
-                f"model's own types count; remove it, and release the ONNX model in FP16{_or_say(subject.document)}",
-            )
 
 
 def _or_say(document: Document) -> str:

@@ -175,19 +175,6 @@ def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
         )
 
 
-@rule
-@of_each_fleet
-def _cpu_limit_is_no_less(subject: Subject) -> Iterator[Problem]:
-    """Require a CPU limit of what a pod requests, or more."""
-    triton = subject.document.triton
-    if triton.cpu_limit is not None and cpu_millis(triton.cpu_limit) < cpu_millis(triton.cpu):
-        yield Problem(
-            "triton.cpuLimit",
-            f'"{triton.cpu_limit}" is less than the "{triton.cpu}" that a pod requests; give "{triton.cpu}" or more, or '
-            "remove it",
-        )
-
-
 def _containers(amount: str, beside: int) -> str:
     return f" and {amount} of the containers beside the server (helm-values/triton)" if beside else ""
 

@@ -323,28 +323,6 @@ def test_a_previous_release_that_is_on_trial_is_not_pinned_beside_itself(
     assert file.read_text() == before
 
 
-def test_a_previous_release_without_the_version_of_a_canary_leaves_the_file_as_it_was(
-    file: Path, models: Path, store: Store, releases: tuple[Manifest, Manifest]
-) -> None:
-    older, _ = releases
-    (models / "release.yaml").write_text("versions: {classify: [1, 2]}\n")
-    pin(file, older)
-    pin(file, release(models, store, stacks=file.parent))
-    canaries = {"classify": {"percent": 5, "version": 1}}
-    _add(file, "gateway", {"replicas": 1, "cpu": "250m", "memoryMiB": 256, "canaries": canaries})
-    load_stack_file(file)
-    before = file.read_text()
-
-    result = _run(file)
-
-    assert (result.exit_code, result.stdout, file.read_text()) == (1, "", before)
-    said = f"{file}: with release {older.id} the stack is refused, and nothing was written:"
-    assert f"error: {said}\n" in result.stderr
-    pinned = run("modelctl", "pin", older.id, "--file", file, "--bucket", BUCKET)
-    assert (pinned.exit_code, pinned.stderr, file.read_text()) == (2, result.stderr, before)
-    assert "gateway.canaries.classify.version: 1 is the version that all requests go to; give another one" in result.stderr
-
-
 def test_a_release_that_the_stack_is_refused_for_is_never_in_the_file(
     file: Path, releases: tuple[Manifest, Manifest], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

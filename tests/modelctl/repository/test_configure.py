@@ -120,11 +120,10 @@ def test_a_comment_stands_above_the_text() -> None:
 
 
 def test_given_values_win_over_derived_ones() -> None:
-    made = _configure(PLAN, **GPU, maxBatchSize=16, maxQueueDelayUs=300, preferredBatchSizes=[16, 4], instances=3)
+    made = _configure(PLAN, **GPU, maxBatchSize=16, maxQueueDelayUs=300, instances=3)
 
     assert made.max_batch_size == 16
     assert made.dynamic_batching.max_queue_delay_microseconds == 300
-    assert list(made.dynamic_batching.preferred_batch_size) == [4, 16]
     assert made.dynamic_batching.default_queue_policy.max_queue_size == 2 * 16 * 3
 
 
@@ -176,41 +175,21 @@ def test_the_authors_rate_limiter_is_not_the_stacks() -> None:
     assert not group.HasField("rate_limiter")
 
 
-def test_an_onnx_model_gets_tensorrt_in_fp16() -> None:
-    base = ONNX + (
+def test_the_authors_tensorrt_stays_and_gets_a_profile_for_the_batches_of_the_stack() -> None:
+    accelerator = (
         "optimization { execution_accelerators { gpu_execution_accelerator [ "
-        '{ name: "tensorrt" parameters { key: "max_workspace_size_bytes" value: "1" } } ] } }'
+        '{ name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } } ] } }'
     )
-    for text, expected in ((ONNX, {}), (base, {"max_workspace_size_bytes": "1"})):
-        made = _configure(text, **GPU, tensorrtFp16=True)
+    made = _configure(ONNX + accelerator, **GPU)
 
-        (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
-        profile = {"trt_profile_min_shapes": "X:1x4", "trt_profile_opt_shapes": "X:8x4", "trt_profile_max_shapes": "X:8x4"}
-        parameters = {"precision_mode": "FP16", **profile, **expected}
-        assert (accelerator.name, dict(accelerator.parameters)) == ("tensorrt", parameters)
-        assert [sample.batch_size for sample in made.model_warmup] == [8, 1]
+    (kept,) = made.optimization.execution_accelerators.gpu_execution_accelerator
+    profile = {"trt_profile_min_shapes": "X:1x4", "trt_profile_opt_shapes": "X:8x4", "trt_profile_max_shapes": "X:8x4"}
+    assert (kept.name, dict(kept.parameters)) == ("tensorrt", {"precision_mode": "FP16", **profile})
+    assert [sample.batch_size for sample in made.model_warmup] == [8, 1]
 
 
-def test_engines_that_are_built_stay_where_a_restart_finds_them() -> None:
-    made = _configure(ONNX, **GPU, tensorrtFp16=True, tensorrtEngineCache=True)
-
-    (accelerator,) = made.optimization.execution_accelerators.gpu_execution_accelerator
-    assert dict(accelerator.parameters) == {
-        "precision_mode": "FP16",
-        "trt_profile_min_shapes": "X:1x4",
-        "trt_profile_opt_shapes": "X:8x4",
-        "trt_profile_max_shapes": "X:8x4",
-        "trt_engine_cache_enable": "1",
-        "trt_engine_cache_path": "/tmp/tensorrt-engines",
-    }
-    assert _problems(ONNX, **GPU, tensorrtEngineCache=True) == [
-        "tensorrtEngineCache: only ONNX models that run through TensorRT have engines built; leave it out, or write "
-        'optimization { execution_accelerators { gpu_execution_accelerator [ { name: "tensorrt" } ] } } in config.pbtxt'
-    ]
-
-
-def test_a_plan_gets_cuda_graphs() -> None:
-    assert _configure(PLAN, **GPU, cudaGraphs=True).optimization.cuda.graphs
+def test_the_authors_cuda_graphs_stay() -> None:
+    assert _configure(PLAN + "optimization { cuda { graphs: true } }", **GPU).optimization.cuda.graphs
 
 
 def test_a_plan_is_chosen_by_the_gpus_of_the_pool() -> None:
@@ -463,15 +442,6 @@ _LEAVE = "say it of the models of its steps and leave it out here"
             ],
         ),
         (
-            PYTHON,
-            {"preferredBatchSizes": [4, 9]},
-            [
-                "preferredBatchSizes: only TensorRT plans have batch sizes that they are faster at, and "
-                "this model's backend is python; leave it out",
-                "preferredBatchSizes: 9 is more than the largest batch, 8",
-            ],
-        ),
-        (
             PYTHON.replace("KIND_CPU count: 1 }", "KIND_CPU count: 1 }, { kind: KIND_CPU }"),
             {},
             [
@@ -479,14 +449,6 @@ _LEAVE = "say it of the models of its steps and leave it out here"
             ],
         ),
         (PLAN, {}, ["device: cpu, but the tensorrt backend runs on GPUs only; write gpu"]),
-        (
-            PYTHON,
-            {"tensorrtFp16": True, "cudaGraphs": True},
-            [
-                "tensorrtFp16: the python backend has no such accelerator, only onnxruntime; leave it out",
-                "cudaGraphs: the python backend ignores them, only tensorrt has CUDA graphs; leave it out",
-            ],
-        ),
         (
             PLAN,
             {**GPU, "files": ("model_cc75.plan", "model_cc80.plan"), "capabilities": ("8.6", "8.9")},

@@ -44,7 +44,6 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         "warmup": draw(st.none() | sizes),
         "maxBatchSize": largest,
         "maxQueueDelayUs": draw(st.none() | st.integers(0, slo_ms * 1000 - 1)),
-        "preferredBatchSizes": draw(sizes) if backend == "tensorrt" else [],
         "priorities": draw(st.none() | st.integers(1, levels).map(lambda default: {"levels": levels, "default": default})),
         "decoupled": backend == "python" and draw(st.booleans()),
         "rateLimiter": draw(
@@ -57,8 +56,6 @@ def wanted(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
                 st.integers(1, 1000),
             )
         ),
-        "tensorrtFp16": backend == "onnxruntime" and device == "gpu" and draw(st.booleans()),
-        "cudaGraphs": backend == "tensorrt" and draw(st.booleans()),
         "latencyHistogram": draw(st.booleans()),
     }
     if serving["decoupled"]:

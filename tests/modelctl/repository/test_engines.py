@@ -329,7 +329,6 @@ def test_a_stack_leaves_scheduling_and_instances_to_the_engine(
         ("instances", 2),
         ("maxBatchSize", 4),
         ("maxQueueDelayUs", 0),
-        ("preferredBatchSizes", [4]),
         ("priorities", {"levels": 2, "default": 1}),
         ("rateLimiter", {"resources": {"slots": 1}}),
     ],

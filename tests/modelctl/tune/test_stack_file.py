@@ -169,8 +169,12 @@ def test_another_slo_of_p99_is_refused_too(
     [
         (wants(warmth=1), "models.serving.classify.warmth"),
         (
-            wants(device="gpu", gpuMemoryMiB=100, cudaGraphs=True),
-            "models.serving.classify.cudaGraphs: the python backend ignores them",
+            wants(
+                device="gpu",
+                gpuMemoryMiB=100,
+                llm={"concurrentStreams": 1, "contextTokens": 16, "weightsMiB": 1, "kvBytesPerToken": 1},
+            ),
+            "models.serving.classify.llm: the python backend is none of language models",
         ),
     ],
 )

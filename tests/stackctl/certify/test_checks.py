@@ -545,7 +545,7 @@ def test_logs_arrive_in_an_encrypted_group(aws: Answers, key: str | None, stream
     group = {"logGroupName": "/aws/containerinsights/triton-staging/application", **({"kmsKeyId": key} if key else {})}
     aws.give("logs", "describe_log_groups", {"logGroups": [group]})
     aws.give("logs", "describe_log_streams", {"logStreams": [{"logStreamName": str(one)} for one in range(streams)]})
-    given = settings({"logs": {"containers": {"retentionDays": 30, "gbPerDay": 1}}})
+    given = settings({"logs": {"containers": {"retentionDays": 30}}})
     assert account.logs_arrive(subject(given=given, readers=aws.readers)) == outcome
 
 

@@ -263,15 +263,15 @@ def test_container_insights_is_paid_by_nodes() -> None:
     assert "assumed: 1,000 observations of Container Insights a minute for each node with its pods" in found.notes
 
 
-def test_containers_logs_are_what_the_stack_assumes() -> None:
+def test_containers_write_a_gigabyte_a_day() -> None:
     def more(sections: dict[str, Any]) -> None:
-        sections["logs"] = {"containers": {"retentionDays": 365, "gbPerDay": 12}}
+        sections["logs"] = {"containers": {"retentionDays": 365}}
 
     found = estimate(stack("dev", more), prices(logs_ingested_gb="0.50", logs_stored_gb_month="0.03"), TODAY)
     (taken, kept) = (item for item in found.items if item.what.startswith("containers"))
-    assert (taken.what, taken.cost.expected) == ("containers: taken in", Decimal("182.50"))
-    assert (kept.what, kept.cost.expected) == ("containers: kept 365 days", 365 * 12 * Decimal("0.03"))
-    assert "assumed: 12 GB of containers' logs a day (logs.containers.gbPerDay)" in found.notes
+    assert (taken.what, taken.cost.expected) == ("containers: taken in", Decimal(365) / 12 * Decimal("0.50"))
+    assert (kept.what, kept.cost.expected) == ("containers: kept 365 days", 365 * Decimal("0.03"))
+    assert "assumed: 1 GB of containers' logs a day" in found.notes
 
 
 @pytest.mark.parametrize(("clients", "cost"), [({"a": {}, "b": {}}, "0.80"), (None, None)])

@@ -19,7 +19,6 @@ from infra.serving.routed_model import RoutedModel
 from infra.serving.triton_values import read_drain
 from spec.names import GATEWAY_NAMESPACE, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_NAMESPACE
 from spec.settings import Settings, load_stack_file
-from spec.settings.gateway import Canary
 from spec.settings.serving import ModelServing
 from tests.system.e2e import gateway_load, gateway_objects
 from tests.system.e2e.conftest import UP_SECONDS, taken_down
@@ -111,10 +110,10 @@ class Gateway:
         finally:
             self._route(self.model())
 
-    def model(self, serving: ModelServing | None = None, canary: Canary | None = None, **more: Any) -> RoutedModel:
+    def model(self, serving: ModelServing | None = None, **more: Any) -> RoutedModel:
         """MODEL as the stack has it, or with other settings."""
         own = self.settings().models.serving[MODEL]
-        return RoutedModel(MODEL, 1, serving or own, canary, **more)
+        return RoutedModel(MODEL, serving or own, **more)
 
     def serving(self, **changed: Any) -> ModelServing:
         return self.settings().models.serving[MODEL].model_copy(update=changed)

@@ -23,7 +23,6 @@ from examples.gateway import headers
 from infra.platform import gateway as platform
 from infra.serving.routed_model import RoutedModel
 from spec.names import GATEWAY_NAMESPACE, TRITON_NAMESPACE, TRITON_SERVICE
-from spec.settings.gateway import Canary
 from spec.settings.serving import Sequence
 from tests.system.e2e.gateway_load import ANSWERED, BODY, MODEL, Account, infer_path, load, over_grpc, over_http, tensors
 from tests.system.e2e.gateway_twin import Gateway, age, listens, served, until, within_chance
@@ -138,7 +137,7 @@ def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
 
     The first of the seven over HTTP may be the one that asked whether all are there.
     """
-    with gateway.routed(RoutedModel(MODEL, 1, None, None, least_peak_rate=2)):
+    with gateway.routed(RoutedModel(MODEL, None, least_peak_rate=2)):
         envoy = listens(gateway.envoys()[0])
         url = f"http://{envoy}:8000{infer_path()}"
 
@@ -226,37 +225,25 @@ def second_service(gateway: Gateway, name: str) -> Iterator[list[dict[str, Any]]
         until(lambda: not gateway.tritons(f"{name}-"), f"{name} to be gone", 120)
 
 
-def test_a_canary_of_a_service_gets_its_share(gateway: Gateway) -> None:
+def test_a_service_gets_its_share(gateway: Gateway) -> None:
     number, percent = 600, 20
     with (
-        second_service(gateway, "canary") as canaries,
-        gateway.routed(gateway.model(canary=Canary(percent=percent, service="canary"))),
+        second_service(gateway, "other") as others,
+        gateway.routed(gateway.model(services=((TRITON_SERVICE, 100 - percent), ("other", percent)))),
     ):
         for protocol, ask in {"http": over_http(gateway.http, reused=False), "grpc": over_grpc(gateway.grpc)}.items():
-            before = served([*canaries, *gateway.tritons()])
+            before = served([*others, *gateway.tritons()])
             with load(*[ask] * 4, rate=12) as account:
                 _sent(account, number)
             assert account.answered == account.sent, account.outcomes
-            after = served([*canaries, *gateway.tritons()])
-            chosen = sum(after[pod["metadata"]["name"]] - before[pod["metadata"]["name"]] for pod in canaries)
+            after = served([*others, *gateway.tritons()])
+            chosen = sum(after[pod["metadata"]["name"]] - before[pod["metadata"]["name"]] for pod in others)
             assert sum(after.values()) - sum(before.values()) == account.sent
             assert within_chance(chosen, account.sent, percent / 100), f"{protocol}: {chosen} of {account.sent}"
 
 
 def _sent(account: Account, number: int) -> None:
     until(lambda: account.sent >= number, "the requests to be sent", 240)
-
-
-def test_a_canary_of_a_version_gets_its_share_over_http(gateway: Gateway) -> None:
-    """No pod has version 2, so that each request to it is refused, and counted by that."""
-    percent = 20
-    with gateway.routed(gateway.model(canary=Canary(percent=percent, version=2))):
-        with load(*[over_http(gateway.http, reused=False)] * 4, rate=12) as account:
-            _sent(account, 600)
-        refused = account.sent - account.answered
-        unknown = f"Request for unknown model: '{MODEL}' version 2 is not found"
-        assert account.outcomes.keys() == {ANSWERED, f'HTTP 404: {{"error":"{unknown}"}}'}
-        assert within_chance(refused, account.sent, 51 / 256), f"{refused} of {account.sent}"
 
 
 def test_a_sequence_stays_on_one_pod(gateway: Gateway) -> None:

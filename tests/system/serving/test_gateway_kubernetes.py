@@ -57,7 +57,7 @@ def test_the_gateway_is_accepted(cluster: KubeClient, keys: Manifest) -> None:
         assert accept(cluster, manifest)["metadata"]["name"] == "inference"
 
 
-@pytest.mark.parametrize("model", routes.EVERY, ids=lambda model: f"{model.name}-{model.canary}")
+@pytest.mark.parametrize("model", routes.EVERY, ids=lambda model: f"{model.name}-{model.services}")
 def test_the_routes_and_the_policy_of_a_model_are_accepted(cluster: KubeClient, model: routes.RoutedModel) -> None:
     for manifest in routes.made(model).values():
         accept(cluster, manifest)

@@ -77,7 +77,7 @@ def scaled(**keys: Any) -> dict[str, Any]:
     return manifest("keda.sh/v1alpha1", "ScaledObject", "triton", scaled_object_spec(read, PROMETHEUS))
 
 
-@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR, "fallbackReplicas": 2}])
+@pytest.mark.parametrize("keys", [{}, {"cronFloor": FLOOR}])
 def test_a_scaled_object_is_accepted_as_it_is(cluster: dynamic.DynamicClient, keys: dict[str, Any]) -> None:
     made = scaled(**keys)
     assert accept(cluster, made, "default")["spec"] == made["spec"]

@@ -20,6 +20,11 @@ def spec(**bounds: Any) -> dict[str, Any]:
     return scaled_object_spec(settings({**SCALED, **keys}), "http://prometheus:9090")
 
 
+def with_fallback(replicas: int) -> dict[str, Any]:
+    given = spec()
+    return {**given, "fallback": {**given["fallback"], "replicas": replicas}}
+
+
 def test_between_two_questions_the_last_answer_holds() -> None:
     scaled = ScaledObject(spec())
     assert scaled.polling_seconds == 5
@@ -30,21 +35,21 @@ def test_between_two_questions_the_last_answer_holds() -> None:
 
 
 def test_an_outage_is_an_error_and_then_holds_the_pods_that_there_are() -> None:
-    scaled, away = ScaledObject(spec(fallbackReplicas=3)), {"pending-classify": None, "busy-classify": 1.4}
+    scaled, away = ScaledObject(with_fallback(3)), {"pending-classify": None, "busy-classify": 1.4}
     for _ in range(12):
         scaled.poll(away, 5)
     scaled.poll(away, 5)
     assert scaled.proposals(0, 5) == [5, 2]
-    scaled = ScaledObject(spec(fallbackReplicas=3))
+    scaled = ScaledObject(with_fallback(3))
     for _ in range(13):
         scaled.poll(away, 2)
-    assert scaled.proposals(0, 2) == [3, 2], "fallbackReplicas are the fewest"
+    assert scaled.proposals(0, 2) == [3, 2], "the fallback has the fewest"
     scaled.poll({"pending-classify": 0.0, "busy-classify": 1.4}, 2)
     assert scaled.proposals(0, 2) == [0, 2]
 
 
 def test_a_look_at_an_error_counts_as_one_and_a_look_at_the_fallback_as_an_answer() -> None:
-    scaled, away = ScaledObject(spec(fallbackReplicas=3)), {"pending-classify": None, "busy-classify": None}
+    scaled, away = ScaledObject(with_fallback(3)), {"pending-classify": None, "busy-classify": None}
     seen = []
     for question in range(1, 34):
         scaled.poll(away, 1)

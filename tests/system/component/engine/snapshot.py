@@ -10,12 +10,13 @@ from typing import Any
 from tests.system.component.engine.recording import Recording, Registration
 
 _GENERATED = re.compile(
-    r"\b(?:acl|eipalloc|eipassoc|eni|fl|igw|lt|nat|pg|pl|rtb|rtbassoc|sg|sgr|subnet|vpc|vpce)-[0-9a-f]{8,}\b"
+    r"\b(?:acl|eipalloc|eipassoc|eni|fl|fs|igw|lt|nat|pg|pl|rtb|rtbassoc|sg|sgr|subnet|vpc|vpce)-[0-9a-f]{8,}\b"
     r"|\b(?<!:certificate/)(?:eks-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\boidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9]+"
+    r"|(?P<kept>(?<=:certificate/)[0-9a-f-]{36}|^[0-9a-f]{8}$)"
 )
-"""Ids that AWS makes up (that of a certificate is the stack's word). Names that the program or autonaming gives are kept:
-they are part of what is reviewed.
+"""Ids that AWS makes up. Names that the program or autonaming gives are kept: they are part of what is reviewed. So are
+certificates that the stack names and words of 8 hex digits, unless a resource outputs them (a mount name of FSx).
 """
 
 
@@ -71,7 +72,7 @@ def _generated(value: Any) -> Iterator[str]:
         for member in value:
             yield from _generated(member)
     elif isinstance(value, str):
-        yield from _GENERATED.findall(value)
+        yield from (match[0] for match in _GENERATED.finditer(value))
 
 
 def _named(value: Any, sources: Mapping[str, str]) -> Any:
@@ -80,7 +81,7 @@ def _named(value: Any, sources: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_named(member, sources) for member in value]
     if isinstance(value, str):
-        return _GENERATED.sub(lambda match: sources.get(match[0], "<unknown id>"), value)
+        return _GENERATED.sub(lambda match: sources.get(match[0], match["kept"] or "<unknown id>"), value)
     return value
 
 
