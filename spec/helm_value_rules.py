@@ -25,9 +25,10 @@ Values = Mapping[str, Any]
 
 LONGEST_REQUEST = ("drain", "longestRequestSeconds")
 TRITON_OWNED = (
-    *("image.repository", "image.digest", "release", "replicaCount", "autoscaling", "gpu", "tracing"),
+    *("image.repository", "image.digest", "release", "replicaCount", "autoscaling", "gpu"),
+    *("tracing.endpoint", "tracing.serviceName"),
     *("server.version", "server.responseCacheBytes", "server.rateLimiter", "server.openai", "server.cpuInstances"),
-    *("resources.cpu", "resources.cpuLimit", "resources.memory", "shm.enabled", "startup.engines", "rollout.mode"),
+    *("resources.cpu", "resources.memory", "shm.enabled", "startup.engines", "rollout.mode"),
     *(
         "modelRepository.s3",
         "modelRepository.volume",

@@ -38,8 +38,6 @@ from spec.settings.release import Release
 from spec.settings.tracing import Tracing
 from spec.settings.triton import Triton
 
-_TRACED_ONE_IN = 100
-"""Triton traces one of so many requests, and each that comes with a traceparent: all of them behind the gateway."""
 _READER = "model-reader"
 
 
@@ -214,7 +212,6 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if args.tracing is not None:
         computed["tracing"] = {
             "endpoint": OTLP_HTTP_URL,
-            "rate": _TRACED_ONE_IN,
             "serviceName": stack.cluster_name,
         }
     return computed

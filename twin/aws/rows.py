@@ -36,11 +36,12 @@ ROWS = (
         outputs={
             "arn": "arn:{partition}:acm:{region}:{account}:certificate/{uuid}",
             "domainValidationOptions": [
+                # AWS gives a domain of an account the same record each time.
                 {
                     "domainName": "{domainName}",
-                    "resourceRecordName": "_{hex8}.{domainName}.",
+                    "resourceRecordName": "_{account}.{domainName}.",
                     "resourceRecordType": "CNAME",
-                    "resourceRecordValue": "_{hex17}.acm-validations.aws.",
+                    "resourceRecordValue": "_{account}.acm-validations.aws.",
                 }
             ],
         },
