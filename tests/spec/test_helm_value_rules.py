@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"rollout": {"mode": "in-place"}}, [f"rollout.mode: {DECIDED}"]),
     ({"replicaCount": 3}, [f"replicaCount: {DECIDED}"]),
     ({"modelRepository": {"volume": {"claimName": "a"}}}, [f"modelRepository.volume: {DECIDED}"]),
-    ({"tracing": {"endpoint": "http://collector:80/v1/traces"}}, [f"tracing: {DECIDED}"]),
+    ({"tracing": {"endpoint": "http://collector:80/v1/traces"}}, [f"tracing.endpoint: {DECIDED}"]),
     (
         {"server": {"openai": {"tokenizer": "/t"}, "responseCacheBytes": 1}},
         [f"server.responseCacheBytes: {DECIDED}", f"server.openai: {DECIDED}"],
