@@ -1,4 +1,4 @@
-"""The complete config of one model in one stack."""
+"""Generate the complete config of one model for one stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modelctl.repository.golden import Request
 from spec.settings import ModelServing
 
 _ENGINE_CACHE = "/tmp/tensorrt-engines"  # noqa: S108 a directory of the pod, which lives as long as it
-"""ONNX Runtime makes it, names the files by model and GPU, and builds an engine again that does not fit:
+"""ONNX Runtime creates this directory, names its files by model and GPU, and rebuilds an engine that does not fit:
 https://onnxruntime.ai/docs/execution-providers/TensorRT-ExecutionProvider.html#trt_engine_cache_enable."""
 _REPORT = "REPORT_CUSTOM_METRICS"
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
@@ -24,7 +24,7 @@ _DECOUPLED_BACKENDS = frozenset({"python", "tensorrtllm", "vllm", "dali"})
 
 
 class ConfigureError(ValueError):
-    """A model cannot do what a stack wants of it. `problems`: a sentence each, beginning with the key of the stack."""
+    """A model does not meet a stack's settings. `problems`: a sentence each, beginning with the key of the stack."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -33,11 +33,11 @@ class ConfigureError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a config depends on beside the model and the wants.
+    """The facts that a config depends on besides the model and the stack's settings.
 
-    `compute_capabilities` are those of the pool's GPUs (`8.6`); `server` is the version of the server (`2.71.0`);
-    `versions` are those of the model that are released, and `files` the names in the directory of every one. `golden` is a
-    request that the version takes which answers requests that name none.
+    `compute_capabilities`: of the pool's GPUs (`8.6`). `server`: the version of the server (`2.71.0`). `versions`: the
+    released versions of the model. `files`: the names that exist in the directory of every released version. `golden`: a
+    request for the version that answers requests without a version.
     """
 
     compute_capabilities: tuple[str, ...]
@@ -49,7 +49,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Draft:
-    """`config` is what is being made of the author's `base`."""
+    """`config` is generated from the author's `base`."""
 
     config: ModelConfig
     base: ModelConfig
@@ -58,11 +58,12 @@ class _Draft:
 
 
 def configure(base: ModelConfig, wants: ModelServing, facts: Facts) -> ModelConfig:
-    """Return the config that serves `base` as wanted. `base` stays as it is. Raises ConfigureError with every problem.
+    """Return the config that serves `base` by the stack's settings, without changing `base`. Raises ConfigureError with all
+    problems.
 
-    `wants` come from checked settings: what contradicts itself there, whatever the model, has been refused.
-    Of the author's config remain the tensors, backend, parameters, control inputs and whatever else the stack says nothing
-    about; scheduling, instances, warm-up, response cache and version policy are the stack's.
+    `wants` come from checked settings, so they do not contradict each other. The author's tensors, backend, parameters,
+    control inputs and all other fields without a setting are kept. The stack sets scheduling, instances, warm-up, response
+    cache and version policy.
     """
     config = ModelConfig()
     config.CopyFrom(base)
@@ -95,7 +96,7 @@ def _scheduling(draft: _Draft) -> Iterator[str]:
 
 
 def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]:
-    """Yield what is wanted of Triton's scheduler, past which every request goes straight to the engine."""
+    """Yield settings for Triton's scheduler, which requests to such an engine bypass."""
     given = {
         "instances": derive.instances(wants) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
@@ -113,7 +114,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     if draft.wants.device == "cpu" and backend_of(draft.base) in ("tensorrt", "tensorrtllm"):
         yield f"device: cpu, but the {backend_of(draft.base)} backend runs on GPUs only; write gpu"
     if backend_of(draft.base) in ENGINES:
-        return  # KIND_CPU is right for TensorRT-LLM, whose process takes the GPUs by itself
+        return  # KIND_CPU is right for TensorRT-LLM, whose process chooses the GPUs by itself
     written = draft.base.instance_group
     if len(written) > 1:
         yield (
@@ -132,7 +133,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     group.ClearField("rate_limiter")
     if wants.rate_limiter is not None:
         for name, count in sorted(wants.rate_limiter.resources.items()):
-            # Of the pod, not of each of its GPUs: that is what `triton.rateLimiterResources` counts.
+            # Resources are per pod, not per GPU, because `triton.rateLimiterResources` counts per pod.
             group.rate_limiter.resources.add(name=name, count=count, **{"global": True})
         group.rate_limiter.priority = wants.rate_limiter.priority
 
@@ -169,7 +170,7 @@ def _optimization(draft: _Draft) -> Iterator[str]:
 
 
 def _model_files(draft: _Draft) -> Iterator[str]:
-    """Set the model file of each compute capability in the pool; yield those for which there is none."""
+    """Set the model file of each compute capability in the pool. Yield capabilities without a file."""
     capabilities = draft.facts.compute_capabilities
     if draft.wants.device != "gpu":
         return
@@ -216,7 +217,7 @@ def _responses(draft: _Draft) -> Iterator[str]:
 
 
 def _engine(draft: _Draft) -> Iterator[str]:
-    """Have vLLM's own numbers exported where a stack scales on them and watches them; the backend does so only if told."""
+    """Export vLLM's own metrics, because the stack scales on and monitors them. The backend exports them only on request."""
     backend, wants = backend_of(draft.base), draft.wants
     if wants.llm is None:
         return
@@ -254,7 +255,7 @@ def _metrics(draft: _Draft) -> Iterator[str]:
 
 
 def _version(draft: _Draft) -> Iterator[str]:
-    """Name the versions to serve: by the server's default policy, a new one would take all traffic at once."""
+    """Set the versions to serve. By the server's default policy a new version would get all traffic at once."""
     draft.config.ClearField("version_policy")
     draft.config.version_policy.specific.versions.extend(draft.facts.versions)
     yield from ()
