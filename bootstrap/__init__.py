@@ -1,1 +1,1 @@
-"""Once per AWS account: state bucket, secrets key, and on request GitHub's identity provider and its workflows' roles."""
+"""Set up an AWS account once. It gets a state bucket, a secrets key, and optionally GitHub's identity provider and roles."""

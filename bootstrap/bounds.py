@@ -1,4 +1,4 @@
-"""The part of an account that one deploy role may change: the stacks of one environment in one region."""
+"""The limits of one deploy role: the stacks of one environment in one region."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Condition = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scope:
-    """`account`: with the region. `stacks`: their names. `clusters`: existing clusters that stacks go into.
+    """The scope of one deploy role.
 
-    `connections`: the CodeConnections of the stacks' runners. `older_roles`: ARNs of the stacks' roles from before roles
-    had the stack's path. `before`: the environment, and its stacks, whose releases this one may get.
+    `account`: with the region. `stacks`: their names. `clusters`: existing clusters that the stacks use. `connections`: the
+    CodeConnections of the stacks' runners. `older_roles`: ARNs of the stacks' roles from before roles had the stack's path.
+    `before`: the previous environment and its stacks, whose releases this one may read.
     """
 
     account: Account
@@ -40,7 +41,8 @@ class Scope:
 
     @property
     def requested(self) -> Condition:
-        """Return the condition that the request gives the resource these tags. Alone it does not bound what is tagged."""
+        """Return the condition that the request gives the resource these tags. By itself it does not limit which resources
+        are tagged."""
         return {"StringEquals": {f"aws:RequestTag/{key}": value for key, value in self._tags.items()}}
 
     @property

@@ -1,7 +1,7 @@
-"""Grant the deploy role its permissions in IAM: to the stacks' roles, the nodes' profile, and clusters' OIDC providers.
+"""Grant the deploy role its IAM permissions, for roles, instance profiles and OIDC providers.
 
-It creates and changes roles only with the boundary that `bootstrap` makes for the stack (`spec.boundary`), attaches only
-AWS's policies that the platform uses, and passes only the stacks' roles.
+It creates and changes roles only with the boundary that `bootstrap` creates for the stack (`spec.boundary`). It attaches
+only AWS's policies that the platform uses, and passes only the stacks' roles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POLICIES = (
     "AmazonEKS_CNI_Policy",
     "AmazonSSMManagedInstanceCore",
 )
-"""AWS's own that the platform's roles have."""
+"""AWS's managed policies of the platform's roles."""
 _PROFILES = ("karpenter-nodes-*",)
 _PASSED_TO = (
     "codebuild.amazonaws.com",
@@ -60,11 +60,11 @@ _SERVICES = (
     _LUSTRE_READS_S3,
     "spot.amazonaws.com",
 )
-"""Those that make a role of their own in the account when they are first used."""
+"""Services that create a service-linked role in the account at their first use."""
 
 
 def identity(scope: Scope) -> list[Statement]:
-    """Allow creating roles with the boundary, and changing the stacks' own."""
+    """Allow creating roles with the boundary, and changing the stacks' own roles."""
     bounded = _bounded(scope)
     return [
         allow(["iam:CreateRole"], scope.roles, sid="MakeRoles", condition={**scope.requested, **bounded}),
@@ -82,7 +82,7 @@ def identity(scope: Scope) -> list[Statement]:
 
 
 def older(scope: Scope) -> list[Statement]:
-    """Allow changing roles from before roles had the stack's path, by name. They are given the boundary."""
+    """Allow changing roles from before roles had the stack's path, by name. They get the boundary."""
     return _changes(scope, list(scope.older_roles), "Older", _bounded(scope))
 
 
@@ -108,7 +108,7 @@ def _changes(scope: Scope, roles: list[str], which: str, bounded: Condition) -> 
             sid=f"Change{which}Roles",
             condition=scope.owned,
         ),
-        # `iam:PermissionsBoundary` is the boundary that the role has, and of PutRolePermissionsBoundary the one it gets.
+        # `iam:PermissionsBoundary` is the role's current boundary; for PutRolePermissionsBoundary it is the new one.
         allow(
             ["iam:PutRolePermissionsBoundary", "iam:PutRolePolicy"],
             roles,
@@ -121,7 +121,7 @@ def _changes(scope: Scope, roles: list[str], which: str, bounded: Condition) -> 
             sid=f"Attach{which}Roles",
             condition={**scope.owned, "ArnEquals": {**bounded["ArnEquals"], "iam:PolicyARN": policies}},
         ),
-        # By names alone: AWS advises against tags in a bound of this action, whose results are not reliable.
+        # Limited only by names: AWS advises against tag conditions for this action, because their results are not reliable.
         allow(
             ["iam:PassRole"],
             roles,
@@ -132,7 +132,7 @@ def _changes(scope: Scope, roles: list[str], which: str, bounded: Condition) -> 
 
 
 def _never(scope: Scope) -> Statement:
-    """Deny changes of the workflows' own roles and of boundaries, whatever else the role may be given."""
+    """Deny changes of the workflows' own roles and of boundaries, whatever other permissions the role may get."""
     return {
         "Sid": "NeverItselfNorBoundaries",
         "Effect": "Deny",
@@ -165,7 +165,7 @@ def _never(scope: Scope) -> Statement:
 
 
 def profiles(scope: Scope) -> list[Statement]:
-    """Allow the profiles by which instances of Karpenter take their role."""
+    """Allow the profiles that give Karpenter's instances their role."""
     profiles = [scope.account.iam_arn(f"instance-profile/{name}") for name in _PROFILES]
     return [
         allow(["iam:CreateInstanceProfile"], profiles, sid="MakeProfiles", condition=scope.requested),
@@ -186,7 +186,8 @@ def profiles(scope: Scope) -> list[Statement]:
 
 
 def _providers(scope: Scope) -> list[Statement]:
-    """Bind identity providers to our tags: EKS chooses their names, so nothing else tells ours from another cluster's."""
+    """Limit identity providers by our tags. EKS chooses their names, so only tags distinguish ours from another
+    cluster's."""
     account = scope.account
     providers = [scope.account.iam_arn(f"oidc-provider/oidc.eks.{account.region}.{dns_suffix(account.partition)}/*")]
     return [
@@ -209,7 +210,7 @@ def _providers(scope: Scope) -> list[Statement]:
 
 
 def services_own_roles(scope: Scope) -> list[Statement]:
-    """Allow the roles that services make when first used; apart from `identity`, which would be too long with it."""
+    """Allow the roles that services create at first use. With them, `identity` would be too long."""
     own = scope.account.iam_arn("role/aws-service-role")
     return [
         allow(
@@ -218,7 +219,7 @@ def services_own_roles(scope: Scope) -> list[Statement]:
             sid="ServicesOwnRoles",
             condition={"StringEquals": {"iam:AWSServiceName": list(_SERVICES)}},
         ),
-        # FSx for Lustre gives its role the bucket with the rights of whoever links them.
+        # FSx for Lustre gives its role access to the bucket with the caller's permissions.
         allow(
             ["iam:AttachRolePolicy", "iam:PutRolePolicy"],
             [f"{own}/{_LUSTRE_READS_S3}/*"],

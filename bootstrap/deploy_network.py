@@ -1,7 +1,7 @@
-"""Grant the deploy role its rights in EC2.
+"""Grant the deploy role its permissions in EC2.
 
-Most calls that make something name what it is made in, a VPC or a subnet, too. AWS asks about both: what is new may be made,
-what is there already has to carry our tag.
+Most calls that create a resource also name its parent, a VPC or a subnet. AWS checks both: the new resource may be created,
+and the existing one must have our tag.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _CHANGED = (
 
 
 def network(scope: Scope) -> list[Statement]:
-    """Allow making networks and launch templates, and changing those of the environment."""
+    """Allow creating networks and launch templates, and changing the environment's own."""
     account = scope.account
     return [
         allow(["ec2:CreateVpc"], _kinds(account, "vpc"), sid="MakeNetworks"),
-        # What these name beside what they make, a VPC, is of another kind: `ChangeOurs`.
+        # These calls also name a parent of another kind, a VPC: see `ChangeOurs`.
         allow(
             _actions(_MADE_ALONE),
             _kinds(
@@ -88,7 +88,7 @@ def network(scope: Scope) -> list[Statement]:
             sid="ChangeOurs",
             condition=scope.owned,
         ),
-        # A tag that comes later is a change: without this condition who may tag could make anything ours.
+        # A later tag is a change. Without this condition, permission to tag could make any resource ours.
         allow(
             ["ec2:CreateTags"],
             [account.arn("ec2", "*")],
@@ -99,8 +99,8 @@ def network(scope: Scope) -> list[Statement]:
                 }
             },
         ),
-        # An interface endpoint with private DNS: AWS ties a hosted zone of its own to the VPC, with its maker's rights. See
-        # the dependent actions of CreateVpcEndpoint in
+        # An interface endpoint with private DNS: AWS associates a hosted zone of its own with the VPC, with the caller's
+        # permissions. See the dependent actions of CreateVpcEndpoint in
         # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html.
         allow(
             ["route53:AssociateVPCWithHostedZone"],
@@ -114,7 +114,7 @@ def network(scope: Scope) -> list[Statement]:
 
 
 def _launching(scope: Scope) -> list[Statement]:
-    """Allow launches by our templates alone: EKS tries a node group's template with the rights of its maker."""
+    """Allow launches only with our templates: EKS tests a node group's template with the caller's permissions."""
     account = scope.account
     templates = _kinds(account, "launch-template")
     return [
@@ -135,13 +135,13 @@ def _launching(scope: Scope) -> list[Statement]:
                 *(f"arn:{account.partition}:ec2:{account.region}::{kind}/*" for kind in ("image", "snapshot")),
             ],
             sid="LaunchWithATemplate",
-            # A cluster's group, which has no tag `project`, is one of ours or of the existing clusters.
+            # A cluster's group, which has no tag `project`, belongs to one of ours or of the existing clusters.
             condition={
                 "ArnLike": {"ec2:LaunchTemplate": templates},
                 "StringEqualsIfExists": {"aws:ResourceTag/aws:eks:cluster-name": [*scope.named("{}"), *scope.clusters]},
             },
         ),
-        # Subnets and groups of an existing VPC have no tags of ours, so only this keeps those of other environments out.
+        # Subnets and groups of an existing VPC lack our tags, so only this statement excludes other environments' resources.
         {
             "Sid": "NotWithOtherEnvironments",
             "Effect": "Deny",
@@ -156,10 +156,10 @@ def _launching(scope: Scope) -> list[Statement]:
 
 
 def _default_group(scope: Scope) -> list[Statement]:
-    """Allow emptying and tagging a VPC's default security group, which AWS makes without a tag or a name of ours.
+    """Allow emptying and tagging a VPC's default security group. AWS creates it without a tag or a name of ours.
 
-    No key of AWS tells it from a stranger's that has no tag `project` (docs/github.md). The groups that EKS and the load
-    balancer controller make have none either, but a tag of their own.
+    No AWS condition key distinguishes it from another owner's group without a tag `project` (docs/github.md). The groups
+    that EKS and the load balancer controller create lack that tag too, but have other tags.
     """
     groups = _kinds(scope.account, "security-group")
     makers = ("project", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
@@ -185,9 +185,9 @@ def _default_group(scope: Scope) -> list[Statement]:
 
 
 def _clusters_groups(scope: Scope) -> list[Statement]:
-    """Allow letting somebody into a cluster's security group, which EKS makes without the tag `project`.
+    """Allow ingress rules in a cluster's security group, which EKS creates without the tag `project`.
 
-    EKS tags it with the cluster's name under a key that begins with `aws:`, which nobody else can set:
+    EKS tags it with the cluster's name under a key that begins with `aws:`, which only AWS can set:
     https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html.
     """
     return [

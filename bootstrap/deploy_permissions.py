@@ -1,7 +1,7 @@
-"""Grant the deploy role of an environment its permissions to write. Every action is named and bound to the stacks.
+"""Grant the deploy role of an environment its write permissions. All actions are named and limited to the stacks.
 
-Networks, keys and file systems are bound by the tags `project` and `environment`; queues, buckets, rules and logs by the
-stacks' names. EC2 and IAM are apart (`deploy_network`, `deploy_identity`).
+Networks, keys and file systems are limited by the tags `project` and `environment`; queues, buckets, rules and logs by the
+stacks' names. EC2 and IAM are in separate modules (`deploy_network`, `deploy_identity`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOR_SERVICES = {"StringLike": {"kms:ViaService": ["eks.*", "fsx.*"]}}
 
 
 def deploy(scope: Scope) -> dict[str, list[Statement]]:
-    """Return the statements that making, changing and deleting the stacks takes beside reading them, by purpose."""
+    """Return, by purpose, the statements that allow creating, changing and deleting the stacks. Reading is separate."""
     return {
         "network": network(scope),
         "cluster": [*_cluster(scope), *(_others_clusters(scope) if scope.clusters else [])],
@@ -36,12 +36,13 @@ def deploy(scope: Scope) -> dict[str, list[Statement]]:
 
 
 def promote(scope: Scope, sources: Sequence[str]) -> list[Statement]:
-    """Return the statements by which releases are read: of the environment before, and of stacks in other accounts."""
+    """Return the statements that allow reading releases: of the previous environment, and of stacks in other accounts."""
     return [*_promote_within(scope), *(_promote_from(scope.account, sources) if sources else [])]
 
 
 def _promote_within(scope: Scope) -> list[Statement]:
-    """Return the statements by which releases of the environment before are read. `permissions.read` finds them."""
+    """Return the statements that allow reading releases of the previous environment. `permissions.read` allows
+    listing them."""
     if scope.before is None:
         return []
     (environment, stacks), account = scope.before, scope.account
@@ -64,10 +65,10 @@ def _promote_within(scope: Scope) -> list[Statement]:
 
 
 def _promote_from(account: Account, sources: Sequence[str]) -> list[Statement]:
-    """Return the statements by which releases of stacks in other accounts are read, of all regions.
+    """Return the statements that allow reading releases of stacks in other accounts, in all regions.
 
-    Their buckets and keys have to let this account in: `models.readerAccounts` of those stacks. Names of buckets are
-    everybody's, and a bucket that another account made under such a name is not read.
+    Their buckets and keys must allow this account: `models.readerAccounts` of those stacks. Bucket names are global, so a
+    bucket of such a name in another account is excluded.
     """
     theirs = {"StringEquals": {"aws:ResourceAccount": list(sources)}}
     buckets = [f"arn:{account.partition}:s3:::triton-models-*-{source}-*" for source in sources]
@@ -86,20 +87,21 @@ def _promote_from(account: Account, sources: Sequence[str]) -> list[Statement]:
 
 
 def access(scope: Scope) -> list[Statement]:
-    """Return the statements by which jobs reach private API servers: sessions through nodes, and runners in VPCs."""
+    """Return the statements that let jobs reach private API servers: sessions through nodes, and runners in VPCs."""
     return [*_tunnel(scope), *_runners(scope)]
 
 
 def domains(scope: Scope, zones: Sequence[str]) -> list[Statement]:
-    """Return the statements by which gateways get names: certificates of ours, and addresses and aliases in the zones.
+    """Return the statements for gateways' domain names. They allow our certificates, and address and alias records in the
+    zones.
 
-    Not the zones' other records, such as those of mail. `zones`: ids of the hosted zones (`gateway.domain`).
+    The zones' other records, such as mail records, are excluded. `zones`: ids of the hosted zones (`gateway.domain`).
     """
     account = scope.account
     certificates = account.arn("acm", "certificate/*")
     return [
         *read_domains(account, zones),
-        # It takes no resource: with an ARN it is allowed nothing.
+        # The action has no resource type, so a statement with an ARN would allow nothing.
         allow(["acm:RequestCertificate"], ["*"], sid="MakeCertificates", condition=scope.requested),
         allow(["acm:AddTagsToCertificate"], [certificates], sid="TagNewCertificates", condition=scope.claimed),
         allow(
@@ -120,7 +122,7 @@ def domains(scope: Scope, zones: Sequence[str]) -> list[Statement]:
 def _cluster(scope: Scope) -> list[Statement]:
     account = scope.account
     return [
-        # It takes no resource: with an ARN it is allowed nothing.
+        # The action has no resource type, so a statement with an ARN would allow nothing.
         allow(["eks:CreateCluster"], ["*"], sid="MakeClusters", condition=scope.requested),
         allow(
             [
@@ -155,7 +157,7 @@ def _cluster(scope: Scope) -> list[Statement]:
             ],
             sid="ChangeOurClusters",
         ),
-        # EKS tags the group of a node group so.
+        # EKS tags the Auto Scaling group of a node group with this key.
         allow(
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
             [account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/eks-*")],
@@ -166,7 +168,7 @@ def _cluster(scope: Scope) -> list[Statement]:
 
 
 def _others_clusters(scope: Scope) -> list[Statement]:
-    """Allow node groups and pod identities of ours in clusters of others, and nothing else there."""
+    """Allow only our node groups and pod identities in other owners' clusters."""
     account, clusters = scope.account, scope.clusters
     ours = [account.arn("eks", f"{kind}/{name}/*") for kind in ("nodegroup", "podidentityassociation") for name in clusters]
     return [
@@ -195,9 +197,10 @@ def _others_clusters(scope: Scope) -> list[Statement]:
 
 
 def _tunnel(scope: Scope) -> list[Statement]:
-    """Allow `stackctl tunnel`: sessions through our nodes, by the one document that forwards a port, and never a shell.
+    """Allow `stackctl tunnel`. It opens sessions through our nodes, only with the document that forwards a port, never a
+    shell.
 
-    Without the condition a right to an instance is one to every document:
+    Without the condition, permission for an instance includes every document:
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html.
     """
     account = scope.account
@@ -214,7 +217,7 @@ def _tunnel(scope: Scope) -> list[Statement]:
             },
         ),
         allow(["ssm:StartSession"], [document], sid="ForwardAPort", condition=checked),
-        # Its own alone: the id of a session begins with the name of the role's session.
+        # Only its own sessions: a session's id begins with the name of the role's session.
         allow(
             ["ssm:ResumeSession", "ssm:TerminateSession"],
             [
@@ -244,7 +247,7 @@ def _runners(scope: Scope) -> list[Statement]:
         ),
     ]
     if scope.connections:
-        # CodeBuild asks for the repository with the rights of whoever names the connection.
+        # CodeBuild reads the repository with the permissions of the caller that names the connection.
         asking = ("GetConnection", "GetConnectionToken", "PassConnection", "UseConnection")
         actions = [f"codeconnections:{action}" for action in asking]
         statements.append(allow(actions, list(scope.connections), sid="NameConnections"))
@@ -274,33 +277,33 @@ def _data(scope: Scope) -> list[Statement]:
             ours,
             sid="OurBuckets",
         ),
-        # Promotion of releases; and the emptying of a bucket that a stack lets go of.
+        # For the promotion of releases, and to empty a bucket that a stack no longer manages.
         allow(
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:PutObject"],
             [f"{bucket}/*" for bucket in ours],
             sid="OurObjects",
         ),
-        # It takes no resource: with an ARN it is allowed nothing.
+        # The action has no resource type, so a statement with an ARN would allow nothing.
         allow(["kms:CreateKey"], ["*"], sid="MakeKeys", condition=scope.requested),
-        # A key that is being made has no alias yet. A stranger's key without one can be tagged too and is ours then:
-        # docs/github.md says so, and an account of its own prevents it.
+        # A key that is being created has no alias yet. Another owner's key without an alias can be tagged too and then
+        # counts as ours: docs/github.md describes this, and a separate account prevents it.
         allow(
             ["kms:TagResource"],
             [account.arn("kms", "key/*")],
             sid="TagNewKeys",
             condition={**scope.claimed, "Null": {**scope.claimed["Null"], "kms:ResourceAliases": "true"}},
         ),
-        # Tags and aliases of a key take up to five minutes until IAM goes by them, and the provider calls these at once:
-        # https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html. No condition key tells a new key of
-        # ours from a stranger's without an alias, and neither action lets anybody use a key or see what it encrypts.
+        # IAM takes up to five minutes to apply a key's tags and aliases, and the provider makes these calls at once:
+        # https://docs.aws.amazon.com/kms/latest/developerguide/tag-authorization.html. No condition key distinguishes our
+        # new key from another owner's without an alias. Neither action allows using a key or reading encrypted data.
         allow(
             ["kms:CreateAlias", "kms:EnableKeyRotation"],
             [account.arn("kms", "key/*")],
             sid="BeginNewKeys",
             condition={"Null": {"kms:ResourceAliases": "true"}},
         ),
-        # EKS and FSx take a grant when they create something with the key. `kms:GrantIsForAWSResource` does not hold for
-        # EKS, by its user guide; nobody but these services makes such a call, so that the role gets no key by it.
+        # EKS and FSx create a grant when they create a resource with the key. `kms:GrantIsForAWSResource` does not work for
+        # EKS, by its user guide. Only these services make such a call, so the role gets no access to a key.
         *(
             allow(["kms:CreateGrant"], [account.arn("kms", "key/*")], sid=sid, condition={**_FOR_SERVICES, **condition})
             for sid, condition in (
@@ -325,15 +328,15 @@ def _data(scope: Scope) -> list[Statement]:
             sid="OurKeys",
             condition={**scope.owned, **aliases},
         ),
-        # Its alias is created after it, and deleted before it.
+        # The alias is created after the key, and deleted before it.
         allow(
             ["kms:CreateAlias", "kms:ScheduleKeyDeletion"],
             [account.arn("kms", "key/*")],
             sid="EndOurKeys",
             condition=scope.owned,
         ),
-        # Not the keys of Pulumi's state and of stacks' secrets, whose tag `project` is the same: without them no stack is
-        # left.
+        # The keys of Pulumi's state and of stacks' secrets have the same tag `project`, and are excluded, because without
+        # them no stack is usable.
         {
             "Sid": "NotTheStatesKeys",
             "Effect": "Deny",
@@ -371,15 +374,15 @@ def _data(scope: Scope) -> list[Statement]:
 
 
 def _file_systems(scope: Scope) -> list[Statement]:
-    """Allow FSx for Lustre, for stacks whose `models.access` is fsx-lustre."""
+    """Allow FSx for Lustre, for stacks with `models.access` fsx-lustre."""
     account = scope.account
     systems, links = account.arn("fsx", "file-system/*"), account.arn("fsx", "association/*")
     return [
         allow(["fsx:CreateFileSystem"], [systems], sid="MakeFileSystems", condition=scope.requested),
-        # A link to a bucket is made at a file system, which has to be ours already.
+        # A link to a bucket is created for a file system, which must be ours already.
         allow(["fsx:CreateDataRepositoryAssociation"], [links], sid="MakeLinks", condition=scope.requested),
         allow(["fsx:TagResource"], [systems, links], sid="TagFileSystems", condition=scope.claimed),
-        # FSx asks it with the rights of whoever makes a file system.
+        # FSx calls this with the permissions of the caller that creates a file system.
         allow(["ec2:GetSecurityGroupsForVpc"], [account.arn("ec2", "vpc/*")], sid="FindGroups", condition=scope.owned),
         allow(
             [
@@ -442,7 +445,7 @@ def _watching(scope: Scope) -> list[Statement]:
             sid="OurRules",
         ),
         allow(["budgets:ModifyBudget", "budgets:TagResource", "budgets:UntagResource"], budgets, sid="OurBudgets"),
-        # They take no resource: with an ARN they are allowed nothing.
+        # The actions have no resource type, so a statement with an ARN would allow nothing.
         allow(
             ["ce:CreateAnomalyMonitor", "ce:CreateAnomalySubscription"],
             ["*"],

@@ -1,4 +1,4 @@
-"""Let GitHub's workflows of one repository into the account: an identity provider, and roles that read and deploy."""
+"""Give GitHub's workflows of one repository access to the account, by an identity provider and roles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
 PREVIEW_SECONDS = 3600
 DEPLOY_SECONDS = 4 * 3600
-"""A first `up` takes most of an hour, a destroy longer, and a session that ends in the middle leaves a lock."""
+"""A first `up` takes most of an hour, a destroy longer. A session that ends in the middle leaves a lock."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class GitHubArgs:
     account: Account
     settings: Settings
     scopes: Sequence[Scope]
-    """One for each deploy role."""
+    """One scope for each deploy role."""
     state_bucket_arn: pulumi.Input[str]
     state_key_arn: pulumi.Input[str]
     secrets_key_arn: pulumi.Input[str]
@@ -36,14 +36,14 @@ class GitHubArgs:
 
 
 class GitHub(pulumi.ComponentResource):
-    """The identity provider, for each region the role of previews, and for each environment in it the role of deployments.
+    """GitHub's identity provider, a preview role per region, and a deploy role per environment and region.
 
-    Neither has a key: a workflow shows GitHub's token, which says of which repository and for what it runs, and the trust of
-    each role is bound to both.
+    Roles have no keys: a workflow presents GitHub's token, which names its repository and purpose, and each role trusts only
+    tokens with both.
     """
 
     preview_role_arns: Mapping[str, pulumi.Output[str]]
-    """By region. Each reads all of the state, and may do the rest in its own region alone."""
+    """By region. Each role reads all of the state, and has its other permissions only in its own region."""
 
     def __init__(self, name: str, args: GitHubArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:bootstrap:GitHub", name, None, opts)
@@ -86,7 +86,8 @@ class GitHub(pulumi.ComponentResource):
             suffix = "" if scope.account.region == args.account.region else f"-{scope.account.region}"
             promote = deploy_permissions.promote(scope, sources)
             self._role(
-                # Not `-deploy-…`: so began the names of the one role for all environments (docs/github.md).
+                # Not `-deploy-…`, because the resource names of the former role for all environments began so
+                # (docs/github.md).
                 f"{name}-{scope.environment}-deploy{suffix}",
                 _deploy_role(scope, args.account.region),
                 f"Deployments by GitHub's environment {scope.environment}",
@@ -130,7 +131,7 @@ class GitHub(pulumi.ComponentResource):
             tags={**args.tags, "Name": role_name},
             opts=opts,
         )
-        # A role has 10 managed policies of 6,144 characters each, and 10,240 characters for all that are its own.
+        # A role has at most 10 managed policies of 6,144 characters each, and 10,240 characters for all inline policies.
         for purpose, policy in inline.items():
             aws.iam.RolePolicy(f"{name}-{purpose}-inline", name=purpose, role=role.name, policy=policy, opts=opts)
         for purpose, policy in managed.items():
@@ -147,15 +148,16 @@ class GitHub(pulumi.ComponentResource):
 
 
 def preview_subjects(settings: Settings) -> list[str]:
-    """Return who may preview: pull requests of this repository's branches, and the default branch for drift.
+    """Return the subjects that may preview. These are pull requests from the repository's branches, and the default branch
+    for drift.
 
-    GitHub gives a fork's pull request no token at all.
+    GitHub gives a fork's pull request no token.
     """
     return [subject(settings, "pull_request"), subject(settings, f"ref:refs/heads/{settings.branch}")]
 
 
 def deploy_role_arns(scope: Scope, home: str) -> Iterator[tuple[str, str]]:
-    """Yield each stack of a scope with the ARN of the role that deploys it; `home` is the bootstrap stack's region."""
+    """Yield each stack of a scope with the ARN of its deploy role. `home` is the bootstrap stack's region."""
     yield from ((stack, scope.account.iam_arn(f"role/{_deploy_role(scope, home)}")) for stack in scope.stacks)
 
 
@@ -165,7 +167,7 @@ def _deploy_role(scope: Scope, home: str) -> str:
 
 
 def deploy_subject(settings: Settings, environment: str) -> str:
-    """Return who may deploy to an environment: jobs that run in it, which is where GitHub asks approvers."""
+    """Return the subject that may deploy to an environment. GitHub requires approval for the environment's jobs."""
     return subject(settings, f"environment:{environment}")
 
 
@@ -174,12 +176,12 @@ def _write_state(state: pulumi.Output[StateAccess], scope: Scope) -> pulumi.Outp
 
 
 def subject(settings: Settings, what: str) -> str:
-    """Return the subject of GitHub's token for what a job of the repository runs for.
+    """Return the subject in GitHub's token for a job of the repository. `what` is the job's purpose.
 
-    With the numbers of owner and repository where the settings have them: GitHub names them for repositories that were
-    made, renamed or transferred since 15 July 2026 or have asked for it, so that a name that somebody else takes over opens
-    nothing: https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims.
-    One form is trusted, never both.
+    It includes the numbers of owner and repository if the settings have them. GitHub includes them for repositories that
+    were created, renamed or transferred since 15 July 2026, or that opted in. So a new owner of an old name gets no access:
+    https://docs.github.com/en/actions/reference/security/oidc#immutable-subject-claims. Only one form is trusted, never
+    both.
     """
     if settings.repository is None:
         raise ValueError("without a repository there is no subject")
@@ -190,7 +192,7 @@ def subject(settings: Settings, what: str) -> str:
 
 
 def trust(provider_arn: str, subjects: Sequence[str]) -> str:
-    """Trust in GitHub's tokens that are for AWS and for exactly these subjects."""
+    """Return the policy that trusts GitHub's tokens for AWS with exactly these subjects."""
     return document(
         {
             "Effect": "Allow",

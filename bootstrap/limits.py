@@ -1,4 +1,4 @@
-"""Whether the deploy role's policies have room for what the settings name. IAM counts their characters."""
+"""Check that the policies for the settings do not exceed IAM's limits of characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spec.iam_policy import Statement, document
 from spec.names import state_bucket
 
 MANAGED, INLINE = 6144, 10240
-"""Characters of each managed policy, and of all that are a role's own, without white space:
+"""Maximum characters of each managed policy, and of all inline policies of a role, without white space:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
 _LONGEST_KEY = f"key/mrk-{'0' * 32}"
 _SMALLER = "name fewer, or give those to the bootstrap stack of another account"
@@ -30,7 +30,7 @@ def problems_of_boundaries(settings: Settings, boundaries: Mapping[str, str]) ->
 
 
 def problems(account: Account, settings: Settings, scopes: Sequence[Scope]) -> Iterator[str]:
-    """Yield which lists name more than IAM has room for, in any of the deploy roles' scopes."""
+    """Yield the lists that are too long for IAM in any of the deploy roles' scopes."""
     managed = max((_largest(deploy_permissions.deploy(scope)) for scope in scopes), default=0)
     if managed > MANAGED:
         yield (

@@ -1,4 +1,4 @@
-"""Grant both roles reading, and each its rights to Pulumi's state. Every action is named."""
+"""Grant both roles read permissions, and each its permissions for Pulumi's state. All actions are named."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ class StateAccess:
 
 
 def read_state(state: StateAccess) -> str:
-    """Return the policy that reads state: a preview takes no lock and writes nothing."""
+    """Return the policy that reads state; a preview takes no lock and writes nothing."""
     return document(*_read_state(state, [f"{state.bucket_arn}/.pulumi/*"]))
 
 
 def write_state(state: StateAccess, stacks: Sequence[str]) -> str:
-    """Return the policy that reads and writes the state of these stacks. It is overwritten, never deleted; only locks are.
+    """Return the policy that reads and writes the state of these stacks. State is overwritten, never deleted; only locks are
+    deleted.
 
-    The layout is that of Pulumi's own backends:
-    https://github.com/pulumi/pulumi/blob/v3.257.0/pkg/backend/diy/store.go and lock.go there.
+    The layout comes from Pulumi's own backends: https://github.com/pulumi/pulumi/blob/v3.257.0/pkg/backend/diy/store.go and
+    lock.go there.
     """
     folder = f"{state.bucket_arn}/.pulumi"
     locks = [f"{folder}/locks/organization/{PROJECT}/{stack}/*" for stack in stacks]
@@ -55,7 +56,7 @@ def _read_state(state: StateAccess, objects: Sequence[str]) -> list[Statement]:
 
 
 def read_domains(account: Account, zones: Sequence[str]) -> list[Statement]:
-    """Return the rights that reading the gateways' names takes, of which the zones have ids."""
+    """Return the permissions to read the gateways' names. `zones` has the ids of their hosted zones."""
     prefix = f"arn:{account.partition}:route53:::"
     return [
         allow(
@@ -72,9 +73,9 @@ def read_domains(account: Account, zones: Sequence[str]) -> list[Statement]:
 
 
 def read(account: Account) -> list[Statement]:
-    """Return the rights that a refresh and the program's own questions take.
+    """Return the permissions for a refresh and for the program's own queries.
 
-    None of it is data: no object, no message, no log line.
+    They include no data: no object, no message, no log line.
     """
     return [
         allow(

@@ -29,7 +29,7 @@ from spec.versions import PROJECT
 
 
 def main() -> None:
-    """Read the stack's settings and deploy them; what is wrong with them is told without a traceback."""
+    """Read the stack's settings and deploy them; report mistakes in the settings without a traceback."""
     try:
         deploy(stack_settings.from_pulumi(), pulumi.Config("aws").require("region"))
     except SettingsInvalid as error:
@@ -38,9 +38,9 @@ def main() -> None:
 
 
 def deploy(settings: Settings, region: str) -> None:
-    """Register everything, and export what `pulumi login` and, where there is a repository, the workflows are told.
+    """Register all resources, and export the values for `pulumi login` and, with a repository, for the workflows.
 
-    Raises SettingsInvalid, before anything is registered, where IAM has no room for what the settings name.
+    Raises SettingsInvalid before any registration if the settings name more than IAM has room for.
     """
     account = aws_account.current(region)
     reach = scopes(account, settings)
@@ -79,12 +79,12 @@ def deploy(settings: Settings, region: str) -> None:
     pulumi.export("previewRoleArn", github.preview_role_arns[region])
     for other in settings.regions:
         pulumi.export(f"previewRoleArn-{other}", github.preview_role_arns[other])
-    # As GitHub's variable AWS_DEPLOY_ROLES has it.
+    # In the form of GitHub's variable AWS_DEPLOY_ROLES.
     pulumi.export("deployRoles", json.dumps(dict(role for scope in reach for role in deploy_role_arns(scope, region))))
 
 
 def scopes(account: Account, settings: Settings) -> list[Scope]:
-    """Return what each deploy role reaches: the stacks of one environment in one region."""
+    """Return the scope of each deploy role: the stacks of one environment in one region."""
     found = []
     older_roles = _older_roles() if settings.stacks else {}
     for region in (account.region, *settings.regions):
@@ -107,7 +107,7 @@ def scopes(account: Account, settings: Settings) -> list[Scope]:
 
 
 def _older_roles() -> dict[str, list[str]]:
-    """Return, by environment, the ARNs of roles from before roles had the stack's path: by name, and by the tags of each."""
+    """Return, by environment, the ARNs of our roles from before roles had the stack's path."""
     pattern = rf".*:role/(({'|'.join(OLDER_ROLES)})-role(-pods)?-[0-9a-f]{{7}}|triton-.*-(alertmanager|worker))"
     roles: dict[str, list[str]] = defaultdict(list)
     for arn in sorted(aws.iam.get_roles(path_prefix="/").arns):
@@ -119,7 +119,6 @@ def _older_roles() -> dict[str, list[str]]:
 
 
 def _boundaries(scope: Scope, settings: Settings) -> dict[str, str]:
-    """Return the permissions boundary of each stack's roles."""
     account = scope.account
     return {
         stack.name: boundary(

@@ -1,4 +1,4 @@
-"""Settings of the bootstrap stack: `Pulumi.<stack>.yaml` of this folder."""
+"""Read the settings of the bootstrap stack: `Pulumi.<stack>.yaml` of this folder."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ _ZONE = re.compile(r"[A-Z0-9]{1,32}")
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _WHERE_IDS_ARE = "`gh api repos/ORG/REPO --jq '.owner.id, .id'` prints repositoryOwnerId and repositoryId"
 ENVIRONMENT = "bootstrap"
-"""The tag `environment` of what this stack makes. No stack of the platform has that name."""
+"""The tag `environment` of this stack's resources. No stack of the platform has that name."""
 
 
 class SettingsInvalid(ValueError):
-    """Everything that is wrong with the stack file, a line each."""
+    """The stack file has mistakes; the text has all of them, a line each."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`repository` is GitHub's `ORG/REPO`; `environments` are those of GitHub that may deploy; `branch` is the default one.
-    `stacks`: those of the checkout, of all environments.
-    Without a repository there is nothing of GitHub.
+    """The settings of the bootstrap stack. Without a repository, nothing is created for GitHub.
 
-    `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens name them (`github.subject`).
-    `regions`: beside the one of this stack, where the state is, those that the workflows deploy to, too.
-    `clusters`: those that were there before and that stacks go into, by name.
-    `hosted_zones`: those of Route 53 that gateways have names in, by id.
-    `release_accounts`: those from whose buckets releases are promoted here (their stacks' `models.readerAccounts`).
-    `github_provider_arn`: an account has one identity provider for GitHub. None: this stack makes it; else it is used.
+    `repository`: GitHub's `ORG/REPO`. `environments`: the GitHub environments that may deploy. `branch`: the default branch.
+    `stacks`: the checkout's stacks of all environments.
+
+    `repository_owner_id` and `repository_id`: GitHub's numbers, for a repository whose tokens include them
+    (`github.subject`). `regions`: further regions to which the workflows deploy, besides this stack's region, where the
+    state is. `clusters`: names of existing clusters that stacks use. `hosted_zones`: ids of the Route 53 zones with the
+    gateways' names. `release_accounts`: accounts from whose buckets releases are promoted here (their stacks'
+    `models.readerAccounts`). `github_provider_arn`: an existing identity provider for GitHub, of which an account has one.
+    None: this stack creates it.
     """
 
     repository: str | None = None
@@ -120,7 +121,7 @@ class Settings:
             yield "repositoryId: is of no repository; give repository, like ORG/REPO, too"
 
     def stacks_of(self, environment: str, region: str) -> tuple[StackFacts, ...]:
-        """Return the stacks of an environment in a region; none of an environment that does not deploy here."""
+        """Return the stacks of an environment in a region. Empty if the environment does not deploy here."""
         wanted = environment if environment in self.environments else None
         return tuple(one for one in self.stacks if (one.environment, one.region) == (wanted, region))
 
@@ -148,7 +149,7 @@ def from_pulumi() -> Settings:
 
 
 def _texts(config: pulumi.Config, key: str) -> tuple[str, ...] | None:
-    """Return a list of names; None where there is none. Raises SettingsInvalid."""
+    """Return a list of names; None without one. Raises SettingsInvalid."""
     try:
         found = config.get_object(key)
     except pulumi.ConfigTypeError:
@@ -156,7 +157,7 @@ def _texts(config: pulumi.Config, key: str) -> tuple[str, ...] | None:
     if found is None:
         return None
     if key == "releaseAccounts" and any(map(_is_number, found if isinstance(found, list) else [found])):
-        # YAML reads one that begins with 0 in base 8, so that the number is not repeated.
+        # YAML reads a number that begins with 0 in base 8, so the message does not repeat the number.
         raise SettingsInvalid(
             f"{key}: has an account id that is a number; give its 12 digits in quotes, like ['123456789012'], or with "
             f"`pulumi config set --path --type string '{key}[0]' 123456789012`"

@@ -1,4 +1,4 @@
-"""The stacks of this checkout, as far as their permissions depend on their files."""
+"""Read the stacks of this checkout, as far as their permissions depend on their files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from spec.settings import read_config
 from spec.stack_names import names, stack_file
 
 ENVIRONMENTS = ("dev", "staging", "prod")
-"""Those that GitHub's workflows deploy, in the order in which releases move."""
+"""The environments that GitHub's workflows deploy, in the order of promotion."""
 
 
 @dataclass(frozen=True)
 class StackFacts:
-    """`connection`: the ARN of the CodeConnection of its runner (`cluster.apiAccess.runner`), if it has one."""
+    """The facts of a stack. `connection`: the ARN of its runner's CodeConnection (`cluster.apiAccess.runner`), if it has
+    one."""
 
     name: str
     environment: str
@@ -27,7 +28,7 @@ class StackFacts:
 
 
 def read(checkout: Path) -> tuple[tuple[StackFacts, ...], list[str]]:
-    """Return the stacks that the workflows can deploy, and a sentence about each file that cannot be read."""
+    """Return the stacks that the workflows can deploy, and a sentence about each unreadable file."""
     found, problems = [], []
     for name in names(checkout):
         try:

@@ -1,4 +1,4 @@
-"""The bucket of Pulumi's state of the platform, and the key of the secrets in it."""
+"""The bucket of the platform's Pulumi state, and the key of the secrets in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spec.iam_policy import Statement
 from spec.names import SECRETS_ALIAS, state_bucket, state_log_bucket
 
 _OLD_STATE_DAYS = 365
-"""How long a state that was overwritten or deleted can be brought back."""
+"""How many days an overwritten or deleted state can be restored."""
 _UNFINISHED_UPLOAD_DAYS = 7
 _LOG_DAYS = 365
 
@@ -27,11 +27,10 @@ class StateArgs:
 
 
 class State(pulumi.ComponentResource):
-    """A versioned, private bucket that speaks TLS only, and a key for the secrets of stacks; neither is ever destroyed.
+    """A versioned, private bucket with TLS only, and a key for stacks' secrets. Neither is ever destroyed.
 
-    A second bucket has its access log, which no role of the workflows reaches.
-
-    Pulumi locks a stack in the bucket itself (`.pulumi/locks/`).
+    A second bucket has its access log, which no workflow role can reach. Pulumi locks a stack in the bucket itself
+    (`.pulumi/locks/`).
     """
 
     bucket_name: pulumi.Output[str]
@@ -81,7 +80,7 @@ class State(pulumi.ComponentResource):
                 }
             ]
 
-        # A component, so that delivery waits for the whole of it: S3 refuses a target whose policy does not let it write.
+        # A component, so delivery waits for all its resources: S3 refuses a target whose policy does not allow it to write.
         guarded = pulumi.ComponentResource(
             "triton:bootstrap:StateLog", f"{name}-log", None, pulumi.ResourceOptions(parent=self)
         )

@@ -1,1 +1,1 @@
-"""Hold what all commands share: how they start, fail and end, their options, and where their output goes."""
+"""Shared parts of all commands: start, failures and exit, options, and output."""

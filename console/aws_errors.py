@@ -1,4 +1,4 @@
-"""botocore's exceptions as sentences for people: what cannot be used or reached, and what would be right."""
+"""Explain botocore's exceptions in sentences: the problem, and the remedy."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _REFUSED_SOURCES = {
     ),
     "GetRoleCredentials": "check sso_account_id and sso_role_name of the profile",
 }
-"""The calls that botocore makes for credentials, and what to check when AWS refuses one."""
+"""The calls of botocore that get credentials, and what to check when AWS refuses one."""
 _UNREACHED = (aws.EndpointConnectionError, aws.ConnectTimeoutError)
 _BOTOCORE = Path(botocore.__file__).parent
-# What botocore repeats of credentials: those in an address (a proxy, an endpoint), and a header that http.client refuses.
+# Secrets in botocore's messages: credentials in an address (a proxy, an endpoint), and in a header that http.client refuses.
 _IN_AN_ADDRESS = re.compile(r"(?<=://)[^\s/\"']*( [^\s/\"']*)?@")
 _HEADER = "Invalid header value"
 
 
 def explain(error: BaseException) -> str | None:
-    """Return a sentence for an exception of botocore; None for any other, and for what AWS itself answers."""
+    """Return a sentence for a botocore exception. None for other exceptions and for errors returned by AWS itself."""
     said = _without_secrets(str(error))
     if isinstance(error, CONFIGURATION):
         return f"the AWS configuration cannot be used: {said}; check AWS_PROFILE and ~/.aws/config"
@@ -69,7 +69,7 @@ def explain(error: BaseException) -> str | None:
         return f"the AWS credentials have expired: log in again ({LOG_IN})" if code in EXPIRED else None
     if isinstance(error, aws.BotoCoreError):
         return f"AWS cannot be asked: {said}"
-    # `Invalid endpoint`, numbers that are none, and a value where a section of the profile belongs.
+    # `Invalid endpoint`, invalid numbers, and a value in place of a section of the profile.
     if (isinstance(error, ValueError) and _passed(error, _BOTOCORE)) or (
         isinstance(error, AttributeError) and _passed(error, _BOTOCORE / "args.py")
     ):
@@ -81,7 +81,7 @@ def explain(error: BaseException) -> str | None:
             f"the profile gives no AWS credentials: {error.filename}: {error.strerror}; correct "
             "AWS_WEB_IDENTITY_TOKEN_FILE, or the profile's web_identity_token_file or credential_process"
         )
-    if isinstance(error, Exception) and _passed(error, _BOTOCORE / "credentials.py"):  # a credential_process, above all
+    if isinstance(error, Exception) and _passed(error, _BOTOCORE / "credentials.py"):  # mostly of a credential_process
         return (
             f"no AWS credentials are to be had from the profile ({type(error).__name__}: {said}); "
             "run its credential_process by hand, or log in again"
@@ -90,10 +90,10 @@ def explain(error: BaseException) -> str | None:
 
 
 def _without_secrets(said: str) -> str:
-    """Return what was said in one line, without names and passwords of addresses."""
+    """Return the message in one line, without user names and passwords of addresses."""
     return _IN_AN_ADDRESS.sub("…@", " ".join(said.split()))
 
 
 def _passed(error: BaseException, place: Path) -> bool:
-    """Return whether an exception came through a file, or a folder of files."""
+    """Return whether an exception passed through a file, or a folder of files."""
     return any(Path(frame.filename).is_relative_to(place) for frame in traceback.extract_tb(error.__traceback__))

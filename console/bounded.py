@@ -1,4 +1,4 @@
-"""HTTP answers of bounded size, whatever a server sends."""
+"""Limit the size of HTTP responses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MIB = 1024**2
 
 
 class AnswerTooLarge(httpx.TransportError):
-    """The body of an answer is longer than the transport lets through."""
+    """The body of a response is longer than the transport's limit."""
 
 
 class Bounded(httpx.BaseTransport):
-    """Sends requests by another transport, and breaks off an answer whose body, as it is sent, has more than `most` bytes.
+    """Sends requests through another transport, and aborts a response whose body has more than `most` bytes.
 
-    Compressed answers are refused, because their unpacked size has no bound.
+    Compressed responses are refused, because their uncompressed size has no bound.
     """
 
     def __init__(self, transport: httpx.BaseTransport, most: int) -> None:

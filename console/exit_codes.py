@@ -1,4 +1,4 @@
-"""List the exit codes of all commands: one set, which docs/commands.md and every `--help` tell."""
+"""The exit codes of all commands, as documented in docs/commands.md and every `--help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explain an exception to a person, whoever raised it: a sentence with what would be right, and the exit code."""
+"""Explain any exception to the user: a sentence with the remedy, and the exit code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spec.failure import NOT_TRIED, Failure
 _ROOT = Path(__file__).resolve().parents[1]
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _EXTRAS = {"twin": "triton-eks[program,twin]", "modelctl": "triton-eks[models]"}
-"""The requirement for `pip install` that brings everything a command can do, by command; `triton-eks` for the others."""
+"""The requirement for `pip install` with all dependencies of a command; `triton-eks` for the others."""
 
 OF_TWIN = ("advise", "preview", "rehearse", "replay")
-"""Commands about a stack that `twin` has and that people look for in `stackctl`."""
+"""Commands of `twin` about a stack, which users may look for in `stackctl`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Explanation:
 
 
 def explain(error: BaseException, command: str) -> Explanation:
-    """Return what to say of an exception that ended `command`."""
+    """Return the explanation of an exception that ended `command`."""
     if isinstance(error, Failure):
         return Explanation(str(error), error.exit_code)
     if isinstance(error, KeyboardInterrupt) or _was_at_a_question(error):
@@ -45,7 +45,7 @@ def explain(error: BaseException, command: str) -> Explanation:
 
 
 def _was_at_a_question(error: BaseException) -> bool:
-    """Return whether Ctrl-C ended a question of typer, which makes the same exception of it as of an input that ended."""
+    """Return whether Ctrl-C ended a prompt. Typer raises the same exception at the end of input."""
     typer = sys.modules.get("typer")
     return typer is not None and isinstance(error, typer.Abort) and isinstance(error.__context__, KeyboardInterrupt)
 
@@ -60,7 +60,7 @@ def _of_the_command_line(error: BaseException) -> str | None:
         return None
     said = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    if not said:  # without any word it has shown its help
+    if not said:  # without any arguments, it has shown its help
         return ""
     for name in OF_TWIN:
         unknown = f"No such command '{name}'"
@@ -70,7 +70,7 @@ def _of_the_command_line(error: BaseException) -> str | None:
 
 
 def _of_aws(error: BaseException) -> str | None:
-    """Return what boto3 raises where nobody knows more about it."""
+    """Return a sentence for a boto3 exception that no command has explained."""
     botocore = sys.modules.get("botocore.exceptions")
     if botocore is None:
         return None
@@ -113,14 +113,14 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _was_to_be_started(error: OSError) -> bool:
-    """Return whether a program was looked for on PATH, and not a file."""
+    """Return whether a program on PATH, and not a file, was missing."""
     frames = traceback.extract_tb(error.__traceback__)
     started = bool(frames) and frames[-1].name == "_execute_child"
     return started and (not isinstance(error, FileNotFoundError) or "/" not in str(error.filename))
 
 
 def _output_is_closed() -> bool:
-    """Return whether standard output has lost its reader: a BrokenPipeError may be that of a connection, too."""
+    """Return whether standard output has lost its reader, because a BrokenPipeError may also come from a connection."""
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)

@@ -7,7 +7,7 @@ from spec.reading import Unreadable
 
 
 def message(body: str | bytes | None, otherwise: str) -> str:
-    """Return the API server's own sentence, `otherwise` if the body is no Status object."""
+    """Return the API server's message; `otherwise` if the body is not a Status object."""
     try:
         return str(reading.json_object(body or "")["message"])
     except (Unreadable, KeyError):

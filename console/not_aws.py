@@ -1,4 +1,4 @@
-"""Answers that no AWS service gives: those of a proxy, of a network's login page, of a test server."""
+"""Detect responses from a proxy, a network's login page or a test server instead of AWS."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from botocore.exceptions import BotoCoreError
 A_PAGE = "a page of HTML"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_AWS = "x-amz"
-"""The beginning of a header's name that every answer of S3 has, and of each server that speaks like it."""
+"""The prefix of a header that every response of S3 and of compatible servers has."""
 _XML = frozenset({"rest-xml", "query", "ec2"})
 _PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _CANNOT_BE_PARSED = "what cannot be parsed"
 _EMPTY_WHEN_DONE = "Delete"
-"""The beginning of the operations whose answer may have none of its members: what has been deleted is not told."""
+"""The prefix of operations whose response may be empty, because a deletion returns no data."""
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "structure": dict,
     "map": dict,
@@ -32,13 +32,13 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "float": (float, int),
     "double": (float, int),
 }
-"""By the kinds of botocore's models, which its parsers do not look at where a service speaks JSON."""
+"""Python types of botocore's model types; its parsers do not check them for JSON services."""
 _TRIED_AGAIN = 500
-"""The first status with which AWS itself answers with a page, when it is busy; botocore asks again."""
+"""The first status for which AWS itself may return a page, when it is busy. botocore retries."""
 
 
 class NotAws(BotoCoreError):
-    """Something between here and AWS answered in its place; the text is one sentence."""
+    """Another server responded instead of AWS; the text is one sentence."""
 
     fmt = (
         "{endpoint} answers {operation} with {answer}: a proxy, a network's login page or a test server answers in place of "
@@ -47,18 +47,18 @@ class NotAws(BotoCoreError):
 
 
 def is_page(text: str) -> bool:
-    """Return whether a page of HTML is in the text."""
+    """Return whether the text contains an HTML page."""
     return _PAGE.search(text) is not None
 
 
 def refuse_others_answers(client: Any) -> None:
-    """Make a boto3 client raise NotAws, with its endpoint, for an answer that is not the service's.
+    """Make a boto3 client raise NotAws, with its endpoint, for a response that is not the service's.
 
-    botocore's own error for that names no endpoint and is none of its others (ResponseParserError is no BotoCoreError).
-    Often there is none: where a service speaks JSON, a page is an answer without content, and elsewhere one that is XML is
-    a refusal without a reason. An answer without content is an empty list to it, and a redirect of a login page is one of S3
-    to another region, which it follows without an end. What answers of another form lack, or have in the place of something
-    else, is held against the service's own model.
+    botocore's own error for that names no endpoint and is not derived from its other errors (ResponseParserError is no
+    BotoCoreError). Often botocore raises no error. For a JSON service, it reads a page as a response without content, which
+    is an empty list. For other services, a page that is XML counts as a refusal without a reason. A login page's redirect
+    counts as S3's redirect to another region, and is followed without end. Missing members and members of a wrong type are
+    found with the service's own model.
     """
     endpoint = client.meta.endpoint_url
 
@@ -75,7 +75,7 @@ def refuse_others_answers(client: Any) -> None:
             raise NotAws(endpoint=endpoint, operation=operation_model.name, answer="nothing")
 
     def not_parsed(exception: Exception, event_name: str, **_: Any) -> None:
-        # An answer of another form ends a parser, or who asked it, with an error of Python's own.
+        # A response of another form makes a parser, or its caller, fail with one of Python's own errors.
         files = [frame.filename for frame in traceback.extract_tb(exception.__traceback__)]
         if parsers.__file__ in files or files[-1:] == [botocore_endpoint.__file__]:
             answer = A_PAGE if is_page(str(exception)) else _CANNOT_BE_PARSED
@@ -91,7 +91,7 @@ def refuse_others_answers(client: Any) -> None:
 
 
 def _is_answered_in_xml(operation_model: Any) -> bool:
-    """Return whether the content of an answer is a document of XML, which is never empty."""
+    """Return whether the response's content is an XML document, which is never empty."""
     output = operation_model.output_shape
     if output is None or output.serialization.get("payload") or operation_model.service_model.protocol not in _XML:
         return False
@@ -99,7 +99,7 @@ def _is_answered_in_xml(operation_model: Any) -> bool:
 
 
 def _is_of(operation_model: Any, parsed: Mapping[str, Any]) -> bool:
-    """Return whether an answer has a member that the operation's has, and each that it has is of its kind."""
+    """Return whether a response has any of the operation's members, and its members have the right types."""
     output = operation_model.output_shape
     if output is None or output.serialization.get("payload"):
         return True
@@ -111,7 +111,8 @@ def _is_of(operation_model: Any, parsed: Mapping[str, Any]) -> bool:
 
 
 def _has_kind(value: Any, shape: Any) -> bool:
-    """Return whether a parsed value is of its kind; an object in a list has a member, else it would say nothing."""
+    """Return whether a parsed value has the right type. An object in a list must have a member, because an empty one says
+    nothing."""
     if value is None:
         return True
     kind = _TYPES.get(shape.type_name)

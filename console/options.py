@@ -1,4 +1,4 @@
-"""Define the arguments and options that several commands take alike."""
+"""The arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-# With a default, so that a command without it is refused in the same words everywhere (spec.stack_names.file_of).
+# With a default, so all commands refuse a missing stack with the same message (spec.stack_names.file_of).
 StackArgument = Annotated[
     str, typer.Argument(metavar="STACK", help="Stack, like prod: stacks/Pulumi.prod.yaml is read.", show_default=False)
 ]
@@ -30,4 +30,4 @@ def options_of_the_program(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""

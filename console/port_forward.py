@@ -1,9 +1,9 @@
-"""Ports of pods through the API server's port forward (`pods/portforward`), one WebSocket for each connection.
+"""Forward ports of pods through the API server (`pods/portforward`), with one WebSocket per connection.
 
-It reaches a pod from wherever the API server is reached, also by a tunnel, and no NetworkPolicy applies to it: the kubelet
-connects to the loopback address inside of the pod. The protocol is `v4.channel.k8s.io` of
-https://github.com/kubernetes/kubelet/blob/v0.34.0/pkg/cri/streaming/portforward/websocket.go: the first byte of a message is
-its channel, 0 for data and 1 for the kubelet's error, and the first message of each channel is the port.
+A pod is reachable from any place that reaches the API server, also through a tunnel. No NetworkPolicy applies, because the
+kubelet connects to the loopback address inside the pod. The protocol is `v4.channel.k8s.io` of
+https://github.com/kubernetes/kubelet/blob/v0.34.0/pkg/cri/streaming/portforward/websocket.go. The first byte of a message is
+its channel, 0 for data and 1 for the kubelet's error. The first message of each channel is the port.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class PortClosed(Exception):
-    """The pod is gone or has not started, nothing listens at its port, or the pod ended the connection."""
+    """The pod does not exist or run, no process listens on its port, or it ended the connection."""
 
 
 class ForwardLost(Exception):
-    """The API server or the kubelet did not forward, or no longer does: this says nothing of the pod.
+    """The API server or the kubelet did not forward, or no longer does. This says nothing about the pod.
 
     `in_flight`: a part of a request may have reached the pod.
     """
@@ -57,7 +57,7 @@ class ForwardLost(Exception):
 
 
 class ForwardDenied(Failure):
-    """The API server does not let this identity forward ports."""
+    """The API server does not allow this identity to forward ports."""
 
     exit_code = NOT_TRIED
 
@@ -71,12 +71,12 @@ class PortForwards:
         self.tell = tell
 
     def connect(self, pod: str, port: int, seconds: float | None = OPEN_SECONDS) -> Connection:
-        """Open a forward. Raises PortClosed where there is no such pod, ForwardLost and ForwardDenied.
+        """Open a forward. Raises PortClosed if the pod does not exist, ForwardLost and ForwardDenied.
 
-        That nothing listens at the port is known when the connection is first read.
+        If no process listens on the port, the first read reports it.
         """
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod}/portforward"
-        # Credentials of an exec plugin are renewed here when they have expired.
+        # Expired credentials of an exec plugin are renewed here.
         _, url, headers, *_ = self._api.param_serialize("GET", path, auth_settings=["BearerToken"])
         options: dict[str, Any] = {
             "header": {name: value for name, value in headers.items() if name.lower() == "authorization"},
@@ -101,7 +101,7 @@ class PortForwards:
 
     @cached_property
     def _tls(self) -> dict[str, Any]:
-        """The options of the kubeconfig for TLS, as the Kubernetes client takes them for its own requests."""
+        """The kubeconfig's TLS options, as the Kubernetes client uses them for its own requests."""
         configuration = self._api.configuration
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         if not configuration.verify_ssl:
@@ -114,14 +114,14 @@ class PortForwards:
         return {"context": context, **({"server_hostname": name} if name else {})}
 
     def transport(self) -> httpx.HTTPTransport:
-        """Return a transport of `http://<pod>:<port>`; its requests raise as `connect` and Connection do."""
+        """Return a transport for `http://<pod>:<port>`; its requests raise the errors of `connect` and Connection."""
         return _Transport(self)
 
     @contextmanager
     def listening(
         self, pod: str, port: int, lost: Callable[[ForwardLost | ForwardDenied], None] = lambda _: None
     ) -> Iterator[str]:
-        """Yield HOST:PORT on this machine, for clients that bring their own sockets; each connection is a forward.
+        """Yield HOST:PORT on this machine for clients with their own sockets. Each connection is a forward.
 
         `lost` is called, from another thread, for each forward that is lost or denied.
         """
@@ -130,7 +130,7 @@ class PortForwards:
             try:
                 yield f"127.0.0.1:{server.getsockname()[1]}"
             finally:
-                server.shutdown(socket.SHUT_RDWR)  # which ends a thread that waits in accept()
+                server.shutdown(socket.SHUT_RDWR)  # this wakes a thread that waits in accept()
 
     def _accept(self, server: socket.socket, *carried: Any) -> None:
         with suppress(OSError):  # it is shut down
@@ -147,7 +147,7 @@ class PortForwards:
             lost(error)
 
     def _carry(self, local: socket.socket, pod: str, port: int) -> None:
-        """Carry bytes until one side ends. A client sees a lost forward as a closed connection, and connects anew."""
+        """Copy bytes until one side ends. A client sees a lost forward as a closed connection, and connects again."""
         with local, suppress(PortClosed, OSError), self.connect(pod, port) as forward:
             while True:
                 if forward.comes_before(local):
@@ -188,7 +188,7 @@ class Connection:
         self.close()
 
     def send(self, data: bytes, seconds: float | None) -> None:
-        """Send all of it. Raises TimeoutError, PortClosed and ForwardLost."""
+        """Send all of the data. Raises TimeoutError, PortClosed and ForwardLost."""
         if not data:
             return
         self._websocket.settimeout(seconds)
@@ -198,21 +198,22 @@ class Connection:
             raise TimeoutError from None
         except (WebSocketException, OSError) as error:
             with suppress(TimeoutError, ForwardLost):
-                while self.receive(0):  # what the kubelet said before it closed
+                while self.receive(0):  # reads what the kubelet reported before it closed
                     pass
                 raise PortClosed(f"{self._name}: the pod ended the connection") from None
             raise self._lost(error) from None
 
     def receive(self, seconds: float | None) -> bytes:
-        """Return the next bytes; none when the pod has ended the connection. Raises as `receive_message`."""
+        """Return the next bytes; empty when the pod has ended the connection. Raises the errors of `receive_message`."""
         while (data := self.receive_message(seconds)) is None:
             pass
         return data
 
     def receive_message(self, seconds: float | None) -> bytes | None:
-        """Return the bytes of the next message; None of one that has none for us; none when the pod has ended it.
+        """Return the bytes of the next message. None for a message without data, empty when the pod has ended the
+        connection.
 
-        Raises PortClosed when the kubelet says that the pod does not take it, TimeoutError, and ForwardLost.
+        Raises PortClosed when the kubelet reports that the pod refuses it, TimeoutError, and ForwardLost.
         """
         self._websocket.settimeout(seconds)
         try:
@@ -227,7 +228,7 @@ class Connection:
             return None
         channel, data = frame.data[:1], bytes(frame.data[1:])
         if channel not in self._begun:
-            self._begun.add(channel)  # the port
+            self._begun.add(channel)  # the message with the port
             return None
         if channel == _ERROR:
             raise PortClosed(f"{self._name} is closed: {data.decode(errors='replace').strip()}")
@@ -235,17 +236,17 @@ class Connection:
 
     @property
     def readable(self) -> bool:
-        """Return whether something has come, the end of the connection included."""
+        """Return whether data has arrived, or the end of the connection."""
         sock = self._websocket.sock
         return sock is None or _pending(sock) or sock in _readable([sock], 0)
 
     def comes_before(self, other: socket.socket) -> bool:
-        """Wait until this connection or the other has something to read; return whether this one has."""
+        """Wait until this connection or the other has data; return whether this one has."""
         sock = self._websocket.sock
         return sock is None or _pending(sock) or sock in _readable([sock, other], None)
 
     def close(self) -> None:
-        """End it, at once."""
+        """Close it at once."""
         with suppress(WebSocketException, OSError):
             self._websocket.settimeout(1)
             self._websocket.send_close()
@@ -256,7 +257,7 @@ class Connection:
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection as httpcore reads and writes it."""
+    """A connection in the form that httpcore reads and writes."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -281,7 +282,7 @@ class _Stream(httpcore.NetworkStream):
         self._connection.close()
 
     def get_extra_info(self, info: str) -> Any:
-        """Tell httpcore whether an idle connection has ended: it sends no request on one that has."""
+        """Return for httpcore whether an idle connection has ended, so it sends no request on it."""
         return self._connection.readable if info == "is_readable" else None
 
 
@@ -302,7 +303,7 @@ class _Backend(httpcore.NetworkBackend):
 
 class _Transport(httpx.HTTPTransport):
     def __init__(self, forwards: PortForwards) -> None:
-        super().__init__(trust_env=False, verify=False)  # of a pool that is replaced here: pods speak plain HTTP
+        super().__init__(trust_env=False, verify=False)  # the pool is replaced below: pods use plain HTTP
         self._pool = httpcore.ConnectionPool(network_backend=_Backend(forwards))
 
 
@@ -320,7 +321,7 @@ def _readable(sockets: list[socket.socket], seconds: float | None) -> list[socke
 
 
 def _message(refusal: WebSocketBadStatusException) -> str:
-    """Return the sentence of the API server's Status object, or of the kubelet's text."""
+    """Return the message of the API server's Status object, or the kubelet's text."""
     body = refusal.resp_body or b""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     return " ".join(kubernetes_status.message(text, text).split())[:300].rstrip(":") or "no reason"

@@ -1,6 +1,6 @@
-"""Start `stackctl`, `modelctl` or `twin`, and end it: every failure as a sentence and an exit code (console.exit_codes).
+"""Run `stackctl`, `modelctl` or `twin`, and turn every failure into a sentence and an exit code (console.exit_codes).
 
-Imports the standard library alone until a command is known to run: Ctrl-C is answered with a sentence from the start on.
+Only the standard library is imported until it is known that a command runs, so Ctrl-C prints a short message from the start.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from spec.failure import Failure
 
 DEBUG = "--debug"
 _WIDEST = 1000
-"""Columns of a terminal: help is filled up with blanks to the width that the environment says."""
+"""Maximum columns of a terminal, because help is padded with blanks to the width in the environment."""
 
 
 class Interrupted(Failure):
-    """Ctrl-C, with what is left and how to go on."""
+    """Ctrl-C; the text says what remains and how to resume."""
 
     exit_code = INTERRUPTED
 
 
 @contextlib.contextmanager
 def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C into Interrupted with this advice: what is left, and how to go on."""
+    """Turn Ctrl-C into Interrupted with this advice: what remains, and how to resume."""
     try:
         yield
     except KeyboardInterrupt:
@@ -40,7 +40,7 @@ def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
 
 
 def main(name: str) -> NoReturn:
-    """Run the command `name`, whose typer app is `<name>.cli.app`, on the arguments of this process, and end the process."""
+    """Run the command `name`, whose typer app is `<name>.cli.app`, on this process's arguments, and exit."""
     try:
         if signal.getsignal(signal.SIGINT) is early_interrupt.end:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,20 +52,20 @@ def main(name: str) -> NoReturn:
         code = run(name, sys.argv[1:])
     except KeyboardInterrupt:
         code = _report(Interrupted("interrupted"), name)
-    # A second Ctrl-C, while threads are waited for, ends the process without a word.
+    # A second Ctrl-C, while threads are awaited, ends the process silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _forget_what_cannot_be_written(sys.stdout)
     sys.exit(code)
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run the command `name` on these arguments; return its exit code. A failure is told on standard error."""
+    """Run the command `name` on these arguments; return its exit code. Failures go to standard error."""
     debug, arguments = _without_debug(arguments)
     return guard(name, lambda: _call(name, arguments), debug=debug)
 
 
 def guard(name: str, work: Callable[[], Any], *, debug: bool = False) -> int:
-    """Do the work, which returns an exit code or nothing; return the exit code. A failure is told on standard error.
+    """Run `work`, which returns an exit code or None; return the exit code. Failures go to standard error.
 
     With `debug` the traceback of a failure comes first.
     """
@@ -73,10 +73,10 @@ def guard(name: str, work: Callable[[], Any], *, debug: bool = False) -> int:
         try:
             code = work()
         finally:
-            sys.stdout.flush()  # at the end of the process nobody would be told that it could not be written
+            sys.stdout.flush()  # at the end of the process, a write error would be silent
         return int(code or DONE)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # how rich ends a program whose output nobody reads
+        if isinstance(end.__context__, BrokenPipeError):  # rich ends a program so when its output has no reader
             return CLOSED_PIPE
         return _report(Failure(end.code), name) if isinstance(end.code, str) else int(end.code or DONE)
     except BaseException as error:
@@ -86,10 +86,9 @@ def guard(name: str, work: Callable[[], Any], *, debug: bool = False) -> int:
 
 
 def _call(name: str, arguments: Sequence[str]) -> Any:
-    """Call the function of the command; return what it returns."""
     import typer
 
-    # Not as `app()` does it: that ends the process for a closed pipe and for Ctrl-C without a word.
+    # Not `app()`, which ends the process silently for a closed pipe and for Ctrl-C.
     command = _command(name)
     try:
         with command.make_context(name, list(arguments)) as context:
@@ -98,9 +97,9 @@ def _call(name: str, arguments: Sequence[str]) -> Any:
         return end.exit_code
 
 
-@functools.cache  # in the process of the tests more than a thousand are run
+@functools.cache  # the tests run more than a thousand in one process
 def _command(name: str) -> Any:
-    """Return the command `name` as typer makes it of its app."""
+    """Return typer's command object for the command `name`."""
     import typer
 
     command = typer.main.get_command(importlib.import_module(f"{name}.cli").app)
@@ -109,7 +108,7 @@ def _command(name: str) -> Any:
 
 
 def _style(command: Any) -> None:
-    """Show values in upper case in the help of a command and those below it, and flags without a type."""
+    """Set the placeholders in the help of a command and its subcommands, in upper case. Flags have none."""
     import typer
 
     for parameter in command.get_params(typer.Context(command)):
@@ -125,18 +124,19 @@ def _style(command: Any) -> None:
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[bool, list[str]]:
-    """Return whether `--debug` is among the arguments, and the others. Behind `--` stands what is another program's."""
+    """Return whether `--debug` is among the arguments, and the others. Arguments after `--` belong to another program."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     own = [argument for argument in arguments[:end] if argument != DEBUG]
     return len(own) < end, [*own, *arguments[end:]]
 
 
 def _prepare_streams() -> None:
-    """Let output be written whatever the terminal: closed streams lead nowhere, what cannot be encoded is escaped."""
+    """Make output work on any terminal. Closed streams lead to /dev/null, and characters that cannot be encoded are
+    escaped."""
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            # Left open: it is the process's.
+            # Left open, because it belongs to the process.
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         elif name != "stdin":
             stream.reconfigure(errors="backslashreplace")
@@ -150,7 +150,7 @@ def _forget_a_width_of_no_terminal() -> None:
 
 
 def _forget_what_cannot_be_written(stream: Any) -> None:
-    """Let what is still buffered go nowhere: the interpreter would try to write it, and fail, once more."""
+    """Discard buffered output, because the interpreter would try to write it again and fail."""
     try:
         stream.flush()
     except OSError:
@@ -161,14 +161,14 @@ def _forget_what_cannot_be_written(stream: Any) -> None:
 
 
 def _report(error: BaseException, name: str) -> int:
-    # Here: most commands end well.
+    # Imported here, because most commands succeed.
     from console.explanation import explain
     from spec.wording import printable
 
     told = explain(error, name)
     try:
         if told.text:
-            # It may quote AWS, a pod's log or an event: no terminal may obey them.
+            # The text may quote AWS, a pod's log or an event; control sequences must not reach the terminal.
             print("error:", printable(told.text, keep="\n\t"), file=sys.stderr, flush=True)
     except OSError:
         _forget_what_cannot_be_written(sys.stderr)

@@ -15,23 +15,23 @@ from spec.reading import Unreadable
 
 _RESOURCE = {"urn": str, "id": str, "type": str, "custom": bool, "protect": bool, "retainOnDelete": bool, "inputs": {}}
 _EXPORTED = {"deployment": {"resources": [_RESOURCE]}}
-"""Of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go), what is read here."""
+"""The parts of apitype.UntypedDeployment (pulumi sdk/go/common/apitype/core.go) that are read here."""
 ASKED_SECONDS = 300
-"""How long a question may take; what makes or deletes resources takes as long as it does."""
+"""Time limit in seconds for a query; commands that create or delete resources have none."""
 
 
 class PulumiFailed(Failure):
-    """`pulumi` ended with an error; the text says what to do."""
+    """`pulumi` ended with an error; the text gives the remedy."""
 
 
 class PulumiUnusable(PulumiFailed):
-    """`pulumi`, or what it was asked for, is missing or cannot be read, so that nothing was begun."""
+    """`pulumi` or its result is missing or unreadable, so no change was started."""
 
     exit_code = NOT_TRIED
 
 
 def ask(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run `pulumi <arguments>`, which makes and deletes no resource, and return what it printed. Raises PulumiUnusable."""
+    """Run `pulumi <arguments>`, which creates and deletes no resource, and return its output. Raises PulumiUnusable."""
     command = ["pulumi", *arguments]
     try:
         with _sentences():
@@ -49,12 +49,11 @@ def ask(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run(arguments: Sequence[str], seconds: float | None = None) -> int:
-    """Run `pulumi <arguments>` on this terminal, for so long at most; return its exit code.
+    """Run `pulumi <arguments>` on this terminal, for at most `seconds`; return its exit code.
 
-    It is never killed: that would leave its lock on the stack, and what it has begun would be unknown to the state. At
-    Ctrl-C, which reaches it too, and when the time is over, it ends what it has begun, and that is waited for.
-
-    Raises PulumiUnusable where it cannot be run, and PulumiFailed when the time is over.
+    It is never killed, because that would leave its lock on the stack, and the state would miss resources it had begun. At
+    Ctrl-C, which reaches it too, and when the time is over, it finishes what it has begun, and this waits for it. Raises
+    PulumiUnusable if it cannot be run, and PulumiFailed when the time is over.
     """
     command = ["pulumi", *arguments]
     with _sentences():
@@ -71,7 +70,7 @@ def run(arguments: Sequence[str], seconds: float | None = None) -> int:
 
 
 def _environment() -> dict[str, str]:
-    # With "true" Pulumi would forget what is in a cluster that does not answer, and AWS would go on billing it.
+    # With "true", Pulumi would forget the resources in an unreachable cluster, and AWS would continue to bill them.
     return {**os.environ, "PULUMI_K8S_DELETE_UNREACHABLE": "false"}
 
 
@@ -119,8 +118,9 @@ def deployment(stack: str) -> dict[str, Any]:
 
 
 def ended_well(stack: str) -> bool:
-    """Return whether what a stack was last changed by ended without an error: after one that did not, its outputs may be of
-    what was to come. True before the first. Raises PulumiUnusable.
+    """Return whether the stack's last update succeeded; True before the first update. Raises PulumiUnusable.
+
+    After a failed update, the outputs may describe resources that were not created.
     """
     done = ask(["stack", "history", "--json", "--page-size", "1", "--stack", stack])
     if done.returncode != 0:

@@ -14,7 +14,7 @@ _PLAIN_WIDTH = 200
 
 
 def output(*, soft_wrap: bool = False) -> Console:
-    """Return standard output: as wide as the terminal, of a fixed width in a pipe or a file.
+    """Return standard output, as wide as the terminal. In a pipe or a file, the width is fixed.
 
     With `soft_wrap` long lines are not broken.
     """
@@ -23,12 +23,12 @@ def output(*, soft_wrap: bool = False) -> Console:
 
 
 def progress(*, soft_wrap: bool = False) -> Console:
-    """Return standard error, where progress and remarks go."""
+    """Return standard error, for progress and remarks."""
     return Console(stderr=True, highlight=False, soft_wrap=soft_wrap)
 
 
 def table(*columns: str, right: Collection[str] = (), fold: bool = False) -> Table:
-    """Return a table without lines. Columns named in `right` are set to the right; `fold` breaks what is too long."""
+    """Return a table without lines. Columns in `right` are right-aligned; `fold` breaks long values."""
     made = Table(box=None, pad_edge=False)
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in right else "left"

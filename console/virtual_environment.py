@@ -1,4 +1,4 @@
-"""Enter the checkout's `.venv` from whatever Python started `python3 -m stackctl`, `modelctl` or `twin`."""
+"""Enter the checkout's `.venv` from any Python that started `python3 -m stackctl`, `modelctl` or `twin`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _NONE_YET = "this checkout has no Python environment yet: `make venv` makes it, 
 
 
 def enter(package: str) -> None:
-    """Go on in the checkout's environment, once there is one; this Python will do when it has what is needed.
+    """Continue in the checkout's environment if it exists. Otherwise this Python is used if it has the required packages.
 
-    Needs nothing but the standard library. Exits with a sentence when the packages are missing; `eval "$(…)"` of the
-    output, as with `twin env`, is false then.
+    Needs only the standard library. Exits with a message when the packages are missing; then `eval "$(…)"` of the output, as
+    with `twin env`, is false.
     """
     python = DIRECTORY / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != DIRECTORY.resolve():
-        # The new process answers Ctrl-C from its first import on (console.early_interrupt); until then it waits.
+        # The new process handles Ctrl-C from its first import on (console.early_interrupt); until then the signal is
+        # blocked.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.execv(python, [str(python), "-m", package, *sys.argv[1:]])  # noqa: S606 - no shell is what is wanted
     if importlib.util.find_spec("typer") is None:

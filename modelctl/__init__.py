@@ -1,7 +1,7 @@
-"""Releases of models: validate a model repository, make each stack's configs of what it wants, upload all as an
-immutable prefix, verify it, pin it in a stack, roll it out, go back to the one before.
+"""Release models: validate a repository, upload an immutable prefix with each stack's configs, verify, pin, roll out, roll
+back.
 
-A release is the prefix `releases/<id>/` of the models bucket. Its id is derived from its content, its
-manifest is written last, and nothing under it is ever overwritten afterwards: a server that loads while files change
-may read half of them (docs/facts/triton-server.md#polling).
+A release is the prefix `releases/<id>/` of the models bucket. Its id is derived from its content, and its manifest is
+written last. Afterwards its objects are never overwritten, because a server that loads while files change may read half of
+them (docs/facts/triton-server.md#polling).
 """

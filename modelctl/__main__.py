@@ -5,7 +5,7 @@ from console.program import main
 
 
 def start() -> None:
-    """Run it on the arguments of this process."""
+    """Run `modelctl` with the arguments of this process."""
     main("modelctl")
 
 

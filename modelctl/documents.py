@@ -1,4 +1,4 @@
-"""JSON that people and programs may have changed: read into its type, or refused with every mistake in a sentence."""
+"""Read JSON into its type, or refuse it with all mistakes, a sentence each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPECTED = (
     ("timezone", "a date and time with its zone like 2026-01-31T12:00:00Z"),
     ("date", "a date and time like 2026-01-31T12:00:00Z"),
 )
-"""Beginning of pydantic's kind of a mistake to what is expected."""
+"""Prefix of pydantic's error type to the expected value."""
 
 
 def _no_truth_value(value: Any) -> Any:
@@ -36,12 +36,12 @@ def _no_truth_value(value: Any) -> Any:
 
 
 FirstSchema = Annotated[Literal[1], BeforeValidator(_no_truth_value)]
-"""The version of a document's form, of which there is one."""
+"""The schema version of a document; there is only version 1."""
 M = TypeVar("M", bound=BaseModel)
 
 
 class DocumentError(ValueError):
-    """A document that is refused; `mistakes` are sentences that begin with the place."""
+    """A document is refused; `mistakes` are sentences that begin with the place."""
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = mistakes
@@ -49,7 +49,7 @@ class DocumentError(ValueError):
 
 
 def read(model: type[M], content: bytes) -> M:
-    """Return the document, of which nothing is converted. Raises DocumentError."""
+    """Return the document without conversions. Raises DocumentError."""
     if len(content) > LARGEST_BYTES:
         raise DocumentError([f"{len(content)} bytes; at most {LARGEST_BYTES} are read"])
     try:

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a command, while it runs."""
+"""Serve Prometheus metrics of a command while it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_PORT = 65535
 
 
 class WrongAddress(Failure):
-    """An option names an address that is none, or that cannot be listened at."""
+    """An option has an invalid address, or an address that cannot be bound."""
 
     exit_code = NOT_TRIED
 
@@ -45,16 +45,16 @@ class _Server6(_Server):
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Leave the log to the command."""
+        """Log nothing; the command writes the log."""
 
 
 @contextmanager
 def serving(
     collector: Collector, option: str, host: str, port: int, *, answers: Mapping[str, Callable[[], bytes]] | None = None
 ) -> Iterator[None]:
-    """Answer scrapes with what the collector says, and requests for the paths of `answers` with JSON.
+    """Serve the collector's metrics, and JSON at the paths of `answers`.
 
-    Raises WrongAddress where nothing can listen there.
+    Raises WrongAddress if the address cannot be bound.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)

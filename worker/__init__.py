@@ -1,6 +1,6 @@
-"""The asynchronous path: inference requests from an SQS queue, answered by Triton, each result stored once.
+"""Answer inference requests from an SQS queue with Triton, and store each result once.
 
-`python -m worker`, told everything by its environment (`worker.settings`). What a message looks like: `worker.message`.
-What becomes of one: `worker.processing`. It imports nothing of the other packages of this repository: its image holds it
-alone.
+Run `python -m worker`; the environment configures it (`worker.settings`). For the format of a message see `worker.message`,
+for its processing `worker.processing`. The package imports no other package of this repository, because its image contains
+only this one.
 """

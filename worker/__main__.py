@@ -1,4 +1,4 @@
-"""The worker's door: `python -m worker`."""
+"""Entry point of the worker: `python -m worker`."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from worker.settings import InvalidSettings, WorkerSettings, from_environment
 
 
 def main() -> int:
-    """Runs until SIGTERM or SIGINT. 2: the environment does not say everything that it has to."""
+    """Run until SIGTERM or SIGINT. Returns 2 if the environment is incomplete or wrong."""
     log.configure()
     try:
         asyncio.run(serve(_settings()))
@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def _settings() -> WorkerSettings:
-    """Return the settings of the environment. Raises InvalidSettings, also with what AWS's client would refuse next."""
+    """Return the settings of the environment. Raises InvalidSettings, including the errors of the AWS client."""
     try:
         return from_environment(os.environ)
     except InvalidSettings as error:

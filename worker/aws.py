@@ -1,7 +1,7 @@
-"""AWS from asyncio: boto3's calls in threads of their own.
+"""Call AWS from asyncio: boto3 in separate threads.
 
-boto3 is AWS's own client, its clients are made to be shared by threads, and this repository has it anyway. aiobotocore would
-bring a second one, tied to single versions of botocore, to save threads that wait: there are two calls a message.
+boto3 is AWS's own client, its clients are thread-safe, and this repository has it anyway. In contrast, aiobotocore would add
+a second client, tied to single versions of botocore. It would only save waiting threads: there are two calls per message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 AWS_ERRORS = (ClientError, BotoCoreError)
 _LONG_POLL_SECONDS = 20
 _OTHER_CALLS = 16
-"""Beside one for each request at a time: the poll, and messages that are extended, deleted, failed or given back."""
+"""Threads in addition to one per request: for the poll, and to extend, delete, fail or return messages."""
 _PASSING = frozenset(
     {
         *(
@@ -60,11 +60,13 @@ _PASSING = frozenset(
         *("NoSuchBucket", "AccountProblem", "UnauthorizedAccess", "Unknown"),
     }
 )
-"""Codes of refusals that say nothing about one object. Throttling: https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html"""
+"""Error codes that say nothing about one object. Throttling:
+https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html"""
 
 
 class Service:
-    """The client of one service, and threads for its calls. Raises InvalidSettings where the environment makes none."""
+    """The client of one service, and threads for its calls. Raises InvalidSettings if the environment does not
+    configure it."""
 
     def __init__(self, name: str, threads: int) -> None:
         config = Config(
@@ -83,19 +85,19 @@ class Service:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def call(self, operation: Callable[..., T], **parameters: Any) -> T:
-        """Return the answer of one operation of the client. Raises AWS_ERRORS."""
+        """Return the response of one operation of the client. Raises AWS_ERRORS."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(operation, **parameters))
 
     def close(self) -> None:
-        """Waits for the calls that are under way."""
+        """Wait for the running calls."""
         self._threads.shutdown(wait=True)
 
 
 class Aws:
-    """SQS and S3, for so many requests at a time.
+    """SQS and S3, sized for `concurrency` requests at a time.
 
-    Each with threads of its own: while the bucket hangs, messages in hand have to be extended all the same.
+    Each has its own threads, so messages in flight are extended even while the bucket hangs.
     """
 
     def __init__(self, concurrency: int) -> None:
@@ -103,23 +105,23 @@ class Aws:
         self.s3 = Service("s3", concurrency + _OTHER_CALLS)
 
     def close(self) -> None:
-        """Waits for the calls that are under way."""
+        """Wait for the running calls."""
         self.sqs.close()
         self.s3.close()
 
 
 def is_final(error: ClientError) -> bool:
-    """Return whether AWS would give the same answer to the same request later: it says so of the request or its object.
+    """Return whether AWS would repeat the error for the same request later. Then the request or its object is wrong.
 
-    Not final are failures of AWS itself, throttling, and whatever is wrong with the worker's credentials, clock or bucket:
-    these concern every message alike, and pass.
+    Failures of AWS itself, throttling, and errors in the worker's credentials, clock or bucket are not final: they concern
+    all messages alike, and pass.
     """
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
     return 300 <= status < 500 and status not in (401, 408, 429) and code(error) not in _PASSING
 
 
 def code(error: Exception) -> str:
-    """AWS's name of a refusal; the kind of exception where there is none."""
+    """Return AWS's error code, or the exception's class name without one."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "Unknown"))
     return type(error).__name__

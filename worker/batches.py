@@ -1,4 +1,4 @@
-"""Single calls that AWS takes ten at a time, each with a fate of its own."""
+"""Group single calls into AWS batches of ten; each entry succeeds or fails separately."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 Entry = dict[str, Any]
 Send = Callable[[list[Entry]], Awaitable[dict[str, str]]]
-"""Sends entries with their `Id` set; the reason of each that AWS refused, by its id."""
+"""Sends entries with their `Id` set. Returns the reason of each entry that AWS refused, by its id."""
 LARGEST = 10
 _LINGER_SECONDS = 0.02
 
 
 class EntryRefused(Exception):
-    """AWS has refused this entry of a batch; the text is its reason."""
+    """AWS refused this entry of a batch; the text is the reason."""
 
 
 class Batcher:
-    """Puts entries that come within a moment of each other into one call."""
+    """Groups entries that arrive within a moment into one call."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -27,7 +27,7 @@ class Batcher:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def add(self, entry: Entry) -> None:
-        """Returns when AWS has taken the entry. Raises EntryRefused, and what `send` raises."""
+        """Add an entry and return when AWS has accepted it. Raises EntryRefused, and the errors of `send`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append((entry, future))

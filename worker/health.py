@@ -1,4 +1,4 @@
-"""The worker's HTTP port: /livez, /readyz and /metrics."""
+"""Serve the worker's HTTP port: /livez, /readyz and /metrics."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _LONGEST_SILENCE_SECONDS = 30.0
 
 
 class Health:
-    """The state that the probes are told. Written by the event loop, read by the server's threads."""
+    """The state that probes read. The event loop writes it, the server's threads read it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._beat = clock()
         self.ready = False
-        """The last poll of the queue went well, and the worker is not about to end."""
+        """Whether the last poll of the queue succeeded and the worker is not stopping."""
 
     def beat(self) -> None:
-        """Note that the event loop runs."""
+        """Record that the event loop runs."""
         self._beat = self._clock()
 
     @property
     def alive(self) -> bool:
-        """Return whether the event loop has run lately; whatever is away elsewhere, a restart would not bring it back."""
+        """Return whether the event loop has run recently. A restart would not repair a failure elsewhere."""
         return self._clock() - self._beat < _LONGEST_SILENCE_SECONDS
 
 
 class HealthServer(AbstractContextManager["HealthServer"]):
-    """Serves while the context lasts, from threads of its own. `listen` is host:port, [IPv6]:port; port 0 takes a free one.
+    """Serves in separate threads while the context is open. `listen` is host:port or [IPv6]:port; port 0 is a free port.
 
-    Raises InvalidSettings where nothing can listen there.
+    Raises InvalidSettings if it cannot listen there.
     """
 
     def __init__(self, listen: str, health: Health, metrics: Metrics) -> None:
@@ -70,7 +70,7 @@ class HealthServer(AbstractContextManager["HealthServer"]):
 
     @property
     def port(self) -> int:
-        """Return where it listens."""
+        """Return the port on which it listens."""
         return int(self._server.server_port)
 
     def __enter__(self) -> HealthServer:
@@ -92,4 +92,4 @@ class _ServerOfIPv6(_Server):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Probes come every few seconds."""
+        """Log nothing, because probes come every few seconds."""

@@ -1,4 +1,4 @@
-"""The messages in flight of a worker, as SQS calls what was received and not deleted: kept from others meanwhile."""
+"""Keep messages in flight, which are received and not deleted, invisible to other workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Held:
     extend_at: float
     kept: bool = True
     extension: asyncio.Task[None] | None = None
-    """The one that is under way."""
+    """The running extension."""
 
 
 class InFlight:
-    """Extends each message's visibility when half of it is over, for as long as it is in flight."""
+    """Extends each message's visibility when half of it is over. It stops when the message is no longer in flight."""
 
     def __init__(self, queue: RequestQueue, visibility_seconds: int, metrics: Metrics) -> None:
         self._queue = queue
@@ -41,29 +41,29 @@ class InFlight:
         return list(self._held)
 
     def take(self, message: Message) -> None:
-        """Take a message that was just received."""
+        """Add a message that was just received."""
         self._held[message] = _Held(time.monotonic() + self._half)
         self._metrics.in_hand.set(len(self))
 
     def finished(self, message: Message) -> None:
-        """Note that only its deletion is left: it is not extended any more."""
+        """Record that only the deletion of the message remains, so it is no longer extended."""
         if message in self._held:
             self._held[message].kept = False
 
     async def release(self, message: Message) -> None:
-        """Wait until nothing extends it any more, so that what its visibility is set to from here on stays."""
+        """Wait until no extension of the message runs. It would overwrite a later change of the visibility."""
         self.finished(message)
         held = self._held.get(message)
         if held is not None and held.extension is not None:
             await asyncio.wait({held.extension})
 
     def drop(self, message: Message) -> None:
-        """Drop a message that is done with, or given back."""
+        """Remove a message that is finished or returned."""
         self._held.pop(message, None)
         self._metrics.in_hand.set(len(self))
 
     async def keep(self) -> None:
-        """Extend what is due, for ever. No message waits for the extension of another one."""
+        """Extend all due messages, forever. No message waits for the extension of another."""
         while True:
             await asyncio.sleep(self._half / 4)
             soon = time.monotonic() + self._half / 4
@@ -77,11 +77,11 @@ class InFlight:
             await self._queue.keep(message)
             held.extend_at = begun + self._half
         except EntryRefused as error:
-            # Its visibility ran out and somebody else has it, or it was deleted: the store takes one result anyway.
+            # Its visibility expired and another worker has it, or it was deleted. The store accepts only one result anyway.
             self._not_extended(message, held, str(error))
             held.kept = False
         except AWS_ERRORS as error:
-            self._not_extended(message, held, code(error))  # tried again at the next round
+            self._not_extended(message, held, code(error))  # tried again in the next round
         except Exception:
             log.exception("the worker's own fault", message=message.id)
         finally:

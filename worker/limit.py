@@ -1,4 +1,4 @@
-"""How many requests the worker has at Triton at a time."""
+"""Limit the number of concurrent requests to Triton."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from worker.failures import Stopping
 
 _COOL_DOWN_SECONDS = 1.0
-"""Requests that were refused together say so once: the limit falls once for all of them."""
+"""Requests that are refused together count as one refusal: the limit falls once for all of them."""
 
 
 class ConcurrencyLimit:
     """Additive increase, multiplicative decrease, between 1 and `most`.
 
-    A full queue of Triton answers UNAVAILABLE; halving leaves the rest of it to whoever asks Triton directly, and the limit
-    comes back by one for each `limit` answers.
+    Triton answers UNAVAILABLE when its queue is full. Halving the limit leaves room for clients that call Triton directly.
+    The limit recovers by one for each `limit` answers.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,17 +31,17 @@ class ConcurrencyLimit:
 
     @property
     def value(self) -> int:
-        """Return the limit now."""
+        """Return the current limit."""
         return int(self._limit)
 
     @property
     def running(self) -> int:
-        """Return the number of requests at Triton now."""
+        """Return the number of running requests."""
         return self._running
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Hold one request's place. Raises Stopping once the limit is closed."""
+        """Hold a slot for one request. Raises Stopping once the limit is closed."""
         while not self._closed and self._running >= self.value:
             await self._changed.wait()
         if self._closed:
@@ -54,23 +54,23 @@ class ConcurrencyLimit:
             self._wake()
 
     def answered(self) -> None:
-        """Triton has answered a request."""
+        """Record that Triton has answered a request."""
         self._limit = min(self._most, self._limit + 1 / self._limit)
         self._wake()
 
     def refused(self) -> None:
-        """Triton has refused a request, or is away."""
+        """Record that Triton has refused a request or is down."""
         now = self._clock()
         if now - self._fell_at >= _COOL_DOWN_SECONDS:
             self._fell_at = now
             self._limit = max(1.0, self._limit / 2)
 
     def close(self) -> None:
-        """Give nobody a place any more; who has one keeps it."""
+        """Grant no more slots; running requests keep theirs."""
         self._closed = True
         self._wake()
 
     def _wake(self) -> None:
-        """Everybody who waits looks again."""
+        """Let all waiting tasks check again."""
         self._changed.set()
         self._changed = asyncio.Event()

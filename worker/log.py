@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard output."""
+"""Log one JSON object per line on standard output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import structlog
 
 
 def configure() -> None:
-    """From now on. The worker logs what a person wants to find: failures, starts and ends, not every message."""
+    """Configure logging for the process. The worker logs failures, starts and stops, but not every message."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -1,4 +1,4 @@
-"""The memory of a worker that inputs from the bucket may take."""
+"""Limit the memory of a worker for inputs from the bucket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 class InputMemory:
     """Bytes of objects that requests have in memory at the same time, at most `most`.
 
-    Requests get their turn in the order of their arrival: small ones do not keep a large one waiting for ever.
+    Requests are served in order of arrival, so small ones do not block a large one forever.
     """
 
     def __init__(self, most: int) -> None:
@@ -21,7 +21,7 @@ class InputMemory:
 
     @asynccontextmanager
     async def hold(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes, of which there are no more than `most`, as soon as they are free."""
+        """Hold `size` bytes, at most `most`, as soon as they are free."""
         async with self._turn:
             while size > self._free:
                 self._freed.clear()

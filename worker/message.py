@@ -1,27 +1,29 @@
-"""A message of the queue: one inference request, in the terms of the KServe v2 protocol.
+"""Parse a message of the queue: one inference request, in the terms of the KServe v2 protocol.
 
-    {
-      "model": "classify",
-      "inputs": [{"name": "NORMALIZED", "datatype": "FP32", "shape": [1, 4], "data": [0.1, 0.2, 0.3, 0.4]}],
+  {
+    "model": "classify",
+    "inputs": [{"name": "NORMALIZED", "datatype": "FP32", "shape": [1, 4], "data": [0.1, 0.2, 0.3, 0.4]}],
 
-      "version": "2",                                   optional: otherwise the one that Triton chooses
-      "outputs": [{"name": "CLASS"}],                   optional: otherwise all of them
-      "parameters": {"temperature": 0.5},               optional: text, whole numbers, numbers, true or false
-      "result": "binary",                               optional: otherwise json
-      "reply_to": "https://sqs.…/123456789012/answers"  optional: a queue that is told where the result lies
-    }
+    "version": "2",                                   optional; default: Triton's choice
+    "outputs": [{"name": "CLASS"}],                   optional; default: all outputs
+    "parameters": {"temperature": 0.5},               optional: text, whole numbers, numbers, true or false
+    "result": "binary",                               optional; default: json
+    "reply_to": "https://sqs.…/123456789012/answers"  optional: a queue that gets the location of the result
+  }
 
-Elements are numbers, true or false, or text, as the datatype says: null, and what JSON has no number for (NaN, infinities),
-are refused, and so is a number beyond what the datatype holds. A floating-point type takes the nearest number that it has;
-a whole number of more than 53 bits, which many readers of JSON change, has to be exact. Elements stand flat, row by row, or
-nested as the shape says.
+Elements are numbers, true or false, or text, according to the datatype. These are refused: null, values without a JSON
+number (NaN, infinities), and numbers outside the datatype's range. A floating-point type uses its nearest number. A whole
+number of more than 53 bits, which many JSON readers change, must be exact. Elements are flat, row by row, or nested
+according to the shape.
 
-A message is at most 1 MiB (SQS). A larger tensor goes to S3 and is named by the message:
-`{"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}`; its object holds the
-tensor as the binary extension of KServe v2 has it: little-endian, row by row, each element of BYTES after its length in four
-bytes. A message names at most 64 objects, of at most 64 MiB in all; less where its worker has less memory.
+A message is at most 1 MiB (SQS). A larger tensor is stored in S3, and the message refers to it:
 
-A result as json has BYTES as text, in which what is not UTF-8 is replaced by U+FFFD; binary keeps every byte.
+  {"name": …, "datatype": …, "shape": …, "source": "s3://<the queue's bucket>/inputs/<any key>"}
+
+The object has the format of KServe v2's binary extension: little-endian, row by row, each BYTES element after its length in
+four bytes. A message refers to at most 64 objects, with at most 64 MiB in total, or less if its worker has less memory.
+
+A json result has BYTES as text, and U+FFFD replaces invalid UTF-8; a binary result keeps every byte.
 """
 
 from __future__ import annotations
@@ -50,20 +52,20 @@ ModelName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,12
 _Name = Annotated[StrictStr, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,256}$")]
 TensorName = _Name
 
-# They have fields of their own in the protocol, or need an order of requests that a queue does not keep.
+# Reserved because they have separate fields in the protocol, or need an order of requests that a queue does not keep.
 _RESERVED = frozenset({"sequence_id", "sequence_start", "sequence_end", "priority", "binary_data_output", "headers"})
 _SOURCE = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024})$")
 _LONGEST_KEY_BYTES = 1024
 MOST_SOURCES = 64
 LARGEST_INPUT_BYTES = 64 * 1024**2
-"""Of all objects that one message names."""
+"""Limit for all objects to which one message refers."""
 _LONGEST_DETAIL = 500
 _LONGEST_NAME = 60
 _INT64 = range(-(2**63), 2**63)
 
 
 class Malformed(Exception):
-    """A body is not a message of this format, and no later attempt can change that; the text says what is wrong where."""
+    """A body does not have this format, and no later attempt can change that. The text has the mistakes and their places."""
 
 
 class _Part(BaseModel):
@@ -71,7 +73,7 @@ class _Part(BaseModel):
 
 
 class InputTensor(_Part):
-    """One input: either its elements (`data`, nested by dimension or flat), or where they lie (`source`)."""
+    """One input: either its elements (`data`, nested by dimension or flat), or their location (`source`)."""
 
     name: TensorName
     datatype: Datatype
@@ -91,19 +93,19 @@ class InputTensor(_Part):
 
     @property
     def elements(self) -> int:
-        """Return how many the shape holds."""
+        """Return the number of elements in the shape."""
         return math.prod(self.shape)
 
     @property
     def location(self) -> tuple[str, str]:
-        """Bucket and key of `source`."""
+        """Return bucket and key of `source`."""
         found = _SOURCE.fullmatch(self.source or "")
         assert found is not None, "checked by the pattern of `source`"
         return found[1], found[2]
 
 
 class OutputTensor(_Part):
-    """An output that is wanted."""
+    """A requested output."""
 
     name: TensorName
 
@@ -151,7 +153,7 @@ class InferenceRequest(_Part):
 
 
 def parse(body: str) -> InferenceRequest:
-    """Return the request in a message's body. Raises Malformed with every mistake in it."""
+    """Return the request in a message's body. Raises Malformed with all its mistakes."""
     try:
         request = InferenceRequest.model_validate_json(body)
         read = json.loads(body, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant, object_pairs_hook=once)
@@ -165,7 +167,7 @@ def parse(body: str) -> InferenceRequest:
 
 
 def _with_signs(request: InferenceRequest, read: dict[str, Any]) -> InferenceRequest:
-    """pydantic takes `-0` for 0, and a model of floating-point numbers may tell them apart."""
+    """Restore the sign of `-0`, which pydantic reads as 0, because a floating-point model may distinguish them."""
     inputs = (
         tensor if tensor.data is None else tensor.model_copy(update={"data": given["data"]})
         for tensor, given in zip(request.inputs, read["inputs"], strict=True)
@@ -174,7 +176,7 @@ def _with_signs(request: InferenceRequest, read: dict[str, Any]) -> InferenceReq
 
 
 class _MinusZero(int):
-    """`-0`: as a whole number 0, as a floating-point one with its sign."""
+    """`-0`: as a whole number 0, as a floating-point number with its sign."""
 
     def __float__(self) -> float:
         return -0.0
@@ -185,7 +187,7 @@ def _whole(text: str) -> int:
 
 
 def _is_echo(item: dict[str, Any]) -> bool:
-    """pydantic also calls a list too short when what is in it is wrong, which has been said."""
+    """Return whether the error only repeats another. Pydantic also calls a list too short if its items are wrong."""
     return item["type"] == "too_short" and bool(item["input"])
 
 
@@ -210,7 +212,7 @@ def _no_constant(name: str) -> float:
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """JSON says nothing of a key that is there twice, and every reader takes another one."""
+    """Refuse duplicate keys, because JSON does not define them and readers differ."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

@@ -1,4 +1,4 @@
-"""Metrics of the worker, for Prometheus. Their names begin with triton_worker_."""
+"""Prometheus metrics of the worker. Their names begin with triton_worker_."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _AGES = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200)
 
 
 class Metrics:
-    """One worker's. Models that are not served are no labels: a producer could name as many as it likes."""
+    """The metrics of one worker. Only served models are labels, because a producer could send any number of names."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Processing of one message: its result stored once, a failed attempt with its reason, or its return to the queue."""
+"""Process one message. It stores the result once, fails the attempt with a reason, or returns the message."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
 
 class Outcome(StrEnum):
-    """Why a message is done with."""
+    """How a message was finished."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
 
 
 class Processor:
-    """Takes single messages to their end. It deletes nothing and gives nothing back: that is for who holds the message."""
+    """Processes single messages. The caller deletes and returns messages."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Processor:
         self._stopping = stopping
 
     async def process(self, message: Message) -> Outcome:
-        """Answer a message: when this returns, its result is in the store, and whoever it names has been told.
+        """Answer a message: store its result and send the reply.
 
-        Raises AttemptFailed when the message has to come back later or cannot be answered, and Stopping when the worker
-        ends before its turn has come. While Triton, S3 or SQS is away, the step that needs it is tried again here: an
-        outage must not use up the attempts of good messages, nor the inference that is already there.
+        Raises AttemptFailed when the message must come back later or cannot be answered, and Stopping when the worker stops
+        before its turn. While Triton, S3 or SQS is down, the failed step is repeated here. So an outage uses up neither the
+        attempts of good messages nor a finished inference.
         """
         request, inputs = self._request(message)
         key = result_key(request, message.id)
@@ -81,9 +81,9 @@ class Processor:
         return Outcome.STORED if written else Outcome.DUPLICATE
 
     def _request(self, message: Message) -> tuple[InferenceRequest, list[InferInput | InputTensor]]:
-        """Return the request, and its inputs as Triton's client sends them, but for those that lie in the bucket.
+        """Return the request and its inputs in the form of Triton's client, except inputs in the bucket.
 
-        The lists of a message are up to thirty times its size: none of them waits for its turn.
+        A message's lists take up to thirty times its size, so they are converted before the message waits for its turn.
         """
         try:
             request = parse(message.body)
@@ -95,7 +95,7 @@ class Processor:
         return request.model_copy(update={"inputs": ()}), inputs
 
     async def _patiently(self, message: Message, deadline: float, step: Callable[[], Awaitable[T]]) -> T:
-        """Return what the step returns, in as many attempts as fit before the deadline."""
+        """Return the result of the step, with as many attempts as fit before the deadline."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -113,7 +113,7 @@ class Processor:
     async def _answer(
         self, request: InferenceRequest, inputs: Sequence[InferInput | InputTensor], message: Message, key: str
     ) -> Document | None:
-        """Triton's answer as it is stored; None where the store has a result already."""
+        """Return Triton's answer in its stored form; None if the store already has a result."""
         async with self._limit.slot():
             if message.redelivered and await self._store.exists(key):
                 return None
@@ -127,7 +127,8 @@ class Processor:
         return tensors.result_document(result, message.id, request.result)
 
     def _checked_size(self, found: Mapping[str, InputObject]) -> int:
-        """Return the bytes of a message's objects together. Raises AttemptFailed if no worker or not this one takes them."""
+        """Return the total bytes of a message's objects. Raises AttemptFailed if they exceed the limit of a message or of
+        this worker."""
         size = sum(one.size for one in found.values())
         if size > LARGEST_INPUT_BYTES:
             said = f"their objects have {size} bytes together; a message has at most {LARGEST_INPUT_BYTES}"
@@ -146,7 +147,8 @@ class Processor:
             raise AttemptFailed("malformed", str(error)) from None
 
     async def _tell(self, request: InferenceRequest, message: Message, key: str) -> None:
-        """At least once: a worker that dies between its reply and the deletion is followed by one that replies again."""
+        """Send the reply at least once. If a worker dies between its reply and the deletion, the next worker replies
+        again."""
         if request.reply_to is not None:
             body = {"message_id": message.id, "model": request.model, "result": f"s3://{self._store.bucket}/{key}"}
             try:

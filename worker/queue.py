@@ -1,4 +1,4 @@
-"""The request queue: messages received, kept, given back and deleted."""
+"""The request queue: receive, keep, return and delete messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from worker.aws import Service
 from worker.batches import Batcher, Entry, EntryRefused
 
 BATCH = 10
-"""The most messages that SQS gives at a time."""
+"""The maximum number of messages that SQS returns at a time."""
 _LONGEST_DELAY_SECONDS = 900
 _DELETE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Message:
-    """One receipt of a message. `receives` counts this one too; `sent_at` is in seconds since the epoch."""
+    """One receipt of a message. `receives` includes this receipt; `sent_at` is in seconds since the epoch."""
 
     id: str
     receipt: str = field(repr=False)
@@ -26,12 +26,12 @@ class Message:
 
     @property
     def redelivered(self) -> bool:
-        """Another worker, or this one, has had it before."""
+        """Return whether this or another worker has received it before."""
         return self.receives > 1
 
 
 class RequestQueue:
-    """One SQS queue. Every method raises AWS_ERRORS; those of single messages EntryRefused too."""
+    """One SQS queue. Every method raises AWS_ERRORS; methods for single messages raise EntryRefused too."""
 
     def __init__(self, sqs: Service, url: str, visibility_seconds: int, poll_seconds: int) -> None:
         self._sqs = sqs
@@ -42,7 +42,7 @@ class RequestQueue:
         self._changes = Batcher(self._send_changes)
 
     async def receive(self, *, wait: bool = True) -> list[Message]:
-        """Up to BATCH messages; none when none came within the poll's seconds, or without `wait` when none is there."""
+        """Return up to BATCH messages. Wait for the poll's seconds if there are none, or return at once without `wait`."""
         answer = await self._sqs.call(
             self._sqs.client.receive_message,
             QueueUrl=self._url,
@@ -54,7 +54,7 @@ class RequestQueue:
         return [_message(item) for item in answer.get("Messages", [])]
 
     async def delete(self, message: Message) -> None:
-        """Delete a message that is done with."""
+        """Delete a finished message."""
         for attempt in range(1, _DELETE_ATTEMPTS + 1):
             try:
                 await self._deletes.add({"ReceiptHandle": message.receipt})
@@ -64,16 +64,16 @@ class RequestQueue:
                     raise
 
     async def keep(self, message: Message) -> None:
-        """Keep a message from everybody else for the visibility timeout from now."""
+        """Keep a message invisible to other workers for the visibility timeout from now."""
         await self._changes.add({"ReceiptHandle": message.receipt, "VisibilityTimeout": self._visibility})
 
     async def give_back(self, message: Message, seconds: int = 0) -> None:
-        """Give a message to the next worker after so many seconds, at once for 0."""
+        """Return a message to the queue; it is visible after `seconds`, at most 15 minutes."""
         delay = min(seconds, _LONGEST_DELAY_SECONDS)
         await self._changes.add({"ReceiptHandle": message.receipt, "VisibilityTimeout": delay})
 
     async def send(self, url: str, body: str) -> None:
-        """Sends a message to another queue."""
+        """Send a message to another queue."""
         await self._sqs.call(self._sqs.client.send_message, QueueUrl=url, MessageBody=body)
 
     async def _send_deletes(self, entries: list[Entry]) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""The worker's life: poll, work, and an end that leaves nothing behind in the dark.
+"""Run the worker: poll, work, and stop without losing track of a message.
 
-SIGTERM: no further poll; messages whose turn has not come are visible again at once; those at Triton are finished; when
-`grace_seconds` are over the rest is visible again at once too. A poll that is under way is waited for: SQS may already have
-given messages to it, which nobody would see until their visibility timeout.
+After SIGTERM the worker stops polling. Messages that wait for their turn become visible again at once; messages at Triton
+are finished. When `grace_seconds` are almost over, the rest becomes visible again too. A running poll is awaited, because
+SQS may already have assigned messages to it, which would stay invisible until their visibility timeout.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ log = structlog.get_logger()
 _BEAT_SECONDS = 1.0
 _LONGEST_POLL_PAUSE_SECONDS = 30.0
 _CLOSING_SECONDS = 5.0
-"""Of the grace period, for what is given back at its end."""
+"""Part of the grace period for returning messages at its end."""
 
 
 async def serve(settings: WorkerSettings) -> None:
-    """Works until SIGTERM or SIGINT, and ends as the module says."""
+    """Work until SIGTERM or SIGINT, then stop as the module docstring describes."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -52,7 +52,7 @@ async def serve(settings: WorkerSettings) -> None:
 
 
 class Worker:
-    """One worker between its start and its end."""
+    """One worker from start to stop."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Worker:
         self._finished = asyncio.Event()
 
     async def run(self) -> None:
-        """Polls and works until `stopping` is set, then ends within the grace period."""
+        """Poll and work until `stopping` is set, then stop within the grace period."""
         log.info("started", queue=self._settings.queue_url, triton=self._settings.triton_url, limit=self._limit.value)
         keeping = [asyncio.create_task(self._in_flight.keep()), asyncio.create_task(self._beat())]
         polling = asyncio.create_task(self._poll())
@@ -85,7 +85,7 @@ class Worker:
             done, _ = await asyncio.wait({stop, polling, *keeping}, return_when="FIRST_COMPLETED")
             await self._end(polling)
             for task in done:
-                task.result()  # a fault of the worker itself ends it with a traceback, and its pod restarts
+                task.result()  # an error of the worker itself ends it with a traceback, and its pod restarts
         finally:
             for task in (stop, polling, *keeping):
                 task.cancel()
@@ -93,14 +93,14 @@ class Worker:
             log.info("ended")
 
     async def _poll(self) -> None:
-        """Receives while there is room: what the limit allows, and a batch that waits for its turn."""
+        """Receive messages while there is room: the limit, plus one waiting batch."""
         pause = 1.0
         while not self._stopping.is_set():
             if len(self._in_flight) > self._limit.value:
                 await self._until_something_is_finished()
                 continue
             try:
-                # The first answer is what makes the worker ready: it is not waited for.
+                # The first response makes the worker ready, so the first poll does not wait for messages.
                 messages = await self._queue.receive(wait=self._health.ready)
             except AWS_ERRORS as error:
                 self._metrics.polls.labels("error").inc()
@@ -122,12 +122,12 @@ class Worker:
 
     async def _until_something_is_finished(self) -> None:
         self._finished.clear()
-        # The limit rises without a message being finished, too.
+        # The limit can also rise without a finished message.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._finished.wait(), _BEAT_SECONDS)
 
     async def _work(self, message: Message) -> None:
-        """Bring one message to its end; a message that is cancelled stays in hand, for `_end` to give back."""
+        """Process one message to its end. A cancelled message stays in flight, and `_end` returns it."""
         try:
             outcome = await self._processor.process(message)
             self._metrics.finished.labels(outcome.value).inc()
@@ -138,7 +138,7 @@ class Worker:
         except Stopping:
             await self._give_back(message)
         except (*AWS_ERRORS, EntryRefused) as error:
-            # Its result is stored. It comes back, is known as a duplicate, and is deleted then.
+            # The result is stored. The message comes back, is recognized as a duplicate, and is deleted then.
             log.warning("not deleted", message=message.id, detail=str(error))
         except Exception:
             log.exception("the worker's own fault", message=message.id)
@@ -147,7 +147,7 @@ class Worker:
         self._finished.set()
 
     async def _fail(self, message: Message, failure: AttemptFailed) -> None:
-        """Says why, for a person to find, and lets the queue decide whether there is another attempt."""
+        """Record the reason of a failure, and let the queue decide whether there is another attempt."""
         self._metrics.finished.labels("failed").inc()
         self._metrics.failures.labels(failure.reason).inc()
         log.warning("failed", message=message.id, attempt=message.receives, reason=failure.reason, detail=failure.detail)
@@ -155,7 +155,7 @@ class Worker:
             await self._store.record_failure(message, failure)
         except Unavailable as error:
             log.error("failure not recorded", message=message.id, detail=str(error))
-        # What is not final may be a rollout's moment.
+        # A failure that is not final may be temporary, for example during a rollout.
         doublings = min(message.receives - 1, 10)
         delay = 0 if failure.final else self._settings.retry_seconds * 2**doublings
         await self._visible_after(message, delay)
@@ -184,7 +184,7 @@ class Worker:
         self._health.ready = False
         self._stopping.set()
         self._limit.close()
-        # Anew each time: the last poll may still bring messages.
+        # Check again each time, because the last poll may still bring messages.
         while unfinished := {task for task in (*self._working, polling) if not task.done()}:
             seconds = deadline - time.monotonic()
             if seconds <= 0:

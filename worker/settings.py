@@ -1,6 +1,6 @@
-"""Settings of a worker: the variables WORKER_* of its environment.
+"""Read the settings of a worker from the environment variables WORKER_*.
 
-AWS is reached as every AWS SDK is told to: AWS_DEFAULT_REGION, the role of the service account, AWS_ENDPOINT_URL.
+AWS is configured as for every AWS SDK: AWS_DEFAULT_REGION, the role of the service account, AWS_ENDPOINT_URL.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _LARGEST_PORT = 2**16 - 1
 _URL = r"^https?://[^\s/@?#\x00-\x1f\x7f]+(/[^\s/?#\x00-\x1f\x7f]+)+$"
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 _NUMBER = re.compile(r"(?!0[0-9])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-"""Numbers as everybody reads them: pydantic takes 1_0, 010, 5.0 and blanks around too."""
+"""Unambiguous numbers; pydantic also accepts 1_0, 010, 5.0 and surrounding blanks."""
 _NO_BUCKET = re.compile(r"\.[.-]|-\.|^[0-9]+(?:\.[0-9]+){3}$")
-"""In no name of a bucket: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html."""
+"""Patterns that no bucket name has: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _DNS = re.compile(r"dns://[^/]*/[^/:]+:[0-9]+")
-"""The only scheme with slashes that leads to an address and a port: https://github.com/grpc/grpc/blob/master/doc/naming.md."""
+"""The only scheme with slashes for an address and a port: https://github.com/grpc/grpc/blob/master/doc/naming.md."""
 
 
 class InvalidSettings(Exception):
-    """The environment lacks variables or holds wrong ones; the text names each of them, a line each."""
+    """The environment lacks variables or has wrong ones; the text names each, a line each."""
 
 
 class WorkerSettings(BaseModel):
-    """One worker. Seconds everywhere.
+    """The settings of one worker. Times are in seconds.
 
-    `triton_url` is a gRPC name: `dns:///triton-headless.triton:8001`, or `ipv4:a:8001,b:8001`. `triton_fleets` has others by
-    model: the first is asked, and the next where that one does not have the model. `concurrency` is the most requests that
-    the worker has at Triton at a time; it falls by itself while Triton refuses. `input_mib` limits the objects of the bucket
-    that are in memory at a time. `visibility_seconds` is the queue's own timeout: a message in hand is extended by that much
-    each half of it. `request_seconds` limits one inference, its time in Triton's queue included. `grace_seconds` is the time
-    from SIGTERM to the last message given back; the poll that is under way has to end within it. `patience_seconds` is how
-    long a message is kept while Triton or S3 is away, before that counts as one of its attempts. `retry_seconds` is the wait
-    after its first failed attempt, doubled each time.
+    `triton_url` is a gRPC name: `dns:///triton-headless.triton:8001`, or `ipv4:a:8001,b:8001`. `triton_fleets` has other
+    names by model; the first is called, and the next if that one does not have the model. `concurrency` is the maximum of
+    concurrent requests to Triton; it falls by itself while Triton refuses. `input_mib` limits the objects of the bucket in
+    memory. `visibility_seconds` is the queue's own timeout; a message in flight is extended by that much every half of it.
+    `request_seconds` limits one inference, including its time in Triton's queue. `grace_seconds` is the time from SIGTERM to
+    the return of the last message; a running poll has to end within it. `patience_seconds` is how long a message is kept
+    while Triton or S3 is down, before this counts as an attempt. `retry_seconds` is the wait after the first failed attempt,
+    doubled each time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,7 +65,7 @@ class WorkerSettings(BaseModel):
     poll_seconds: Annotated[int, Field(ge=1, le=20, description="whole seconds from 1 to 20")] = 20
     request_seconds: Annotated[float, Field(gt=0, le=3600, description="seconds, more than 0 and at most 3600")] = 60.0
     grace_seconds: Annotated[float, Field(gt=0, le=3600, description="seconds, more than 0 and at most 3600")] = 90.0
-    # SQS takes a message away 12 hours after it was received, whatever its visibility is changed to.
+    # SQS returns a message 12 hours after its receipt, whatever its visibility timeout.
     patience_seconds: Annotated[
         float, Field(gt=0, le=_LONGEST_HOLD_SECONDS, description="seconds, more than 0 and at most 39600")
     ] = 1800.0
@@ -164,7 +164,7 @@ def _checked_address(value: str, *, least: int) -> str:
 
 
 def from_environment(environment: Mapping[str, str]) -> WorkerSettings:
-    """Return the settings in WORKER_* variables. Raises InvalidSettings with everything that is wrong with them."""
+    """Return the settings in WORKER_* variables. Raises InvalidSettings with all their mistakes."""
     names = [name for name in environment if name.startswith(_PREFIX)]
     wrong = [f"{name}: is no setting of the worker; write {name.upper()}" for name in names if name != name.upper()]
     given = {name.removeprefix(_PREFIX).lower(): environment[name] for name in names if name == name.upper()}

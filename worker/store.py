@@ -1,4 +1,4 @@
-"""The bucket: inputs that are too large for a message, results written once, and why messages failed."""
+"""The bucket: large inputs, results that are written once, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from worker.tensors import Document
 INPUTS, RESULTS, FAILURES = "inputs/", "results/", "failures/"
 _EXTENSIONS = {"json": "json", "binary": "bin"}
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-# Another write of the same key is under way: its outcome decides, so it is asked again.
+# Undecided: another write of the same key is running, and its outcome decides, so the write is repeated.
 _DECIDED, _UNDECIDED = frozenset({"412", "PreconditionFailed"}), frozenset({"409", "ConditionalRequestConflict"})
 _WRITE_ATTEMPTS = 5
-# Of this object, or of the worker's role for a moment, as when it is changed.
+# The object may be denied, or the worker's role for a moment, as when it is changed.
 _DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled"})
 _KEPT_BODY = 4096
 _LONGEST_DETAIL = 500
 
 
 def result_key(request: InferenceRequest, message_id: str) -> str:
-    """Return where the result of a message lies: the same for each of its deliveries."""
+    """Return the key of a message's result: the same for each of its deliveries."""
     return f"{RESULTS}{request.model}/{message_id}.{_EXTENSIONS[request.result]}"
 
 
 def failure_key(message_id: str) -> str:
-    """Return where it says why a message failed last."""
+    """Return the key of the reason why a message failed last."""
     return f"{FAILURES}{message_id}.json"
 
 
 class InputObject(NamedTuple):
-    """An object below `inputs/` at one moment: its bytes, and S3's name of its content."""
+    """An object below `inputs/` at one moment: its size in bytes, and the ETag of its content."""
 
     size: int
     etag: str | None
 
 
 class _Empty(Exception):
-    """There is no first byte to read."""
+    """The object has no first byte to read."""
 
 
 class Store:
-    """One bucket. Every method raises Unavailable while S3 does not do what is asked of it."""
+    """One bucket. Every method raises Unavailable while S3 fails."""
 
     def __init__(self, s3: Service, bucket: str) -> None:
         self._s3 = s3
         self.bucket = bucket
 
     async def exists(self, key: str) -> bool:
-        """Return whether there is a result already. Raises Unavailable."""
+        """Return whether a result exists. Raises Unavailable."""
         try:
             await self._s3.call(self._s3.client.head_object, Bucket=self.bucket, Key=key)
         except ClientError as error:
@@ -68,9 +68,9 @@ class Store:
         return True
 
     async def find_input(self, tensor: InputTensor) -> InputObject:
-        """Return size and revision of the object at the tensor's `source`, of which it reads one byte.
+        """Return size and revision of the object at the tensor's `source` by reading one byte.
 
-        A refusal of a HEAD request has no body, and so no reason. Raises as `read_input` does.
+        A HEAD request would not do, because its refusal has no body, and so no reason. Raises the errors of `read_input`.
         """
         try:
             answer = await self._get(tensor, Range="bytes=0-0")
@@ -80,17 +80,16 @@ class Store:
         return InputObject(int(answer["ContentRange"].rpartition("/")[2]), answer["ETag"])
 
     async def read_input(self, tensor: InputTensor, found: InputObject) -> bytes:
-        """Return the content of the object that `find_input` has found.
+        """Return the content of the object that `find_input` found.
 
-        Raises AttemptFailed without it, if it is no input of this queue, or if another one has taken its place, and
-        Unavailable.
+        Raises AttemptFailed if it is missing, is no input of this queue, or was replaced, and Unavailable.
 
-        An object that cannot be read fails its own message, at once where that stays so: one that is archived, or encrypted
-        with a key that is disabled or deleted, or with a customer's own (SSE-C). Trying again, as in an outage, would slow
-        down all the others.
+        An unreadable object fails only its own message, at once if the error is permanent: the object is archived, or
+        encrypted with a key that is disabled or deleted, or with a customer's key (SSE-C). Repeating the step, as in an
+        outage, would slow down all other messages.
 
-        An object that is not there, and one that is denied, use up the attempts one by one: whoever writes the message may
-        write the object just after it, and a role or a policy is not everywhere at once when it is changed
+        A missing or denied object uses up the attempts one by one. The sender may write the object just after the message,
+        and a changed role or policy takes effect with a delay
         (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency).
         """
         if found.size == 0:
@@ -103,7 +102,7 @@ class Store:
         return content
 
     async def _get(self, tensor: InputTensor, **how: Any) -> dict[str, Any]:
-        """Return S3's answer, with its body unread."""
+        """Return S3's response, with its body unread."""
         bucket, key = tensor.location
         if bucket != self.bucket or not key.startswith(INPUTS):
             where = f"s3://{self.bucket}/{INPUTS}"
@@ -130,7 +129,7 @@ class Store:
         return answer
 
     async def write_once(self, key: str, document: Document) -> bool:
-        """Write the result unless there is one; return whether it was written. Raises Unavailable and AttemptFailed."""
+        """Write the result unless one exists; return whether it was written. Raises Unavailable and AttemptFailed."""
         for _ in range(_WRITE_ATTEMPTS):
             try:
                 await self._s3.call(
@@ -157,7 +156,7 @@ class Store:
         raise Unavailable(f"S3: {key} was being written by others {_WRITE_ATTEMPTS} times over")
 
     async def record_failure(self, message: Message, failure: AttemptFailed) -> None:
-        """Write why a message's last attempt failed, beside what it said. Raises Unavailable."""
+        """Write why a message's last attempt failed, with the beginning of its body. Raises Unavailable."""
         document = {
             "message_id": message.id,
             "reason": failure.reason,
@@ -179,7 +178,7 @@ class Store:
             raise _unavailable(error) from error
 
     async def forget_failure(self, message: Message) -> None:
-        """Remove what an earlier attempt said: a later one went well. Raises Unavailable."""
+        """Delete the recorded failure of an earlier attempt after a later one succeeded. Raises Unavailable."""
         try:
             await self._s3.call(self._s3.client.delete_object, Bucket=self.bucket, Key=failure_key(message.id))
         except aws.AWS_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Tensors between the three forms that they have here: a message, Triton's client, and a stored result."""
+"""Convert tensors between their three forms: a message, Triton's client, and a stored result."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from worker.message import InputTensor, Malformed
 
 _JSON, _BINARY = "application/json", "application/octet-stream"
 HEADER_LENGTH = "inference-header-content-length"
-"""Metadata of a binary result: the bytes of its JSON head, by the name that KServe v2 has for it."""
+"""Metadata key of a binary result with the length of its JSON head in bytes. KServe v2 defines the name."""
 
 
 _LONGEST_SHOWN = 60
 _EXACT = 2**53
-"""Up to here every whole number is one of JSON's, and of FP64's."""
-# From half a step beyond its largest number on, a float of so many bits is infinity.
+"""JSON and FP64 represent every whole number up to this one exactly."""
+# From half a step beyond the largest number of a type on, a float of that type is infinity.
 _FLOATS = {
     "FP16": (2**16 - 2**4, "65504"),
     "BF16": (2**128 - 2**119, "3.3895e38"),
@@ -32,7 +32,7 @@ _FLOATS = {
 
 
 class Document(NamedTuple):
-    """A result as it is stored."""
+    """A result in its stored form."""
 
     body: bytes
     content_type: str
@@ -40,7 +40,7 @@ class Document(NamedTuple):
 
 
 def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
-    """Return the input that Triton's client sends; `content` is what lies at the tensor's `source`. Raises Malformed."""
+    """Return the input for Triton's client; `content` is the object at the tensor's `source`. Raises Malformed."""
     try:
         array = _from_data(tensor) if content is None else _from_bytes(tensor, content)
         request = InferInput(tensor.name, list(tensor.shape), tensor.datatype)
@@ -51,10 +51,10 @@ def to_input(tensor: InputTensor, content: bytes | None) -> InferInput:
 
 
 def result_document(result: InferResult, message_id: str, form: str) -> Document:
-    """Return the result in the form that its message wants.
+    """Return the result in the form that its message requests.
 
-    `json` is KServe v2's response. A number that JSON does not have is the text "NaN", "Infinity" or "-Infinity", as in
-    protobuf's JSON. `binary` is KServe v2's binary extension: the same head without data, then one tensor after the other.
+    `json` is KServe v2's response. A value without a JSON number is the text "NaN", "Infinity" or "-Infinity", as in
+    protobuf's JSON. `binary` is KServe v2's binary extension: the same head without data, followed by the tensors.
     """
     response = result.get_response()
     outputs, tail = [], b""
@@ -79,7 +79,7 @@ def result_document(result: InferResult, message_id: str, form: str) -> Document
 
 
 def _from_data(tensor: InputTensor) -> np.ndarray:
-    """Return the elements as an array. Raises ValueError, with the place of the first that is not of the tensor's type."""
+    """Return the elements as an array. Raises ValueError with the place of the first element of a wrong type."""
     flat, nested = _elements(tensor)
     for number, item in enumerate(flat):
         wrong = _mistake(item, tensor.datatype)
@@ -93,7 +93,7 @@ def _from_data(tensor: InputTensor) -> np.ndarray:
 
 
 def _elements(tensor: InputTensor) -> tuple[list[Any], bool]:
-    """Return the elements row by row, and whether they were nested: dimension by dimension, all as the shape says."""
+    """Return the elements row by row, and whether they were nested. Nested lists must match the shape."""
     data = tensor.data or []
     if not any(isinstance(item, list) for item in data):
         if len(data) != tensor.elements:
@@ -112,7 +112,7 @@ def _elements(tensor: InputTensor) -> tuple[list[Any], bool]:
 
 
 def _place(number: int, shape: tuple[int, ...]) -> str:
-    """`data[1][2]`: where the element of this number lies in a nested list of that shape."""
+    """Return the place of an element in a nested list of that shape, like `data[1][2]`."""
     indices = []
     for length in reversed(shape):
         number, index = divmod(number, length)
@@ -121,7 +121,7 @@ def _place(number: int, shape: tuple[int, ...]) -> str:
 
 
 def _mistake(item: Any, datatype: str) -> str | None:
-    """Return what keeps a value of JSON from being an element of this type, as it is written; None where nothing does."""
+    """Return why a JSON value is no element of this type. None if it is one."""
     if datatype == "BYTES":
         return None if isinstance(item, str) else f"{_shown(item)} where text is expected"
     if datatype == "BOOL":
@@ -135,17 +135,17 @@ def _mistake(item: Any, datatype: str) -> str | None:
         if isinstance(item, int) and abs(item) > _EXACT and int(float(item)) != item:
             return f"{_shown(item)} has more than 53 bits, and {datatype} would change it"
         return None
-    limits = np.iinfo(triton_to_np_dtype(datatype))  # numpy would cut fractions off, and wrap what does not fit
+    limits = np.iinfo(triton_to_np_dtype(datatype))  # numpy would truncate fractions and wrap values out of range
     if not isinstance(item, int) or not limits.min <= item <= limits.max:
         return f"{_shown(item)} is no whole number from {limits.min} to {limits.max}"
     return None
 
 
 def _shown(item: Any) -> str:
-    """Return a value as JSON has it, shortened."""
+    """Return a value as JSON, shortened."""
     try:
         text = json.dumps(item, ensure_ascii=False)
-    except ValueError:  # more digits than Python writes
+    except ValueError:  # more digits than Python converts
         return "a number of thousands of digits"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 

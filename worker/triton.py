@@ -1,4 +1,4 @@
-"""Triton over gRPC, balanced over its pods."""
+"""Call Triton over gRPC, balanced over its pods."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from worker.message import InferenceRequest
 LARGEST_ANSWER_BYTES = 64 * 1024**2
 """As large as an input; see docs/security.md#sizes."""
 _CHANNEL_OPTIONS = [
-    # A channel to one address stays with one pod; a headless Service's name stands for all of them:
+    # A channel to one address stays with one pod; the name of a headless Service resolves to all of them:
     # docs/facts/triton-server.md#grpc-channels.
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # The worker tries again itself, and counts it.
+    # The worker itself retries and counts retries.
     ("grpc.enable_retries", 0),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", LARGEST_ANSWER_BYTES),
@@ -32,10 +32,10 @@ _LONGEST_DETAIL = 500
 
 
 class Triton:
-    """The inference service at `url`, a gRPC name; `seconds` limits one request, its time in the queue included.
+    """The inference service at `url`, a gRPC name. `seconds` limits one request, including its time in the queue.
 
-    `fleets`: by model, the names of the services that have it. Where the first has not, the next is asked: while a model
-    moves from one to another, or comes to a further one, not every pod behind each has it.
+    `fleets`: by model, the names of the services that have it. If the first does not have the model, the next is called.
+    While a model moves to another service or is added to one, not every pod has it.
     """
 
     def __init__(self, url: str, seconds: float, fleets: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -44,7 +44,8 @@ class Triton:
         self._clients = {one: InferenceServerClient(one, channel_args=_CHANNEL_OPTIONS) for one in urls}
 
     async def infer(self, request: InferenceRequest, inputs: Sequence[InferInput], message_id: str) -> InferResult:
-        """Return the answer. Raises Unavailable for a full queue and a server that is away, AttemptFailed for all else."""
+        """Return the answer. Raises Unavailable if the queue is full or the server is down, and AttemptFailed for other
+        errors."""
         outputs = [InferRequestedOutput(output.name) for output in request.outputs]
         *first, last = self._fleets.get(request.model, (self._url,))
         for url in (*first, last):
@@ -64,7 +65,7 @@ class Triton:
         raise AssertionError("the last one has answered or failed")
 
     async def close(self) -> None:
-        """Closes the connections: an idle one would hold up the end of a server."""
+        """Close the connections, because an idle one would delay a server's shutdown."""
         for client in self._clients.values():
             await client.close()
 
@@ -76,7 +77,7 @@ def _status(error: InferenceServerException) -> str:
 def _failure(error: InferenceServerException) -> Exception:
     status = _status(error)
     said = str(error.message()).partition(" NOTE: ")[0][:_LONGEST_DETAIL]
-    if status == "RESOURCE_EXHAUSTED" and "larger than max" in said:  # said by gRPC on this side
+    if status == "RESOURCE_EXHAUSTED" and "larger than max" in said:  # the client's own gRPC error
         return AttemptFailed("rejected", f"the answer has more than {LARGEST_ANSWER_BYTES} bytes", final=True)
     if status in _AWAY:
         return Unavailable(f"Triton: {status}: {said}")

@@ -1,4 +1,4 @@
-"""The cluster that commands work on: that of the kubeconfig's current context, or the one that they are in."""
+"""Connect to the cluster for commands: the kubeconfig's current context, or the cluster in which they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spec.failure import NOT_TRIED, Failure
 
 
 class NoCluster(Failure):
-    """No cluster is configured, or not so that it can be read; the text says what to set."""
+    """No cluster is configured, or its configuration is unreadable; the text says what to set."""
 
     exit_code = NOT_TRIED
 
@@ -28,24 +28,25 @@ def connect() -> client.ApiClient:
     except ConfigException as error:
         raise NoCluster(f"no cluster is configured ({error}): set KUBECONFIG, or run `aws eks update-kubeconfig`") from None
     configuration = client.Configuration.get_default_copy()
-    # urllib3's own would wait as long as the answer says, be it a day. In all 6 s, for an API server that is replaced.
+    # urllib3's default would wait as long as the response demands, even a day. These retries take 6 s in total, enough while
+    # an API server is replaced.
     configuration.retries = Retry(5, backoff_factor=0.2, respect_retry_after_header=False)
     return client.ApiClient(configuration)
 
 
 def _configure() -> None:
-    """As `config.load_config`, which takes no directory for keys, and prints a line of its own inside a cluster."""
-    # Read here: the library looks at the environment when it is imported.
+    """Do as `config.load_config`, which takes no directory for keys, and prints a line inside a cluster."""
+    # Read here, because the library reads the environment when it is imported.
     kubeconfig = os.environ.get("KUBECONFIG")
     default = Path.home() / ".kube" / "config"
     if kubeconfig or default.exists():
         given = kubeconfig or str(default)
         for path in filter(None, given.split(os.pathsep)):
             if Path(path).exists():
-                reading.text_file(Path(path))  # refused in a sentence where it is none
+                reading.text_file(Path(path))  # refuses a file that is not text with a clear message
         try:
             config.load_kube_config(config_file=given, temp_file_path=str(key_files.directory()))
-        # The library looks at nothing before it uses it.
+        # The library does not validate values before it uses them.
         except (TypeError, AttributeError, KeyError, ValueError, RecursionError, YAMLError):
             raise NoCluster(f"{given} is no kubeconfig: set KUBECONFIG to one, or run `aws eks update-kubeconfig`") from None
     else:

@@ -1,4 +1,4 @@
-"""The key of a pod's control APIs: the pod makes it at its start and holds it in memory (charts/triton)."""
+"""Read the key of a pod's control APIs. The pod generates it at its start and holds it in memory (charts/triton)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _SECONDS = 10
 
 
 class KeyUnreadable(Failure):
-    """The pod does not give its key; it may be starting or gone."""
+    """The pod does not return its key; it may be starting or gone."""
 
     exit_code = NOT_TRIED
 
 
 class KeyDenied(Failure):
-    """The API server does not let this identity run a command in the pod."""
+    """The API server does not allow this identity to run a command in the pod."""
 
     exit_code = NOT_TRIED
 
 
 def admin_key(configuration: client.Configuration, namespace: str, pod: str) -> str:
     """Read the key by `exec` in the pod. Raises KeyUnreadable and KeyDenied."""
-    # A separate client: `stream` changes how its client sends requests.
+    # A separate client, because `stream` changes how its client sends requests.
     own = client.ApiClient(configuration)
     own.set_default_header("sec-websocket-protocol", PROTOCOL)
     try:
@@ -49,7 +49,7 @@ def admin_key(configuration: client.Configuration, namespace: str, pod: str) -> 
         finally:
             session.close()
     except ApiException as error:
-        # Status and reason of the handshake; the headers and the body of the answer follow.
+        # Keep status and reason of the handshake; the headers and the body of the response follow them.
         why = str(error.reason).partition(" -+-+-")[0]
         if "status 403" in why or "status 401" in why:
             raise KeyDenied(

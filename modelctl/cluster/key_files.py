@@ -1,7 +1,7 @@
-"""Where the Kubernetes client keeps the keys of a kubeconfig for as long as it runs: TLS takes them from files only.
+"""A directory for the kubeconfig's key files while the process runs. TLS reads keys only from files.
 
-The client removes them when the process ends. A process that is killed cannot, so they lie in a directory that the next one
-recognizes as nobody's, by a lock that ends with its holder, and removes.
+The client removes the files when the process exits. A killed process cannot, so the directory has a lock that ends with its
+holder. The next process finds directories without a held lock and removes them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PREFIX = "modelctl-keys-"
 
 @cache
 def directory() -> Path:
-    """Return this process's directory, for its user alone; those of killed processes of the user are removed."""
+    """Return this process's directory, private to its user; remove directories of the user's killed processes."""
     _remove_abandoned()
     path, lock = _locked()
-    # `lock` stays open, and held, as long as the process lives; a program that it starts does not inherit it.
+    # `lock` stays open, and held, as long as the process lives; child programs do not inherit it.
     atexit.register(_remove, path, lock)
     return path
 
@@ -34,21 +34,21 @@ def _locked() -> tuple[Path, int]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.is_dir():
             return path, lock
-        os.close(lock)  # another process took it for abandoned before it was locked
+        os.close(lock)  # another process removed it as abandoned before it was locked
 
 
 def _remove_abandoned() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            # No link is followed: others may write where temporary files are.
+            # Links are not followed, because others can write to the directory of temporary files.
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # somebody else's, or gone by now
+        except OSError:  # another user's, or already removed
             continue
         try:
             if os.fstat(lock).st_uid == os.geteuid():
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)
-        except BlockingIOError:  # its process runs
+        except BlockingIOError:  # its process is running
             pass
         finally:
             os.close(lock)

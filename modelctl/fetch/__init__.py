@@ -1,1 +1,1 @@
-"""Bring one release from its bucket to a local disk, whole and verified, at a path that no release changes."""
+"""Fetch one release from its bucket to a local disk, complete and verified, at a stable path."""

@@ -1,4 +1,4 @@
-"""Run `modelctl fetch` and `modelctl follow`. Each raises Failure with what is wrong."""
+"""Run `modelctl fetch` and `modelctl follow`. Each raises Failure with the problem."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def fetch(
     cache: Cache | None,
     signers: str | None,
 ) -> None:
-    """Bring a release into the directory `to`, and let `current` in it lead there; metrics at `serve` meanwhile.
+    """Fetch a release into the directory `to` and point its link `current` there. Serve metrics at `serve` meanwhile.
 
-    With a cache it is fetched into that, unless it is there, and copied from it.
+    With a cache, fetch the release into the cache unless it is there, and copy it from there.
     """
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     manifest = catalog.finished(store, release_id, split(signers))
@@ -50,7 +50,7 @@ def fetch(
 def fill(
     bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None, signers: str | None
 ) -> None:
-    """Bring what `live/` serves into the directory `to`, where no server reads it yet; metrics at `serve` meanwhile."""
+    """Fetch the content of `live/` into the directory `to` before a server reads it. Serve metrics at `serve` meanwhile."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
     follower = Follower(store, directory, cache, _say, split(signers))
@@ -62,7 +62,7 @@ def fill(
 def follow(
     bucket: str, endpoint_url: str | None, to: Path, serve: str | None, cache: Cache | None, signers: str | None
 ) -> NoReturn:
-    """Keep the directory `to` as `live/` is, until interrupted; metrics, and what is there, at `serve`."""
+    """Keep the directory `to` in sync with `live/` until interrupted. Serve metrics and the directory's state at `serve`."""
     address, store = _opened(bucket, endpoint_url, to, serve, cache)
     directory = FetchDirectory(to)
     follower = Follower(store, directory, cache, _say, split(signers))

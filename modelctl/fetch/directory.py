@@ -1,12 +1,12 @@
-"""The directory that a release is fetched into.
+"""The directory into which releases are fetched.
 
-releases/<id>/…      releases that are whole, each file verified
-live/<digest>/…      what a server of live/ reads (`modelctl.fetch.live_view`): links into releases, and the configs
-current              a link to the one of these that was asked for last: the path to give to a server
-.fetching/<id>/      what has arrived of others: `files/…`, and `parts/…` with their journals
+releases/<id>/…      complete releases, each file verified
+live/<digest>/…      the view for a server of live/ (`modelctl.fetch.live_view`): links into releases, and the configs
+current              a link to the release or view that was requested last: the path for a server
+.fetching/<id>/      incomplete releases: `files/…`, and `parts/…` with their journals
 .verified/<id>       the boot of the machine during which the release was verified
-.modelctl-fetch      the lock of whoever is at work here, and the mark that all of this is a fetch's: its text says whether
-                     this is a cache (without `current`: any release may make room for another) or the directory of a server
+.modelctl-fetch      the lock of a running fetch, and the mark of a directory for fetches. Its text tells a cache (without
+                     `current`: any release may make room for another) from a server's directory
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_THE_DISK = {"lost+found"}
 
 
 class FetchDirectory:
-    """One such directory. Methods raise DiskProblem, or OSError for what `told` turns into one."""
+    """One such directory. Methods raise DiskProblem, or OSError, which `told` turns into DiskProblem."""
 
     def __init__(self, root: Path, *, is_cache: bool = False) -> None:
         self._root = root
@@ -49,15 +49,15 @@ class FetchDirectory:
 
     @property
     def current(self) -> Path:
-        """Return the link to the release that was asked for last."""
+        """Return the link to the release that was requested last."""
         return self._root / CURRENT_RELEASE
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep other fetches out of the directory, which wait; it is made where it is missing.
+        """Lock the directory, creating it if it is missing; other fetches wait.
 
-        Raises DiskProblem for one with files of others, and for a cache that is to be the directory of a server, or the
-        other way round: releases are removed here, and `current` is written over.
+        Raises DiskProblem for a directory with other files, and for a cache that is used as a server's directory or the
+        other way round, because fetches remove releases and replace `current` here.
         """
         self._root.mkdir(parents=True, exist_ok=True)
         self._refuse_that_of_others()
@@ -66,7 +66,7 @@ class FetchDirectory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                # The lock may be this very fetch's, under another name: it would wait for itself.
+                # This fetch itself may hold the lock under another path, and would wait for itself.
                 self._refuse_the_other_kind(file)
                 say(f"another fetch is at work in {self._root}; waiting for it")
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -78,9 +78,9 @@ class FetchDirectory:
             os.close(file)
 
     def holds(self, manifest: Manifest) -> bool:
-        """Return whether the release is there and was verified since the machine started.
+        """Return whether the release exists and was verified since the machine started.
 
-        Files that were written before a crash may have lost what was in memory only.
+        Files written before a crash may have lost data that was only in memory.
         """
         verified, release = self._verified(manifest.id), self._release(manifest.id)
         boot = _boot()
@@ -89,9 +89,9 @@ class FetchDirectory:
         return all(has_size(release / key, entry.bytes) for key, entry in manifest.objects.items())
 
     def begin(self, manifest: Manifest, beside: Iterable[Manifest] = ()) -> list[PartialFile]:
-        """Return the release's files, opened, with all that is here of them. What is left of other releases goes.
+        """Open the release's files with all the data that exists here, and return them. Delete incomplete other releases.
 
-        Files that a whole release of `beside` has too are links to its own, and are hashed like all others.
+        Files that a complete release in `beside` has too are hard links to it, and are hashed like all others.
         """
         self._forget_fetched({manifest.id})
         own, release = self._fetching(manifest.id), self._release(manifest.id)
@@ -118,7 +118,7 @@ class FetchDirectory:
         return files
 
     def finish(self, manifest: Manifest) -> None:
-        """Make the fetched release one of `releases`, in one step."""
+        """Move the fetched release into `releases` atomically."""
         own, release = self._fetching(manifest.id), self._release(manifest.id)
         release.parent.mkdir(exist_ok=True)
         (own / "files").rename(release)
@@ -127,9 +127,9 @@ class FetchDirectory:
         shutil.rmtree(own)
 
     def copy_from(self, other: FetchDirectory, manifest: Manifest) -> None:
-        """Make a copy of a whole release of another directory one of `releases`.
+        """Copy a complete release of another directory into `releases`.
 
-        XFS and Btrfs let both share their blocks, so that a copy takes neither time nor room.
+        On XFS and Btrfs both share their blocks, so a copy takes neither time nor space.
         """
         own, release = self._fetching(manifest.id), other._release(manifest.id)
         shutil.rmtree(own.parent, ignore_errors=True)
@@ -141,9 +141,10 @@ class FetchDirectory:
         self.finish(manifest)
 
     def make_room(self, manifest: Manifest, most_gib: int, say: Callable[[str], None]) -> None:
-        """Remove the releases that were asked for longest ago, until this one fits into so many GiB with the others.
+        """Remove the oldest releases until this one fits into `most_gib` GiB with the others. Age is the time since the last
+        request.
 
-        Nobody reads a release here: who has asked for one has a copy. Raises DiskProblem for one that never fits.
+        No server reads releases in a cache, because each user has a copy. Raises DiskProblem for a release that never fits.
         """
         most_bytes = most_gib * GIB
         if manifest.bytes > most_bytes:
@@ -166,16 +167,14 @@ class FetchDirectory:
             self._verified(manifest.id).touch()
 
     def switch(self, to: str) -> None:
-        """Let `current` lead to a folder of this directory, in one step: whoever opens a path below it sees the one or the
-        other.
-        """
+        """Point `current` to a folder of this directory atomically. A reader sees either the old or the new one."""
         new = self._root / ".current"
         new.unlink(missing_ok=True)
         new.symlink_to(to)
         new.replace(self.current)
 
     def keep(self, release_ids: Collection[str]) -> list[str]:
-        """Remove all other releases, whole or not; return the whole ones that went."""
+        """Remove all other releases, complete or not; return the removed complete ones."""
         self._forget_fetched(release_ids)
         releases = self._root / RELEASES_PREFIX
         gone = [path for path in releases.iterdir() if path.name not in release_ids] if releases.is_dir() else []
@@ -239,7 +238,7 @@ class FetchDirectory:
 
 
 def refuse_nested(to: Path, cache: Path) -> None:
-    """Raise DiskProblem for a cache that is the other directory, or when one of them lies inside of the other."""
+    """Raise DiskProblem if both directories are the same, or one is inside the other."""
     with told():
         to_, cache_ = to.resolve(), cache.resolve()
     if to_ == cache_:
@@ -251,7 +250,7 @@ def refuse_nested(to: Path, cache: Path) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turn what the system says of files into DiskProblem."""
+    """Turn OSError into DiskProblem."""
     try:
         yield
     except OSError as error:
@@ -259,7 +258,7 @@ def told() -> Iterator[None]:
 
 
 def _copy(source: Path, target: Path, size: int) -> None:
-    """Copy a file in the kernel, which shares its blocks where the file system can. Raises DiskProblem for another size."""
+    """Copy a file in the kernel, which shares its blocks if the file system can. Raises DiskProblem for a wrong size."""
     with source.open("rb") as read, target.open("wb") as write:
         left = size
         try:
@@ -275,5 +274,5 @@ def _copy(source: Path, target: Path, size: int) -> None:
 
 
 def _boot() -> str | None:
-    """Return what is another after each start of the machine; None where the system has no such thing."""
+    """Return an id that changes at each start of the machine. None if the system has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.is_file() else None

@@ -1,4 +1,7 @@
-"""Files of a release in parallel parts, each file hashed while it arrives; memory does not depend on their sizes."""
+"""Download the files of a release in parallel parts, and hash each file as it arrives.
+
+The memory use does not depend on the file sizes.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,15 @@ from modelctl.store.errors import StoreError, explain
 from spec.failure import NOT_TRIED, Failure
 
 CONNECTIONS = 16
-"""AWS advises one request at a time for each 85 to 90 MB/s: these are 11 Gbit/s
+"""AWS advises one concurrent request for each 85 to 90 MB/s, so these give 11 Gbit/s
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html)."""
 _HASHERS = 4
 _AHEAD = 8
-"""When so many parts wait for the hash of their file, no more of it are asked for: 16 threads that receive leave Python's
-lock (the GIL) too seldom to one that hashes, so that it would do most of its work after them, on one CPU."""
+"""Maximum parts of a file that wait to be hashed. Then no more of its parts are requested.
+
+16 receiving threads release Python's lock (the GIL) too rarely for a hashing one. It would do most of its work after them,
+on one CPU.
+"""
 _ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _SERVER_ERROR = 500
@@ -39,7 +45,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class WrongFile(Failure):
-    """A file that is not what the manifest says; the text names it."""
+    """A file differs from the manifest; the text names it."""
 
 
 class _Ended(Exception):
@@ -47,30 +53,30 @@ class _Ended(Exception):
 
 
 class DiskProblem(Failure):
-    """The disk cannot hold the release, or cannot be written."""
+    """The disk cannot hold the release, or is not writable."""
 
     exit_code = NOT_TRIED
 
     @classmethod
     def of(cls, error: OSError) -> DiskProblem:
-        """Return it for what the system said of a file."""
+        """Return the DiskProblem for a system error."""
         if error.errno in _FULL:
             return cls(f"{error.filename or 'the disk'}: the disk is full; give it more room, what has arrived stays")
         return cls(f"{error.filename or 'the disk'}: {error.strerror or error}; give a directory that can be written")
 
 
 def download(release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress) -> None:
-    """Bring all files to the disk, and verify each as it lies there.
+    """Download all files to the disk, and verify each as it is stored there.
 
-    Raises WrongFile for a file whose hash is not that of the manifest, StoreError and DiskProblem. What has arrived stays
-    for the next time, but of a wrong file nothing does.
+    Raises WrongFile for a file whose hash differs from the manifest, StoreError and DiskProblem. Downloaded data is kept for
+    the next run, except the data of a wrong file.
     """
     doubtful, wrong = _pass(release_id, files, store, progress)
     if doubtful and not wrong:
         size = sum(file.entry.bytes for file in doubtful)
         progress.add(verified=-size, files=-len(doubtful))
         progress.say(f"what was here of {', '.join(file.key for file in doubtful)} is damaged; it is fetched again")
-        _, wrong = _pass(release_id, doubtful, store, progress)  # begun again, none of them is a resumed one
+        _, wrong = _pass(release_id, doubtful, store, progress)  # started from zero, they no longer count as resumed
     if wrong:
         first = wrong[0]
         raise WrongFile(
@@ -83,9 +89,10 @@ def download(release_id: str, files: Sequence[PartialFile], store: Store, progre
 def _pass(
     release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress
 ) -> tuple[list[PartialFile], list[PartialFile]]:
-    """Return the files whose hash is wrong, the resumed ones and the others; nothing of them stays.
+    """Return the files with a wrong hash, resumed ones and others separately. Their data is deleted.
 
-    What an earlier process has left may be wrong where the bucket is right: the machine crashed before it was on the disk.
+    Data of an earlier process may be wrong although the bucket is right, if the machine crashed before the data was on the
+    disk.
     """
     wrong = _Pass(release_id, files, store, progress).run()
     doubtful = [file for file in wrong if file.resumed]
@@ -96,9 +103,9 @@ def _pass(
 
 
 class _Pass:
-    """Threads that receive parts in order, and others that hash close behind them.
+    """Threads that receive parts in order, and others that hash them soon after.
 
-    A pass goes on after a resumed file whose hash is wrong, and ends with the first of the others.
+    A pass continues after a resumed file with a wrong hash, and ends at the first other file with a wrong hash.
     """
 
     def __init__(self, release_id: str, files: Sequence[PartialFile], store: Store, progress: Progress) -> None:
@@ -140,7 +147,7 @@ class _Pass:
             work()
         except _Ended:
             return
-        except BaseException as error:  # of a thread: `run` raises it
+        except BaseException as error:  # raised in a thread; `run` raises it again
             with self._arrived:
                 self._failure = self._failure or error
             self._end()
@@ -159,7 +166,7 @@ class _Pass:
                 self._arrived.notify_all()
 
     def _next(self) -> tuple[PartialFile, Part] | None:
-        """Return a part of the first file whose hash keeps up, waiting for it; None when all are taken or the pass ended."""
+        """Wait for and return a part of the first file whose hash keeps up. None when all are taken or the pass ended."""
         with self._wanted:
             while self._missing and not self._ended.is_set():
                 for file, parts in self._missing.items():
@@ -202,7 +209,7 @@ class _Pass:
         return not self._ended.is_set()
 
     def _pieces(self, key: str, part: Part) -> Iterator[bytes]:
-        """Yield the bytes of a part; a connection that breaks is continued where it broke."""
+        """Yield the bytes of a part; if a connection breaks, continue at the same position."""
         at, failed = part.first, 0
         while at < part.end:
             try:
@@ -241,7 +248,7 @@ class _Pass:
 
 
 def _may_pass(error: BotoCoreError | ClientError) -> bool:
-    """Return whether the same request may be answered a little later."""
+    """Return whether the same request may succeed a little later."""
     if isinstance(error, ClientError):
         return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) >= _SERVER_ERROR
     return isinstance(error, _BROKEN)

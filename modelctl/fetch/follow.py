@@ -1,7 +1,7 @@
-"""Keep a directory as `live/` is, for a server beside it that reads local files alone.
+"""Keep a directory in sync with `live/`, for a server that reads only local files.
 
-A release is fetched whole, beside the one that is served, before its versions appear; what is served stays until the
-rollout has ended, and goes then.
+A release is fetched completely, next to the served one, before its versions appear. The served release stays until the
+rollout has ended, and is then removed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from spec.failure import Failure
 from spec.following import POLL_SECONDS
 
 _AGAIN_SECONDS = 60.0
-"""A release that could not be fetched is not downloaded again and again."""
+"""The pause before a release that could not be fetched is downloaded again."""
 _PASSING = (StoreError, Incomplete)
-"""Another look may see something else: a rollout need not be taken back for it."""
+"""The next look may succeed, so these errors need not roll back a rollout."""
 
 
 class Follower(Collector):
@@ -64,13 +64,13 @@ class Follower(Collector):
         self._told: str | None = None
         self._seen: str | None = None
         self._shown: frozenset[str] | None = None
-        """The releases that `current` leads to; None: an earlier process has made it."""
+        """The releases in `current`; None if an earlier process created it."""
 
     def state(self) -> Followed:
-        """Return what a server finds here now."""
+        """Return the models that a server finds here now."""
         progress = self._progress
         done = progress.received + progress.verified if progress is not None else 0
-        # In this order: one that is read between the two has no problem yet.
+        # Read in this order: a rollout that begins in between has no problem yet.
         rollout, problem = self._rollout, self._problem
         done += self._done_before
         return Followed(models=self._models, done_bytes=done, problem=problem, rollout_started=rollout)
@@ -81,9 +81,9 @@ class Follower(Collector):
             yield from self._progress.collect()
 
     def fill(self) -> None:
-        """Bring what is served here. Raises Failure where that is not possible, and OSError for `told`.
+        """Fetch the served release. Raises Failure if that is impossible, and OSError for `told`.
 
-        A release that is only being rolled out, and cannot be had, keeps no server from starting with what is served.
+        If only the release of a rollout cannot be fetched, a server can still start with the served one.
         """
         live_view.forget_views(self._directory)
         self._shown = frozenset()
@@ -95,7 +95,8 @@ class Follower(Collector):
             self._say(str(failure))
 
     def follow(self) -> NoReturn:
-        """Do so again with each change. What goes wrong is said, once, and tried again, be it a defect of this program."""
+        """Repeat this after each change. Errors, even of this program itself, are logged once, and the work is tried
+        again."""
         while True:
             try:
                 with told():
@@ -104,22 +105,23 @@ class Follower(Collector):
                 self._problem = None if isinstance(failure, _PASSING) else str(failure)
                 self._tell(str(failure))
             except Exception as error:
-                # Ended, it would take the pod out of service, and all others with it: each reads the same bucket.
+                # An exit would take the pod out of service, and all other pods too, because each reads the same bucket.
                 self._problem = f"{type(error).__name__}: {error}"
                 self._tell(traceback.format_exc())
             time.sleep(POLL_SECONDS)
 
     def _look(self) -> None:
-        """Bring what live/ needs, and show it. Raises Failure, after what could be shown is."""
+        """Fetch the releases that live/ needs, and show them. Raises Failure, after it has shown as much as possible."""
         journal, tag = self._live.read_journal()
         self._note(journal)
         if journal.rollout is None and tag is not None and tag == self._seen:
             return
         failure = None
-        while True:  # until nothing had to be fetched, which takes long enough for live/ to change
+        while True:  # repeat, because live/ may change during a long fetch
             wanted = [release for release in (journal.serving, journal.rollout and journal.rollout.release) if release]
             if self._shown is not None:
-                # Before another takes its room: the disk holds two, and Kubernetes ends a pod that has more.
+                # Remove old releases before another one takes their space: the disk holds two, and Kubernetes evicts a pod
+                # with more.
                 self._keep(self._shown.union(wanted))
             configs = self._live.configs()
             failure, fetched = self._hold(journal, configs)
@@ -143,22 +145,21 @@ class Follower(Collector):
         self._seen = tag
 
     def _note(self, journal: Journal) -> None:
-        """Note which rollout is looked for from now on; what was in the way of another one is none of its problems."""
+        """Record the current rollout; problems of an earlier rollout no longer count."""
         rollout = journal.rollout.started if journal.rollout is not None else None
         if rollout != self._rollout:
             self._problem = None
             self._rollout = rollout
 
     def _keep(self, release_ids: frozenset[str]) -> None:
-        """Remove all other releases."""
         self._held = {release: manifest for release, manifest in self._held.items() if release in release_ids}
         for gone in self._directory.keep(release_ids):
             self._say(f"removed release {gone}, which is not served any more")
 
     def _hold(self, journal: Journal, configs: dict[str, str]) -> tuple[Failure | None, bool]:
-        """Fetch what is missing; return why the release of a rollout cannot be had, and whether anything was fetched.
+        """Fetch missing releases; return the error for a rollout's release, and whether anything was fetched.
 
-        Raises Failure for a release that is served.
+        Raises Failure for a served release.
         """
         if journal.serving is None:
             raise Incomplete(f"live/ in {self._store.place} serves no release yet: fill it with `modelctl rollout`")
@@ -181,15 +182,16 @@ class Follower(Collector):
         return False
 
     def _bring(self, release_id: str, asked: object = None) -> bool:
-        """Fetch a release that is not here; return whether it was not. One that cannot be had is tried anew after a while,
-        or when it is `asked` for anew.
+        """Fetch a release unless it is here; return whether it was fetched.
+
+        A failed fetch is repeated after a pause, or when `asked` changes.
         """
         if release_id in self._held:
             return False
         before, since, refused = self._refused.get(release_id, (None, 0.0, None))
         if refused is not None and before == asked and time.monotonic() - since < _AGAIN_SECONDS:
             raise refused
-        self._problem = None  # of an earlier attempt, or of another release
+        self._problem = None  # clears the problem of an earlier attempt or another release
         try:
             manifest = catalog.finished(self._store, release_id, self._signers)
             with told():

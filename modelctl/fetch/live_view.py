@@ -1,9 +1,9 @@
-"""Show a server on the disk of its pod what `live/` says: its configs, with the versions that releases here have.
+"""Show `live/` to a server on its pod's disk.
 
-live/<digest>/<model>/config.pbtxt    as in the bucket's live/
-live/<digest>/<model>/<version>       a link into the release that has it; so is what versions share
+  live/<digest>/<model>/config.pbtxt    as in the bucket's live/
+  live/<digest>/<model>/<version>       a link into the release that has it; files that versions share are links too
 
-A view never changes: another takes its place by `current`, in one step.
+A view never changes: `current` switches to a new view atomically.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _CONFIGS = {"config.pbtxt", "configs"}
 
 
 class Incomplete(Failure):
-    """A config names a version that no release here has; the text names it."""
+    """A config names a version that is in no release here; the text names it."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class LiveView:
-    """The configs of live/ by model, and for each model what is linked to a release: name and release id."""
+    """The configs of live/ by model, and each model's links to releases. A link has a name and a release id."""
 
     configs: Mapping[str, str]
     links: Mapping[str, Mapping[str, str]]
 
     @classmethod
     def of(cls, configs: Mapping[str, str], releases: Iterable[Manifest]) -> LiveView:
-        """Return the view of these configs; of what two releases have the first one's is taken.
+        """Return the view of these configs. If two releases have the same name, the first one is used.
 
-        All versions of the releases are there, whatever the configs name: a server may still have them loaded. Raises
-        Incomplete.
+        The view has all versions of the releases, even if no config names them, because a server may still have them loaded.
+        Raises Incomplete.
         """
         if not configs:
             raise Incomplete("live/ has no model, so there is nothing to serve: fill it with `modelctl rollout`")
@@ -64,12 +64,12 @@ class LiveView:
 
     @property
     def name(self) -> str:
-        """Return the folder of the view, which follows from what it shows."""
+        """Return the folder of the view, named after a hash of its content."""
         content = json.dumps([sorted(self.configs.items()), {m: sorted(of.items()) for m, of in sorted(self.links.items())}])
         return f"{LIVE_PREFIX}{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
     def models(self) -> dict[str, FollowedModel]:
-        """Return what a server can load."""
+        """Return the models that a server can load."""
         return {
             model: FollowedModel(
                 versions=tuple(sorted(int(name) for name in self.links[model] if name.isdecimal())), config=digest(text)
@@ -78,7 +78,7 @@ class LiveView:
         }
 
     def show(self, directory: FetchDirectory) -> None:
-        """Write the view and let `current` lead to it; earlier views go. Raises OSError."""
+        """Write the view, point `current` to it, and delete earlier views. Raises OSError."""
         target = directory.root / self.name
         if not target.is_dir():
             self._write(directory.root / LIVE_PREFIX / ".new", target)
@@ -99,7 +99,7 @@ class LiveView:
 
 
 def named_versions(config: str) -> list[int]:
-    """Return the versions that a config of live/ names. Raises Incomplete for what is no config."""
+    """Return the versions that a config of live/ names. Raises Incomplete for an invalid config."""
     try:
         return list(text_format.Parse(config, ModelConfig()).version_policy.specific.versions)
     except text_format.ParseError as error:
@@ -107,5 +107,5 @@ def named_versions(config: str) -> list[int]:
 
 
 def forget_views(directory: FetchDirectory) -> None:
-    """Remove all views, which no server reads yet: after a crash of the machine they may have lost what was in memory."""
+    """Remove all views before a server reads them. After a crash of the machine they may have lost data."""
     shutil.rmtree(directory.root / LIVE_PREFIX, ignore_errors=True)

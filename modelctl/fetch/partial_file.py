@@ -1,6 +1,6 @@
-"""A file on its way to the disk: which of its parts have arrived, in a journal that a killed process leaves behind.
+"""A file that is being downloaded. A journal of its finished parts survives a killed process.
 
-The journal only saves downloads. Whether the file is right is told by the hash over all of it as it lies on the disk.
+The journal only saves downloads. Whether the file is right is decided by the hash over the whole file on the disk.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from modelctl.store.manifest import ObjectEntry
 
 PART_BYTES = 8 * 1024 * 1024
-"""The size of a part, which one request asks for: AWS advises 8 to 16 MiB
+"""The size of a part, which is one request: AWS advises 8 to 16 MiB
 (https://docs.aws.amazon.com/whitepapers/latest/s3-optimizing-performance-best-practices/use-byte-range-fetches.html)."""
 PIECE_BYTES = 1024 * 1024
-"""The most that a thread holds in memory."""
+"""The maximum that a thread holds in memory."""
 _ARRIVED = b"\1"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes `first` to `end` of a file, without the last."""
+    """Bytes `first` to `end` of a file, without the byte at `end`."""
 
     number: int
     first: int
@@ -43,7 +43,7 @@ class PartialFile:
         self.resumed = False
 
     def open(self) -> None:
-        """Make the file in its whole size, or take up what an earlier process has left of it."""
+        """Create the file in its full size, or resume an earlier process's file."""
         for file in (self.path, self._journal):
             file.parent.mkdir(parents=True, exist_ok=True)
         if has_size(self.path, self.entry.bytes) and self._journal.is_file():
@@ -55,17 +55,17 @@ class PartialFile:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget all that has arrived."""
+        """Discard all data and start again."""
         self._arrived = bytearray(len(self._arrived))
         self.resumed = False
         self._journal.write_bytes(self._arrived)
-        # It may be another release's file too, which a server reads.
+        # The file may be a hard link to another release's file, which a server reads.
         self.path.unlink(missing_ok=True)
         with self.path.open("wb") as file:
             file.truncate(self.entry.bytes)
 
     def trust(self) -> None:
-        """Take all of a file that is there for arrived, which the hash then shows or refutes."""
+        """Mark all parts of an existing file as arrived; the hash then verifies it."""
         self._arrived = bytearray(_ARRIVED * len(self._arrived))
         self._journal.parent.mkdir(parents=True, exist_ok=True)
         self._journal.write_bytes(self._arrived)
@@ -80,7 +80,7 @@ class PartialFile:
         return bool(self._arrived[part.number])
 
     def has_next(self, number: int, count: int) -> bool:
-        """Return whether so many parts have arrived from this number on, or all to the last."""
+        """Return whether `count` parts from this number on, or up to the last, have arrived."""
         return all(self._arrived[number : number + count])
 
     @property
@@ -89,7 +89,7 @@ class PartialFile:
         return sum(part.end - part.first for part in self.parts() if self.has(part))
 
     def write(self, part: Part, pieces: Iterator[bytes]) -> None:
-        """Write a part; it counts as arrived when the last of its pieces is written."""
+        """Write a part; it counts as arrived when its last piece is written."""
         file = os.open(self.path, os.O_WRONLY)
         try:
             at = part.first
@@ -108,9 +108,9 @@ class PartialFile:
         self._arrived[part.number] = _ARRIVED[0]
 
     def sha256(self, until_it_has: Callable[[Part], bool], on_bytes: Callable[[int], None]) -> str | None:
-        """Return the hash of the file as it lies on the disk, read as its parts arrive.
+        """Return the hash of the file on the disk, read as its parts arrive.
 
-        `until_it_has` waits for a part and returns whether it has come; None as soon as one does not.
+        `until_it_has` waits for a part and returns whether it has arrived; if not, this returns None.
         """
         digest, buffer = hashlib.sha256(), memoryview(bytearray(PIECE_BYTES))
         with self.path.open("rb", buffering=0) as file:
@@ -126,5 +126,5 @@ class PartialFile:
 
 
 def has_size(path: Path, size: int) -> bool:
-    """Return whether there is a file of this size."""
+    """Return whether the file exists with this size."""
     return path.is_file() and path.stat().st_size == size

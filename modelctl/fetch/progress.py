@@ -1,4 +1,4 @@
-"""How far a fetch is: a line every few seconds for the log, and Prometheus metrics while it runs."""
+"""Show the progress of a fetch in the log every few seconds, and as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress(Collector):
-    """Counts what has been done of a release; told by several threads.
+    """Counts the progress of a release; called by several threads.
 
-    `received`: bytes that came over the network. `found`: bytes that an earlier fetch had left here. `verified`: bytes
-    whose hash is taken. `say` writes a line into the log.
+    `received`: bytes from the network. `found`: bytes that an earlier fetch left here. `verified`: bytes that are hashed.
+    `say` logs a line.
     """
 
     def __init__(self, manifest: Manifest, say: Callable[[str], None]) -> None:
@@ -34,7 +34,7 @@ class Progress(Collector):
         self.received = self.found = self.verified = self.repeated = self.files_verified = 0
 
     def add(self, *, received: int = 0, found: int = 0, verified: int = 0, repeated: int = 0, files: int = 0) -> None:
-        """Count."""
+        """Add to the counts."""
         with self._lock:
             self.received += received
             self.found += found
@@ -44,17 +44,17 @@ class Progress(Collector):
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since it began."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._begun
 
     def summary(self) -> str:
-        """Return what was done, for the last line."""
+        """Return a summary for the last line."""
         speed = f" ({decimal(int(self.received / max(self.seconds, 0.001)))}/s)" if self.received else ""
         return f"{decimal(self.received)} received in {self.seconds:.1f} s{speed}, {decimal(self.found)} found here"
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Say every few seconds how far it is."""
+        """Log the progress every few seconds."""
         ended = threading.Event()
 
         def tell() -> None:

@@ -1,4 +1,4 @@
-"""Bring one whole release into a directory, by way of a cache where there is one."""
+"""Fetch one complete release into a directory, through a cache if there is one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modelctl.store.manifest import Manifest
 
 @dataclass(frozen=True)
 class Cache:
-    """A directory that several fetches share, which holds releases of at most so many GiB."""
+    """A directory that several fetches share, which holds at most `gib` GiB of releases."""
 
     directory: Path
     gib: int
@@ -24,7 +24,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Fetch releases of a store. `say` gets lines for the log, `during` is entered while files arrive."""
+    """Fetches releases of a store. `say` gets lines for the log, `during` is entered while files arrive."""
 
     store: Store
     cache: Cache | None
@@ -32,9 +32,9 @@ class Fetcher:
     during: Callable[[Progress], AbstractContextManager[None]]
 
     def bring(self, manifest: Manifest, directory: FetchDirectory, beside: Iterable[Manifest] = ()) -> str:
-        """Make the release one of the directory's, which is locked, and return how, for a line of the log.
+        """Add the release to the locked directory, and return how, for a log line.
 
-        `beside`: releases whose files are taken where they are the same. Raises Failure, and OSError for `told`.
+        `beside`: releases whose identical files are reused. Raises Failure, and OSError for `told`.
         """
         if self.cache is None or directory.holds(manifest):
             return self._fetched(manifest, directory, beside)

@@ -1,1 +1,1 @@
-"""Takes models of elsewhere into a model repository: ONNX files, and ONNX models that MLflow has kept."""
+"""Import external models into a model repository: ONNX files, and ONNX models logged with MLflow."""

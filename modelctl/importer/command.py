@@ -1,4 +1,4 @@
-"""Run `modelctl import`: a directory of a model repository, made of a model from elsewhere, whole or not at all."""
+"""Run `modelctl import`. It makes a model directory from an external model, completely or not at all."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ runs on the CPU; `device: gpu` in its models.serving makes that KIND_GPU."""
 
 
 def import_model(source: Path, into: Path, name: str | None, max_batch_size: int | None) -> None:
-    """Write `into`/`name` for an ONNX file or a directory of MLflow's; say what a stack file needs. Raises NotImported."""
+    """Write `into`/`name` for an ONNX file or an MLflow directory. Print the lines for a stack file. Raises NotImported."""
     _say(*write_model(source, into, name, max_batch_size))
 
 
 def write_model(source: Path, into: Path, name: str | None, max_batch_size: int | None) -> tuple[Path, onnx_config.Made]:
-    """Write `into`/`name` for an ONNX file or a directory of MLflow's; return it and its config. Raises NotImported."""
+    """Write `into`/`name` for an ONNX file or an MLflow directory; return its path and config. Raises NotImported."""
     file = _onnx_file(source)
     model = _read(file)
     _refuse_links_out(source, file, model)
@@ -58,8 +58,8 @@ def import_from_server(uri: str, server: str | None, into: Path, name: str | Non
         raise NotImported(f"{printable(uri)}: on which MLflow server? Give --tracking-uri, or set MLFLOW_TRACKING_URI")
     name = mlflow_server.name_of(uri) if name is None else name
     try:
-        _target(into, name)  # before anything is copied
-        # Beside the models: they may be larger than what /tmp holds.
+        _target(into, name)  # before any download
+        # Next to the models, because the model may not fit into /tmp.
         beside = next(folder for folder in (into, *into.absolute().parents) if folder.is_dir())
         with tempfile.TemporaryDirectory(prefix=".import-", dir=beside) as folder:
             directory = Path(folder) / "model"
@@ -73,7 +73,7 @@ def import_from_server(uri: str, server: str | None, into: Path, name: str | Non
 
 
 def _target(into: Path, name: str) -> Path:
-    """Return the directory of a model that is to be. Raises NotImported where none can be made."""
+    """Return the directory for a new model. Raises NotImported if the name is invalid or taken."""
     if problem := model_name_problem(name):
         raise NotImported(f"{printable(name) or 'no name'}: {problem}; give one with --name")
     target = into / name
@@ -109,7 +109,7 @@ def _read(file: Path) -> OnnxModel:
 
 
 def _refuse_links_out(source: Path, file: Path, model: OnnxModel) -> None:
-    """Raise NotImported for each link out of the source's folder: a release would publish the file behind it."""
+    """Raise NotImported for each link out of the source's folder. A release would publish the linked file."""
     copied = {file.parent / name: f"the weights of tensor {tensor!r} are" for name, tensor in model.external.items()}
     folder = file.parent
     if source.is_dir():
@@ -123,13 +123,14 @@ def _refuse_links_out(source: Path, file: Path, model: OnnxModel) -> None:
 
 
 def _name_of(source: Path) -> str:
-    """Return the name of the file, or of the directory around it where that says nothing."""
+    """Return the name of the file. For `model.onnx` or a directory, the name of the directory."""
     resolved = source.resolve()
     return resolved.name if resolved.is_dir() else resolved.parent.name if resolved.stem == "model" else resolved.stem
 
 
 def _write(target: Path, file: Path, model: OnnxModel, config: ModelConfig) -> None:
-    """Make the directory beside its place, and move it there if a release would take it. Raises NotImported and OSError."""
+    """Build the directory next to its target, and move it there if a release would accept it. Raises NotImported and
+    OSError."""
     with tempfile.TemporaryDirectory(prefix=".import-", dir=target.parent) as building:
         directory = Path(building) / target.name
         version = directory / "1"

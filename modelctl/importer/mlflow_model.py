@@ -1,4 +1,4 @@
-"""Reads a model that MLflow has kept in a directory: https://mlflow.org/docs/latest/ml/model/#storage-format."""
+"""Read a model that MLflow stored in a directory: https://mlflow.org/docs/latest/ml/model/#storage-format."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ _TO_ONNX: Mapping[str, str] = {
     "spark": "export it with onnxmltools and log it with mlflow.onnx",
     "python_function": "write a model.py for the backend python that calls it, with what it imports",
 }
-"""Flavour to how its models get served, the likeliest first."""
+"""Flavour to the way to serve its models, the likeliest first."""
 
 
 class NotImported(Failure):
-    """A model cannot be taken over; the text says why and what would be right."""
+    """A model cannot be imported; the text gives the reason and the remedy."""
 
     exit_code = NOT_TRIED
 
 
 def onnx_file_of(directory: Path) -> Path:
-    """Return the ONNX file of a model that MLflow has kept. Raises NotImported, for a model of other flavours too."""
+    """Return the ONNX file of a model in an MLflow directory. Raises NotImported, also for models without an ONNX
+    flavour."""
     place = directory / FILE
     try:
         document = yaml.safe_load(reading.text_file(place, _LARGEST_BYTES))

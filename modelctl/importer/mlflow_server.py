@@ -1,4 +1,4 @@
-"""Fetches a model of an MLflow server, as MLflow keeps it: https://mlflow.org/docs/latest/api_reference/rest-api.html."""
+"""Fetch a model from an MLflow server, as it is stored there: https://mlflow.org/docs/latest/api_reference/rest-api.html."""
 
 from __future__ import annotations
 
@@ -91,20 +91,20 @@ A = TypeVar("A", bound=BaseModel)
 
 
 def is_uri(source: str) -> bool:
-    """Return whether it names a model of an MLflow server, and not a file."""
+    """Return whether the source names a model on an MLflow server, and not a file."""
     return source.startswith(("models:/", "runs:/"))
 
 
 def name_of(uri: str) -> str:
-    """Return what the model is called there. Raises NotImported."""
+    """Return the model's name on the server. Raises NotImported."""
     found = _match(uri)
     return found["logged"] or found["name"] or PurePosixPath(str(found["path"])).name
 
 
 def fetch(uri: str, server: str, directory: Path) -> None:
-    """Copy all that MLflow keeps of the model into an empty directory. Raises NotImported.
+    """Copy all files of the model from MLflow into an empty directory. Raises NotImported.
 
-    Its server has to hand it out: what it keeps in a bucket of which it tells clients the place alone is refused.
+    The server must deliver the files. If it only returns a location in a bucket, the model is refused.
     """
     found = _match(uri)
     with _Server(server) as mlflow:
@@ -141,7 +141,7 @@ def _match(uri: str) -> Mapping[str, str | None]:
 
 
 class _Server:
-    """The HTTP API of MLflow. Who asks is said by the variables that MLflow's own client reads."""
+    """The HTTP API of MLflow. The variables of MLflow's own client provide the credentials."""
 
     def __init__(self, url: str) -> None:
         if "@" in url.partition("://")[2].partition("/")[0]:
@@ -156,13 +156,13 @@ class _Server:
         self._url = url.rstrip("/")
         token, user = os.environ.get("MLFLOW_TRACKING_TOKEN"), os.environ.get("MLFLOW_TRACKING_USERNAME")
         if token and not user and re.fullmatch(r"[!-~]+", token) is None:
-            # httpx would say it with the token in its sentence.
+            # The error of httpx would contain the token.
             raise NotImported(
                 "MLFLOW_TRACKING_TOKEN: has a space, a line's end or another character that no header takes; set it to the "
                 "token alone"
             )
         auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
-        # What is cut off in compressed form looks whole to the library that unpacks it.
+        # A truncated compressed response looks complete to the library that decompresses it.
         headers = {"Accept-Encoding": "identity"}
         if token and not user:
             headers["Authorization"] = f"Bearer {token}"
@@ -175,7 +175,7 @@ class _Server:
         self._http.close()
 
     def location(self, found: Mapping[str, str | None]) -> str:
-        """Return the URI of the directory of a model."""
+        """Return the URI of a model's directory."""
         if logged := found["logged"]:
             return self._logged(logged).artifact_uri
         if run := found["run"]:
@@ -190,12 +190,12 @@ class _Server:
         return self._ask(f"{_API}/logged-models/{quote(model_id, safe='')}", _OfLogged).model.info
 
     def _of_run(self, run: _Run, path: str) -> str:
-        """Return where a run has its model: since MLflow 3 beside the run's own files, and known to it by its name."""
+        """Return the location of a run's model. Since MLflow 3 it is outside the run's own files, and linked by its name."""
         models = (self._logged(output.model_id) for output in run.outputs.model_outputs)
         return next((model.artifact_uri for model in models if model.name == path), f"{run.info.artifact_uri}/{path}")
 
     def files(self, root: str, folder: PurePosixPath) -> Iterator[PurePosixPath]:
-        """Yield the files of a directory and of those in it, by their paths below `root`."""
+        """Yield the files of a directory and its subdirectories, by their paths below `root`."""
         if len(folder.parts) > _DEEPEST:
             raise NotImported(f"{self._url}: {folder} lies deeper than {_DEEPEST} directories; name that of a model")
         for entry in self._ask(_PROXY, _Listing, path=f"{root}/{folder}" if folder.parts else root).files:
@@ -207,7 +207,7 @@ class _Server:
                 yield folder / entry.path
 
     def download(self, path: str, to: Path, left: int) -> int:
-        """Write one file, as it comes; return how many of the `left` bytes remain. Raises NotImported."""
+        """Write one file as it arrives; return how many of the `left` bytes remain. Raises NotImported."""
         to.parent.mkdir(parents=True, exist_ok=True)
         with self._answer(f"{_PROXY}/{quote(path)}") as answer, to.open("wb") as file:
             for piece in answer.iter_bytes():
@@ -250,7 +250,7 @@ class _Server:
 
 
 def _content(answer: httpx.Response, most: int) -> bytes | None:
-    """Return the body of an answer; None if it has more than `most` bytes."""
+    """Return the body of a response; None if it has more than `most` bytes."""
     content = b""
     for piece in answer.iter_bytes():
         content += piece

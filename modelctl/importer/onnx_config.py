@@ -1,4 +1,4 @@
-"""The config of an ONNX model, made of what its file says."""
+"""Make the config of an ONNX model from its file."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from modelctl.repository.onnx_file import OnnxModel, Tensor
 from modelctl.repository.rules.onnx import TYPES
 
 BATCH = 8
-"""Of a model that can batch, until it is tuned."""
+"""The batch size of a model that can batch, until it is tuned."""
 _QUEUE = 64
 _WAIT_MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Made:
-    """A config, and the outputs with sizes that the file leaves open and the runtime may know."""
+    """A config, and the outputs with sizes that the file leaves open but the runtime may infer."""
 
     config: ModelConfig
     open_outputs: tuple[str, ...]
 
 
 class CannotServe(ValueError):
-    """A model has no config; `reasons` are sentences that say why and what would be right."""
+    """No config can serve a model; `reasons` are sentences with the cause and the remedy."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
@@ -35,9 +35,9 @@ class CannotServe(ValueError):
 def config_of(model: OnnxModel, max_batch_size: int | None = None) -> Made:
     """Return the config that serves the model. Raises CannotServe.
 
-    `max_batch_size` None: 8 where the model can batch, else 0. It can when the first size of each input and output varies,
-    as NVIDIA's backend finds out when it completes a config. Inputs with a value of their own are left out. The queue has a
-    bound, as every model's here.
+    `max_batch_size` None: 8 if the model can batch, else 0. It can if the first size of each input and output is variable,
+    which is also the rule with which NVIDIA's backend completes a config. Inputs with a default value are left out. The
+    queue has a bound, as for all models here.
     """
     tensors = (*model.required, *model.outputs)
     reasons = [

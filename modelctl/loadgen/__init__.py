@@ -1,8 +1,8 @@
 """An open-loop load generator.
 
-Requests are sent when a schedule says so, not when the previous answer has come, and a latency counts from the
-scheduled time: a stalled server is seen by every request that should have been sent during the stall. (A closed loop
-of clients would send fewer requests to a slow server and measure it as fast: "coordinated omission".)
+Requests are sent when a schedule says so, not after the previous answer, and a latency counts from the scheduled time. So a
+stalled server delays every request that was due during the stall. (A closed loop of clients would send fewer requests to a
+slow server and measure it as fast: "coordinated omission".)
 
     schedule = Schedule.poisson(rate=50, seconds=10, seed=1)
     async with grpc_sender(["127.0.0.1:8001"], "classify", inputs) as send:

@@ -1,4 +1,4 @@
-"""Inference requests over gRPC, for `loadgen.run`."""
+"""Send inference requests over gRPC, for `loadgen.run`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from modelctl.loadgen.result import SHED
 from modelctl.loadgen.runner import RequestFailed, Send
 
 SHED_WORDS = ("Exceeds maximum queue size", "Request timeout expired")
-"""The server's words, which share the code UNAVAILABLE with a server that is away: docs/facts/triton-server.md."""
+"""Words in the server's errors that distinguish them from UNAVAILABLE of an unreachable server:
+docs/facts/triton-server.md."""
 
 
 @asynccontextmanager
@@ -27,11 +28,11 @@ async def grpc_sender(
     deadline_seconds: float = 10.0,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Send]:
-    """Yield a `Send` that asks `model` at each of `urls` (host:port) in turn with the same inputs.
+    """Yield a `Send` that calls `model` at each of `urls` (host:port) in turn with the same inputs.
 
-    `version` is asked for ("" = the server's choice); a function is called for each request. `headers` go with each: a
-    gateway wants the model's name in one (docs/traffic.md). The tag of an answer is the version that gave it. A failure's
-    code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED; or SHED.
+    `version` is the requested version ("" = the server's choice); a function is called for each request. `headers` are sent
+    with each: a gateway requires the model's name in one (docs/traffic.md). The tag of an answer is the version that gave
+    it. A failure's code is gRPC's, without its prefix: UNAVAILABLE, NOT_FOUND, DEADLINE_EXCEEDED; or SHED.
     """
     if not urls:
         raise ValueError("a sender needs at least one address")
@@ -54,11 +55,11 @@ async def grpc_sender(
 
 
 def failure_of(error: InferenceServerException) -> str:
-    """Return the code of a request that failed: SHED where the server's queue refused it, else gRPC's."""
+    """Return the code of a failed request: SHED if the server's queue refused it, else gRPC's."""
     shed = any(words in (error.message() or "") for words in SHED_WORDS)
     return SHED if shed else failure_code(error)
 
 
 def failure_code(error: InferenceServerException) -> str:
-    """UNAVAILABLE for `StatusCode.UNAVAILABLE`; UNKNOWN when the client gives no code."""
+    """Return UNAVAILABLE for `StatusCode.UNAVAILABLE`; UNKNOWN when the client gives no code."""
     return (error.status() or "UNKNOWN").removeprefix("StatusCode.")

@@ -1,4 +1,4 @@
-"""The request that the load is made of."""
+"""Choose the inputs of the requests of a load."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _Kind = TypeVar("_Kind", bound=Request)
 
 
 class NoRequest(Failure):
-    """Nothing says what to send to a model; the text says what would be right."""
+    """No request for a model is known; the text gives the remedy."""
 
 
 _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
 
 
 def request_of(model: Model, seed: int, file: Path | None = None) -> list[InferInput]:
-    """Return the inputs of a request, a batch of one: those of `file`, of golden.json, or random ones.
+    """Return the inputs of a request, a batch of one: from `file`, from golden.json, or random ones.
 
-    A shape that the config leaves open is that of the sample in its model_warmup. Raises NoRequest where there is
-    no golden.json and a shape or a type leaves open what to send.
+    For a shape that the config leaves open, the dims of the sample in its model_warmup are used. Raises NoRequest if there
+    is no golden.json and a shape or a type leaves the inputs open.
     """
     request = _read(Request, file) if file is not None else _golden(model)
     values = values_of(model.config, request, seed)
@@ -42,7 +42,7 @@ def request_of(model: Model, seed: int, file: Path | None = None) -> list[InferI
 
 
 def values_of(config: ModelConfig, request: Request | None, seed: int) -> dict[str, Values]:
-    """Return the inputs of a request by name, random ones where `request` has none. Raises NoRequest like `request_of`."""
+    """Return the inputs of a request by name, random ones if `request` has none. Raises NoRequest like `request_of`."""
     source = np.random.default_rng(seed)
     values = {}
     for tensor in config.input:
@@ -74,12 +74,12 @@ def _random(tensor: ModelInput, config: ModelConfig, source: np.random.Generator
         raise NoRequest(f"{where} has the type {datatype}, of which no values can be made")
     if datatype in _FLOATS:
         return source.random(shape).astype(dtype)
-    # Small numbers: an index into a vocabulary must exist.
+    # Small numbers, because an index into a vocabulary must exist.
     return source.integers(0, 2, size=math.prod(shape)).reshape(shape).astype(dtype)
 
 
 def _give(config: ModelConfig) -> str:
-    # Of these two a golden.json is refused.
+    # Decoupled models and models with sequences must not have a golden.json.
     if config.model_transaction_policy.decoupled or config.HasField("sequence_batching"):
         return "give a file (--request)"
     return f"put a {GOLDEN_FILE} into its version, or give a file (--request),"

@@ -1,4 +1,4 @@
-"""The outcomes of the requests of a run, and the figures that follow from them."""
+"""The outcomes of a run's requests, and figures derived from them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ NOT_SENT = "NOT_SENT"
 UNFINISHED = "UNFINISHED"
 """Sent, and without an answer when the run ended."""
 SHED = "SHED"
-"""Refused by a server that has too much to do: its queue is full, or the request waited in it for too long."""
+"""Refused by an overloaded server. Its queue is full, or the request waited in it for too long."""
 
 
 class Unaccounted(Exception):
-    """A load was cut off: what became of some of its requests is not known. The text says of how many."""
+    """A load was cut off, so the results of some of its requests are unknown. The text has their number."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """The end of every request that was sent: sent = answered + failed + shed."""
+    """The result of every sent request: sent = answered + failed + shed."""
 
     sent: int
     answered: int
@@ -32,7 +32,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One request; times in seconds after the start of the run. `tag` is what the sender says of the answer."""
+    """One request; times in seconds after the start of the run. `tag` is the sender's tag for the answer."""
 
     due: float
     sent: float | None
@@ -52,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a run for people and files; a percentile that failed requests make infinite is None."""
+    """The figures of a run for people and files. A percentile that failed requests make infinite is None."""
 
     due: int
     ok: int
@@ -72,9 +72,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcomes in the order of their due times; the load lasted from `begin` to `end` (seconds).
+    """The outcomes, sorted by due time; the load lasted from `begin` to `end` (seconds).
 
-    `stopped` says that the run was ended because there was no more to learn, not because its time was over.
+    `stopped`: the run ended because there was no more to learn, not because its time was over.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -87,9 +87,9 @@ class Result:
         return self.end - self.begin
 
     def account(self) -> Account:
-        """Return what became of every request that was due. Raises Unaccounted when that is not known of one.
+        """Count the results of all due requests. Raises Unaccounted when any result is unknown.
 
-        A claim such as "no request failed" is about all of them: it begins here.
+        A claim such as "no request failed" is about all requests, so it must start here.
         """
         unsent = sum(outcome.code == NOT_SENT for outcome in self.outcomes)
         open_ = sum(outcome.done is None for outcome in self.outcomes) - unsent
@@ -102,7 +102,7 @@ class Result:
         return Account(len(self.outcomes), self.ok, len(self.outcomes) - self.ok - shed, shed)
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the latency in ms that `percent` of all due requests did not exceed (nearest rank, so one of them had it).
+        """Return the latency in ms that `percent` of all due requests did not exceed, by nearest rank.
 
         A request without a good answer counts as infinitely slow: with more than 5 % failures the 95th percentile is
         infinite. Raises ValueError when no request was due.
@@ -110,12 +110,12 @@ class Result:
         return nearest_rank([outcome.latency_ms for outcome in self.outcomes], percent)
 
     def late_ms(self, percent: float) -> float:
-        """Return how much after their due time requests were sent: the generator's own delay, in ms; 0 without any sent."""
+        """Return how late requests were sent: the generator's own delay, in ms. 0 if none was sent."""
         late = [(outcome.sent - outcome.due) * 1000 for outcome in self.outcomes if outcome.sent is not None]
         return nearest_rank(late, percent) if late else 0.0
 
     def within(self, limit_ms: float) -> float:
-        """Return the share (0 to 1) of the due requests that were answered well within `limit_ms`; 1 when none was due."""
+        """Return the share (0 to 1) of due requests with a good answer within `limit_ms`. 1 if none was due."""
         if not self.outcomes:
             return 1.0
         return sum(outcome.latency_ms <= limit_ms for outcome in self.outcomes) / len(self.outcomes)
@@ -126,24 +126,24 @@ class Result:
 
     @property
     def throughput(self) -> float:
-        """Return the good answers per second until the load ended or, if that is later, the last answer came."""
+        """Return the good answers per second until the load ended or, if later, the last answer came."""
         last = max((outcome.done for outcome in self.outcomes if outcome.done is not None), default=self.end)
         return self.ok / (max(self.end, last) - self.begin)
 
     @property
     def errors(self) -> dict[str, int]:
-        """Return requests without a good answer, by code."""
+        """Return the number of requests without a good answer, by code."""
         return dict(Counter(outcome.code for outcome in self.outcomes if not outcome.ok))
 
     @property
     def tags(self) -> dict[str, int]:
-        """Return the good answers by tag; those without a tag are not in it."""
+        """Return the number of good answers by tag; answers without a tag are left out."""
         return dict(Counter(outcome.tag for outcome in self.outcomes if outcome.ok and outcome.tag is not None))
 
     def after(self, seconds: float) -> Result:
-        """Return the part after the first `seconds`, in which things warmed up: the requests that were due then.
+        """Return the part after the first `seconds`, without the warm-up: the requests that were due then.
 
-        Raises ValueError when that is no part of the run.
+        Raises ValueError when this is not within the run.
         """
         if not self.begin <= seconds < self.end:
             raise ValueError(f"{seconds} s is not within a run from {self.begin} to {self.end} s")
@@ -182,7 +182,7 @@ def nearest_rank(values: Iterable[float], percent: float) -> float:
 
 def rank(percent: float, count: int) -> int:
     """Return the smallest number of values that is at least `percent` of `count`."""
-    # Rounded: 2.2 * 1500 / 100 is a float a little over 33, and would come to 34.
+    # Rounded, because 2.2 * 1500 / 100 is a float a little over 33, and would become 34.
     return math.ceil(round(percent * count / 100, 9))
 
 

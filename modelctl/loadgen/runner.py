@@ -1,4 +1,4 @@
-"""Sending a schedule's requests when they are due."""
+"""Send a schedule's requests when they are due."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from modelctl.loadgen.result import NOT_SENT, OK, UNFINISHED, Outcome, Result
 from modelctl.loadgen.schedule import Schedule
 
 Send = Callable[[int], Awaitable[str | None]]
-"""Sends the request of that number (from 0) and returns a tag of the answer, for example the version that gave it.
+"""Sends the request with a number (from 0) and returns a tag of the answer, like its version.
+
 Raises RequestFailed when there is no good answer; any other exception is a bug and ends the run.
 """
 
 
 class RequestFailed(Exception):
-    """A request without a good answer; `code` is a short stable word, for example UNAVAILABLE."""
+    """A request has no good answer; `code` is a short stable word, for example UNAVAILABLE."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -33,15 +34,15 @@ async def run(
     end: asyncio.Event | None = None,
     stop_when: Callable[[Outcome], bool] | None = None,
 ) -> Result:
-    """Send every request at its due time, whether earlier ones were answered or not, and say what became of each.
+    """Send every request at its due time, answered or not, and return the outcomes.
 
-    At most `max_in_flight` requests are open at once; a request beyond that waits, and as its latency counts from its
-    due time the wait is in it.
+    At most `max_in_flight` requests are open at once. A further request waits, and its latency includes the wait, because it
+    counts from the due time.
 
-    The load ends with its schedule, or before that when `end` is set: what is due later is then no part of the result.
-    The run ends when all are answered, at the latest `drain_seconds` after the load; or when `stop_when`, called with each
-    outcome as it comes, says that there is no more to learn. Requests that are then open are cancelled and recorded as
-    UNFINISHED, those not yet sent as NOT_SENT: `Result.account` refuses such a result.
+    The load ends with its schedule, or earlier when `end` is set; then later requests are no part of the result. The run
+    ends when all are answered, at most `drain_seconds` after the load. It also ends when `stop_when`, called with each
+    outcome, returns that there is no more to learn. Requests that are then open are cancelled and recorded as UNFINISHED,
+    unsent ones as NOT_SENT: `Result.account` refuses such a result.
     """
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -98,7 +99,7 @@ async def run(
 
 
 async def _end(task: asyncio.Task[Any]) -> BaseException | None:
-    """Cancel a task that still runs, wait for its end, and return what it failed with."""
+    """Cancel a running task, wait for its end, and return its error."""
     task.cancel()
     await asyncio.wait({task})
     failure = None if task.cancelled() else task.exception()

@@ -1,4 +1,4 @@
-"""When requests are due."""
+"""The schedule of a load: when its requests are due."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Self
 
 MOST_REQUESTS = 1_000_000
-"""A schedule with more is refused: it is a slip of a unit, not a load."""
+"""Maximum number of requests; a larger schedule is refused as a mistaken unit."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Due times in seconds after the start, ascending, and how long the whole load lasts."""
+    """Due times in seconds after the start, ascending, and the duration of the whole load."""
 
     due: tuple[float, ...]
     seconds: float
@@ -25,7 +25,7 @@ class Schedule:
     def poisson(cls, rate: float, seconds: float, seed: int) -> Self:
         """Return a schedule of independent clients: exponential gaps, `rate` requests/s on average, the same for a seed."""
         _check(rate, seconds)
-        # Repeatable on purpose; nothing secret is made of it.
+        # Deliberately repeatable; it is not used for secrets.
         source = random.Random(seed)  # noqa: S311
         due: list[float] = []
         moment = source.expovariate(rate)
@@ -36,13 +36,13 @@ class Schedule:
 
     @classmethod
     def constant(cls, rate: float, seconds: float) -> Self:
-        """Return a schedule of a request every 1/rate seconds, the first at once."""
+        """Return a schedule with a request every 1/rate seconds, the first at once."""
         _check(rate, seconds)
         return cls(tuple(number / rate for number in range(int(rate * seconds))), seconds)
 
     @property
     def rate(self) -> float:
-        """Return requests/s that are really due (a Poisson schedule's differs a little from the one asked for)."""
+        """Return the scheduled requests/s; a Poisson schedule differs a little from its requested rate."""
         return len(self.due) / self.seconds
 
 

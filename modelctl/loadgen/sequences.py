@@ -1,4 +1,4 @@
-"""Requests of sequences, which a server keeps a state for: in their order, at a pace."""
+"""Send requests of sequences, for which a server keeps state: in order, at a pace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from modelctl.loadgen.schedule import Schedule
 
 @dataclass(frozen=True)
 class Pace:
-    """The sequences of a load: so many requests each, one every so many seconds. `rate x gap` of them are open at a time."""
+    """The sequences of a load: `requests` requests each, one every `gap_seconds`. On average, `rate x gap` of them
+    are open."""
 
     requests: int
     gap_seconds: float
@@ -29,7 +30,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a request: in which sequence, and whether it begins or ends it."""
+    """The sequence of a request, and whether the request begins or ends it."""
 
     sequence: int
     first: bool
@@ -37,10 +38,10 @@ class Place:
 
 
 def schedule_of(pace: Pace, rate: float, seconds: float, seed: int) -> tuple[Schedule, list[Place]]:
-    """Return when the requests of a load of `rate` requests/s are due, and the place of each.
+    """Return the schedule of a load of `rate` requests/s, and the place of each request.
 
-    As many sequences are open at its beginning as later on: those that have begun before begin with a later request. They
-    begin one in each interval of `requests / rate` seconds, at any moment of it, so that their number hardly varies.
+    As many sequences are open at its beginning as later: sequences that began earlier start with a later request. One begins
+    at a random moment in each interval of `requests / rate` seconds, so the number of open ones hardly varies.
     """
     source = random.Random(seed)  # noqa: S311  repeatable on purpose
     interval, lasts = pace.requests / rate, pace.requests * pace.gap_seconds
@@ -71,7 +72,7 @@ class SequenceSender(Protocol):
         """Return the `Send` of a load whose requests have these places."""
 
     async def end(self) -> None:
-        """End the sequences that a load has left open, so that the next one finds their places free."""
+        """End the sequences that a load left open, so the next load finds free slots."""
 
 
 class _Sender:
@@ -86,7 +87,7 @@ class _Sender:
 
         async def send(number: int) -> None:
             place = places[number]
-            # A lock is given in the order in which it was asked for: a sequence's requests go out one after the other.
+            # A lock is granted in the order of requests, so a sequence's requests are sent one after the other.
             async with turns.setdefault(place.sequence, asyncio.Lock()):
                 if place.first:
                     ids[place.sequence] = next(self._ids)
@@ -121,7 +122,7 @@ class _Sender:
 async def sequence_sender(
     url: str, model: str, inputs: Sequence[InferInput], *, deadline_seconds: float
 ) -> AsyncIterator[SequenceSender]:
-    """Yield what sends sequences of these inputs to a model at `url`."""
+    """Yield a sender of sequences with these inputs to a model at `url`."""
     async with InferenceServerClient(url) as client:
         sender = _Sender(client, model, inputs, deadline_seconds)
         yield sender

@@ -1,4 +1,4 @@
-"""Requests whose answer is a stream of responses, as decoupled models give it."""
+"""Send requests that decoupled models answer with a stream of responses."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from modelctl.loadgen.runner import RequestFailed
 
 
 class StreamSender:
-    """Sends requests of a decoupled model. Made by `stream_sender`."""
+    """Sends requests to a decoupled model. Created by `stream_sender`."""
 
     def __init__(self, client: InferenceServerClient, model: str, inputs: Sequence[InferInput], deadline: float) -> None:
         self._client, self._model, self._inputs, self._deadline = client, model, list(inputs), deadline
         self._rest: set[asyncio.Task[None]] = set()
 
     async def send(self, number: int) -> None:
-        """Return with the first response; RequestFailed when none comes within the deadline.
+        """Send a request and return after its first response. Raises RequestFailed when none comes within the deadline.
 
-        The others are read behind it, so that a stream takes at the server what it takes.
+        The remaining responses are read in the background, so the stream loads the server as usual.
         """
         responses = self._client.stream_infer(self._request(number))
         try:
@@ -43,7 +43,7 @@ class StreamSender:
             raise RequestFailed(failure_of(error))
 
     async def end(self) -> None:
-        """Wait until every stream has come to its end."""
+        """Wait until all streams have ended."""
         await asyncio.gather(*self._rest)
 
     async def _request(self, number: int) -> AsyncIterator[dict[str, Any]]:
@@ -54,7 +54,7 @@ class StreamSender:
 async def stream_sender(
     url: str, model: str, inputs: Sequence[InferInput], *, deadline_seconds: float
 ) -> AsyncIterator[StreamSender]:
-    """Yield what sends requests of these inputs to a model at `url`."""
+    """Yield a sender of requests with these inputs to a model at `url`."""
     async with InferenceServerClient(url) as client:
         sender = StreamSender(client, model, inputs, deadline_seconds)
         yield sender
@@ -62,7 +62,7 @@ async def stream_sender(
 
 
 async def _read(responses: Any) -> None:
-    """Read a stream to its end. What fails behind its first response is no latency of that one."""
+    """Read a stream to its end. A failure after the first response does not affect that response's latency."""
     try:
         async for _ in responses:
             pass

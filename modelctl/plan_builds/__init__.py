@@ -1,1 +1,1 @@
-"""TensorRT plans, built of a release by a Job on the GPUs that are to run them."""
+"""Build TensorRT plans from a release with a Job on the GPUs that will run them."""

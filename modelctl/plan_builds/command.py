@@ -1,4 +1,4 @@
-"""Run `modelctl build-plans`, and `modelctl put-plan` inside of the Job that it prints. Each raises Failure."""
+"""Run `modelctl build-plans`, and `modelctl put-plan` inside the Job that it prints. Each raises Failure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from spec.stack_names import stack_of_model_bucket
 from spec.wording import did_you_mean, one_of
 
 _LARGEST_PLAN = 5 * 1024**3
-"""S3 takes no more in one request, and only one request can be refused where a plan is there."""
+"""S3's limit for one request, and only a single request can be refused if the plan exists."""
 
 
 class NotBuilt(Failure):
-    """No plan can be built of this; the text says why, and what would be right."""
+    """No plan can be built from the input. The text gives the reason and the remedy."""
 
     exit_code = NOT_TRIED
 
@@ -39,7 +39,7 @@ class NotBuilt(Failure):
 def build_plans(
     release_id: str, model: str, bucket: str, endpoint_url: str | None, file: Path, trtexec: Sequence[str]
 ) -> None:
-    """Print a Job for each version of a released model and each kind of GPU of a stack. Raises NotBuilt."""
+    """Print a Job for each version of a model and each kind of GPU of a stack. Raises NotBuilt."""
     settings = load_stack_file(file)
     if settings.models.plan_builder is None:
         raise NotBuilt(
@@ -76,7 +76,7 @@ def build_plans(
 
 
 def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> None:
-    """Write a plan that was built beside the releases of a bucket; one that is there stays as it is. Raises NotBuilt."""
+    """Upload a plan next to the releases of a bucket; leave an existing one unchanged. Raises NotBuilt."""
     if not key.startswith(PLANS_PREFIX) or not {"", "..", "."}.isdisjoint(key.split("/")):
         raise NotBuilt(f"{key!r} is not the key of a plan, which is {PLANS_PREFIX}…/model.plan")
     try:
@@ -96,7 +96,7 @@ def put_plan(file: Path, key: str, bucket: str, endpoint_url: str | None) -> Non
 
 
 def kinds_of_gpu(settings: Settings, file: Path) -> dict[str, tuple[Settings, GpuPool]]:
-    """Return by compute capability the first pool that Triton has pods on, and its fleet as a stack. Raises NotBuilt."""
+    """Return, by compute capability, the first pool with Triton pods, and its fleet's settings. Raises NotBuilt."""
     found: dict[str, tuple[Settings, GpuPool]] = {}
     for fleet in settings.each_fleet:
         pool = fleet.stack.triton_nodes
@@ -109,7 +109,7 @@ def kinds_of_gpu(settings: Settings, file: Path) -> dict[str, tuple[Settings, Gp
 
 
 def _config(store: Store, manifest: Manifest, model: str, stack: str) -> ModelConfig:
-    """Return the config by which the stack serves the model."""
+    """Return the config with which the stack serves the model."""
     key = config_key(model, stack)
     key = key if key in manifest.objects else f"{model}/{CONFIG_FILE}"
     text = b"".join(store.chunks(manifest.id, key)).decode(errors="replace")
@@ -125,7 +125,7 @@ def _config(store: Store, manifest: Manifest, model: str, stack: str) -> ModelCo
 
 
 def _onnx(manifest: Manifest, config: ModelConfig, model: str, version: int) -> str:
-    """Return the key of the ONNX file; a model may be a directory with that file in it."""
+    """Return the key of the ONNX file. A model may be a directory that contains the file."""
     place = f"{model}/{version}/{model_file_of(config)}"
     for key in (place, f"{place}/model.onnx"):
         if key in manifest.objects:

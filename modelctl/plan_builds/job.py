@@ -1,4 +1,4 @@
-"""The Job that builds one plan: fetched by modelctl, built by trtexec of Triton's own image, written by modelctl again."""
+"""The Job that builds one plan. Modelctl fetches the release, trtexec in Triton's own image builds, modelctl uploads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spec.settings.gpu import GpuPool
 
 SCRIPT = Path(__file__).with_name("build_plan.sh")
 _HOURS = 6
-"""A Job that found no node, or no end, goes: nobody waits for it."""
+"""A Job that found no node or does not finish is stopped after this time. No one waits for it."""
 _DAYS_KEPT = 1
 _MIB = 1024**2
 _BUILT = "/built"
@@ -31,9 +31,9 @@ _RESTRICTED = {
 
 @dataclass(frozen=True)
 class Build:
-    """Build a plan of the ONNX file `onnx` (its key in the release) of a model's version, on the GPUs of `pool`.
+    """Build a plan from an ONNX file of a model's version, on the GPUs of `pool`. `onnx` is the file's key in the release.
 
-    `stack` are the settings of the fleet that has the pool. `release_bytes` and `onnx_bytes` size the volumes.
+    `stack` has the settings of the fleet with this pool. `release_bytes` and `onnx_bytes` size the volumes.
     """
 
     release: str
@@ -49,17 +49,18 @@ class Build:
 
     @property
     def file(self) -> str:
-        """Return the name that a model's file for this GPU has, as `cc_model_filenames` is made of it."""
+        """Return the file name for this GPU, from which `cc_model_filenames` is made."""
         return f"model_cc{self.capability.replace('.', '')}.plan"
 
     @property
     def key(self) -> str:
-        """Return where the plan gets to in the bucket: what another image builds has another place."""
+        """Return the plan's key in the bucket, which differs between images."""
         return f"{PLANS_PREFIX}{self.release}/{self.stack.triton.version}/{self.model}/{self.version}/{self.file}"
 
 
 def job(build: Build, bucket: str) -> dict[str, Any]:
-    """Return the Job. Its pods ask for one GPU and its part of what a pod of Triton has; restricted as those are."""
+    """Return the Job. Its pod requests one GPU and a proportional share of a Triton pod's resources, with the same
+    restrictions."""
     labels = {"app.kubernetes.io/name": PLAN_BUILDER.name}
     metadata = {"name": _name(build), "namespace": PLAN_BUILDER.namespace, "labels": labels}
     return {
@@ -71,7 +72,7 @@ def job(build: Build, bucket: str) -> dict[str, Any]:
             "activeDeadlineSeconds": _HOURS * 3600,
             "ttlSecondsAfterFinished": _DAYS_KEPT * 86400,
             "template": {
-                # A build that is moved begins again.
+                # Karpenter must not move a build, because it would start again.
                 "metadata": {"labels": labels, "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
                 "spec": _pod(build, bucket),
             },
@@ -95,7 +96,7 @@ def _pod(build: Build, bucket: str) -> dict[str, Any]:
     modelctl: dict[str, Any] = {"image": builder.image, "command": ["python", "-m", "modelctl"], "resources": _same(size)}
     modelctl["env"] = [
         {"name": "AWS_REGION", "value": build.stack.region},
-        # Without its role it has to fail, rather than borrow the node's.
+        # Without its role it must fail instead of using the node's role.
         {"name": "AWS_EC2_METADATA_DISABLED", "value": "true"},
         {"name": "HOME", "value": "/tmp"},  # noqa: S108 - in the container
     ]
@@ -153,7 +154,7 @@ def _mebibytes(size: int) -> int:
 
 
 def _name(build: Build) -> str:
-    """Return a name of the same build alone: models may differ in what a name of Kubernetes cannot say."""
+    """Return a name that is unique to the build. Models may differ in characters that Kubernetes names cannot have."""
     arguments = "\n".join((build.key, build.stack.triton.image, *build.arguments))
     digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
     said = re.sub(r"[^a-z0-9]+", "-", f"plan-{build.model}-{build.version}-cc{build.capability}".lower())

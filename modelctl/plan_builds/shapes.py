@@ -1,4 +1,4 @@
-"""The sizes of inputs that a plan is built for, in the words of trtexec."""
+"""The input sizes for which a plan is built, as arguments of trtexec."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _OURS = ("--onnx", "--saveEngine", "--loadEngine", "--skipInference")
 
 
 class WrongArguments(Failure):
-    """trtexec cannot be called so; the text says what would be right."""
+    """The arguments for trtexec are invalid; the text gives the remedy."""
 
     exit_code = NOT_TRIED
 
 
 def arguments(model: str, config: ModelConfig, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments of trtexec: those that are given, and the batches of the config where they name no shapes.
+    """Return the arguments of trtexec: the given ones, plus the config's batches if these name no shapes.
 
-    A plan takes sizes within a profile alone: from one request to the largest batch, fastest at the largest that the config
-    prefers. trtexec refuses shapes of a model whose sizes do not vary, so a config without batches adds nothing
+    A plan accepts only sizes within a profile: from one request to the largest batch, fastest at the largest that the config
+    prefers. The program trtexec refuses shapes for a model without variable sizes, so a config without batches adds none
     (https://github.com/NVIDIA/TensorRT/blob/a892d22/samples/common/sampleEngines.cpp#L555-L563). Raises WrongArguments.
     """
     names = [argument.partition("=")[0] for argument in given]
@@ -53,7 +53,7 @@ def arguments(model: str, config: ModelConfig, given: tuple[str, ...]) -> tuple[
 
 
 def _check_shapes(model: str, inputs: set[str], given: tuple[str, ...]) -> None:
-    """Raise WrongArguments for shapes that are not complete, and for an input that the model does not have."""
+    """Raise WrongArguments for incomplete shapes, and for inputs that the model does not have."""
     for argument in given:
         option, _, shapes = argument.partition("=")
         if option not in _SAID:

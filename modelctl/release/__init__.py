@@ -1,1 +1,1 @@
-"""Make releases of models, and take them through their life: publish, verify, pin, promote, roll back, retire."""
+"""The life cycle of model releases: publish, verify, pin, promote, roll back, retire."""

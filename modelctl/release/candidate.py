@@ -1,6 +1,6 @@
-"""The candidate of a stack file (`triton-eks:models.candidate`): a release on trial beside the one that is pinned.
+"""Edit the candidate of a stack file (`triton-eks:models.candidate`): a release on trial next to the pinned release.
 
-Everything else of the file is left as it is.
+The rest of the file stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_COPIES = ("mirrorPercent", "mirrorTolerances")
 
 
 def add(file: Path, manifest: Manifest, pods: int | None) -> None:
-    """Write a candidate that nobody asks. Raises PinError, and SettingsError, with which the file is as it was."""
+    """Add a candidate that gets no requests. Raises PinError and SettingsError; then the file is unchanged."""
     editor, models = _models(file)
     refuse_open(file, models, manifest)
     values: dict[str, Any] = {"percent": 0} if pods is None else {"percent": 0, "pods": pods}
@@ -34,7 +34,10 @@ def add(file: Path, manifest: Manifest, pods: int | None) -> None:
 
 
 def mirror(file: Path, percent: int, tolerances: Mapping[str, float]) -> None:
-    """Write of how many of the requests it gets copies, and of which models answers are compared. Raises as `add`."""
+    """Set the mirrored share of requests, and the models whose responses are compared.
+
+    Raises the errors of `add`.
+    """
     editor, models = _models(file)
     tried = models["candidate"]
     compared = {"mirrorTolerances": dict(tolerances)} if tolerances else {}
@@ -48,7 +51,7 @@ def mirror(file: Path, percent: int, tolerances: Mapping[str, float]) -> None:
 
 
 def give(file: Path, percent: int) -> None:
-    """Write the candidate's part of the requests, which takes the place of copies. Raises as `add`."""
+    """Set the candidate's share of requests, which replaces mirroring. Raises the errors of `add`."""
     editor, models = _models(file)
     values = {key: value for key, value in models["candidate"].items() if key not in _OF_COPIES}
     expected = {**models, "candidate": {**values, "percent": percent}}
@@ -58,7 +61,7 @@ def give(file: Path, percent: int) -> None:
 
 
 def remove(file: Path) -> None:
-    """Take the candidate out of the file. Raises as `add`."""
+    """Remove the candidate from the file. Raises the errors of `add`."""
     editor, models = _models(file)
     expected = {key: value for key, value in models.items() if key != "candidate"}
     delete_key(models, "candidate")
@@ -66,7 +69,8 @@ def remove(file: Path) -> None:
 
 
 def promote(file: Path, manifest: Manifest, slot: Slot) -> None:
-    """Make the candidate the release, where it is, and the release the previous one; it was in `slot`. Raises as `add`."""
+    """Make the candidate the release, on its own pods, and the release in `slot` the previous one. Raises the errors of
+    `add`."""
     editor, models = _models(file)
     values = release_values(models["release"], manifest, file)
     expected = {key: value for key, value in models.items() if key != "candidate"}

@@ -1,4 +1,4 @@
-"""The releases that a bucket holds, finished or not."""
+"""List the releases in a bucket, finished or not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from spec.failure import Failure
 
 
 class State(StrEnum):
-    """`released` has its manifest; `retired` too, and will be removed; `unfinished` has none; `damaged` has one that
-    cannot be trusted.
+    """The state of a release.
+
+    `released` has its manifest. `retired` has it too, and will be removed. `unfinished` has none. `damaged` has a manifest
+    that cannot be trusted.
     """
 
     RELEASED = "released"
@@ -25,12 +27,12 @@ class State(StrEnum):
 
 
 class UnknownRelease(Failure):
-    """The bucket holds no such release, or only an unfinished one; the text says which."""
+    """The bucket has no such release, or only an unfinished one; the text says which."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One release: `bytes`, `objects` and `created` of an unfinished one are those of what has arrived so far."""
+    """One release. `bytes`, `objects` and `created` of an unfinished one describe the objects uploaded so far."""
 
     id: str
     state: State
@@ -41,13 +43,13 @@ class Listed:
 
 
 def releases(store: Store) -> list[Listed]:
-    """Return every release in the bucket, oldest first. Raises StoreError."""
+    """Return all releases in the bucket, oldest first. Raises StoreError."""
     listed = [_listed(store, release_id) for release_id in store.release_ids()]
     return sorted(listed, key=lambda release: (release.created, release.id))
 
 
 def finished(store: Store, release_id: str, signers: Sequence[str] = ()) -> Manifest:
-    """Return the manifest of a finished release, signed by one of `signers` where there are any.
+    """Return the manifest of a finished release. If there are `signers`, one of them must have signed it.
 
     Raises UnknownRelease, ManifestError, SignatureError and StoreError.
     """

@@ -1,6 +1,6 @@
 """Run the commands about releases: `release`, `list`, `show`, `verify`, `pin`, `promote`, `rollback`, `retire`.
 
-Each raises Failure with what is wrong; run again after Ctrl-C, it goes on where it was.
+Each raises Failure with the problem. After Ctrl-C, running a command again resumes it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,12 @@ def release(
     pin_in: Path | None,
     signer: Signer | None,
 ) -> None:
-    """Make a release of a repository, with configs for these stacks or those beside it; sign and pin it. Raises PinError."""
+    """Release a repository with configs for the stacks; sign and pin it on request. Raises PinError.
+
+    `stacks` None: use the directory `stacks` next to the models.
+    """
     if not models_dir.is_dir():
-        raise ValidationFailed(validate(models_dir))  # before AWS is called
+        raise ValidationFailed(validate(models_dir))  # before any AWS API call
     store = open_store(bucket, endpoint_url)
     beside = _stacks_beside(models_dir)
     if stacks is not None:
@@ -127,7 +130,7 @@ def show(release_id: str, bucket: str, endpoint_url: str | None, *, as_json: boo
 
 
 def verify(release_id: str, bucket: str, endpoint_url: str | None, *, as_json: bool) -> int:
-    """Print how the objects of a release differ from its manifest; return the exit code, FAILED when they do."""
+    """Print how the objects of a release differ from its manifest. Return the exit code, FAILED if they do."""
     store = open_store(bucket, endpoint_url)
     with _watched() as watch:
         report = read_back(catalog.finished(store, release_id), store, watch)
@@ -162,12 +165,10 @@ def promote(
     stacks: Path,
     signer: Signer | None,
 ) -> None:
-    """Copy the release that each of the stacks pins from the bucket of `before` into its own. Raises PromotionError.
+    """Copy the pinned release of each stack from the bucket of `before` into the stack's bucket. Raises PromotionError.
 
-    `from_bucket`: that of `before`; None for the one that its stack file says. `signer` signs the copies.
-
-    Everything is checked first, and nothing is copied where one mistake is found. A copy that fails keeps none of the others
-    from being made.
+    `from_bucket`: the bucket of `before`; None for the bucket that follows from its stack file. `signer` signs the copies.
+    All checks run first, and a single mistake prevents all copies. A copy that fails does not stop the others.
     """
     if len(names) != len(buckets):
         raise PromotionError(
@@ -196,7 +197,7 @@ def _promoted(file: Path, plan: Promotion | None, source: Store, watch: Observer
 
 
 def _all_of(steps: Sequence[Callable[[], _Result]]) -> list[_Result]:
-    """Return what each step returns. Raises what has failed, all of it together, after the last step."""
+    """Run all steps and return their results; then raise all failures together."""
     results, failures = [], []
     for step in steps:
         try:
@@ -220,7 +221,7 @@ def rollback(bucket: str, endpoint_url: str | None, file: Path) -> None:
 
 
 def retire(release_id: str, bucket: str, endpoint_url: str | None, stacks: Path, *, undo: bool) -> None:
-    """Tag the objects of a release as retired, or take these tags away."""
+    """Tag the objects of a release as retired, or remove these tags."""
     store = open_store(bucket, endpoint_url)
     manifest = catalog.finished(store, release_id)
     with interruptible(_CONTINUES):
@@ -233,7 +234,7 @@ def retire(release_id: str, bucket: str, endpoint_url: str | None, stacks: Path,
 
 @contextmanager
 def _watched() -> Iterator[Bar | Lines]:
-    """Show on standard error how far it is; tell whoever interrupts it that nothing is lost."""
+    """Show the progress on standard error. On an interruption, print that the command can be resumed."""
     with interruptible(_CONTINUES), observer(progress()) as watch:
         yield watch
 
@@ -248,7 +249,7 @@ def _first_names(paths: Sequence[Path]) -> str:
 
 
 def _stacks_beside(models_dir: Path) -> Path:
-    # The parent of `.` or `..` is not the empty path's.
+    # The parent of `.` or `..` differs from the parent of the empty path.
     return (models_dir if models_dir.name not in ("", "..") else models_dir.resolve()).parent / "stacks"
 
 

@@ -1,7 +1,7 @@
-"""Changing a mapping of a round-trip YAML document without carrying off the comments that follow it.
+"""Change a mapping of a round-trip YAML document and keep the comments after it in place.
 
-ruamel.yaml keeps the lines between two keys (blank lines, the comment above the next section) with the last leaf before
-them. A key appended after that leaf would therefore land below the next section's comment; here those lines move along.
+ruamel.yaml attaches the lines between two keys (blank lines, the comment above the next section) to the last leaf before
+them. A key appended after that leaf would land below the next section's comment, so these functions move those lines along.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import CommentMark
 from ruamel.yaml.tokens import CommentToken
 
-_AFTER_VALUE = 2  # where CommentedMap keeps the comment that follows a value
+_AFTER_VALUE = 2  # index of the comment after a value in CommentedMap
 _AFTER_ITEM = 0  # the same for CommentedSeq
 
 
 def set_key(mapping: CommentedMap, key: str, value: Any) -> None:
-    """Set `key`; a new one is appended. A value that is a mapping should go through `merge_mapping`."""
+    """Set `key`; append it if it is new. For a value that is a mapping, use `merge_mapping`."""
     if key in mapping:
         mapping[key] = value
         return
@@ -27,7 +27,7 @@ def set_key(mapping: CommentedMap, key: str, value: Any) -> None:
 
 
 def delete_key(mapping: CommentedMap, key: str) -> None:
-    """Remove `key` and the comment on its own line; the lines below it stay."""
+    """Remove `key` and the comment on its line; keep the lines below it."""
     is_last = next(reversed(mapping)) == key
     following = _detach(mapping) if is_last else _detach_from(mapping, key)
     previous = list(mapping)[list(mapping).index(key) - 1] if next(iter(mapping)) != key else None
@@ -39,7 +39,7 @@ def delete_key(mapping: CommentedMap, key: str) -> None:
 
 
 def merge_mapping(mapping: CommentedMap, key: str, values: dict[str, Any]) -> None:
-    """Make `mapping[key]` a mapping of exactly `values`, changing what is there in place."""
+    """Make `mapping[key]` a mapping of exactly `values`, and change existing content in place."""
     if not isinstance(mapping.get(key), CommentedMap) or not mapping[key]:
         following = _detach_from(mapping, key) if key in mapping else None
         set_key(mapping, key, CommentedMap(values))
@@ -55,7 +55,7 @@ def merge_mapping(mapping: CommentedMap, key: str, values: dict[str, Any]) -> No
 
 
 def _last_leaf(node: Any, key: Any) -> tuple[Any, Any]:
-    """Return the container and key with which ruamel keeps what follows `node[key]`."""
+    """Return the container and key to which ruamel attaches the lines after `node[key]`."""
     value = node[key]
     block = isinstance(value, CommentedMap | CommentedSeq) and value and not value.fa.flow_style()
     if not block:
@@ -72,7 +72,7 @@ def _detach(mapping: CommentedMap) -> str:
 
 
 def _detach_from(mapping: CommentedMap, key: Any) -> str:
-    """Take away the lines below `mapping[key]` and leave the comment on its own line."""
+    """Remove and return the lines below `mapping[key]`; keep the comment on its own line."""
     node, leaf = _last_leaf(mapping, key)
     comments = node.ca.items.get(leaf)
     token = comments[_slot(node)] if comments else None

@@ -1,4 +1,4 @@
-"""Which commit of a stack file has the wants that a release was made from: their digest does not say what they were."""
+"""Find the commit of a stack file with a release's serving settings. Their digest does not reveal them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _SECONDS = 30
 
 
 def commit_with(file: Path, digest: str, release: Release) -> str | None:
-    """Return the newest commit of this history in which the stack file has these wants (`serving_digest`); None: not found.
+    """Return the newest commit in which the stack file has these serving settings (`serving_digest`). None if none does.
 
-    `release` is what the release says of its models, and the settings that it derived.
-
-    Not found are also wants that nobody has committed, and those of a file that git does not know.
+    `release` has the pinned facts of the release's models and the derived settings. Settings that were never committed, or
+    whose file is not in git, are not found.
     """
     commits = _git(file, "log", f"--max-count={_MOST_COMMITS}", "--format=%h", "--", file.name)
     return next((commit for commit in commits.split() if _digest_at(file, commit, release) == digest), None)
@@ -33,7 +32,7 @@ def _digest_at(file: Path, commit: str, release: Release) -> str | None:
 
 
 def _git(file: Path, *arguments: str) -> str:
-    """Return what git says in the file's folder; nothing where it fails, or is not there."""
+    """Return git's output in the file's folder; empty if git fails or is missing."""
     command = ["git", "-C", str(file.parent), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)

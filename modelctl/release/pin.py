@@ -1,5 +1,6 @@
-"""The release in a stack file, `triton-eks:models.release`: writing it with everything else left as it is, and finding
-the files that name one.
+"""Write the release in a stack file, `triton-eks:models.release`, and find the files that pin a release.
+
+The rest of a file stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from spec.stack_file import StackFileError
 
 KEY = MODELS_KEY
 Judge = Callable[[bytes], object]
-"""Raises for a content of the file that is not to be written."""
+"""Raises an error for content that must not be written to the file."""
 _OF_MODELS = (
     "ensembles",
     "asks",
@@ -42,7 +43,7 @@ _OF_MODELS = (
     "gpuMemoryMiB",
     "engines",
 )
-"""Keys of the release that say something of some of its models."""
+"""Keys of the release that describe some of its models."""
 _RELEASE_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -58,10 +59,10 @@ class PinRefused(PinError):
 
 @dataclass(frozen=True)
 class Pinned:
-    """The release that a stack file pins: its id, and that of the one before, for `modelctl rollback`.
+    """The release that a stack file pins: its id, and the previous id for `modelctl rollback`.
 
-    `serving` is the digest of the wants that the release was made from. `candidate` is the id of the release that is tried
-    beside it.
+    `serving` is the digest of the serving settings from which the release was made. `candidate` is the id of the release on
+    trial.
     """
 
     id: str
@@ -79,12 +80,12 @@ class Pins:
 
 
 def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]:
-    """Pin the release in a Pulumi stack file and say what changed, a line each (empty: it was pinned already).
+    """Pin the release in a stack file and return the changes, a line each. Empty if it was already pinned.
 
-    The release that was pinned before is kept as `previous`. The caller makes sure that the release is finished. Comments,
-    order and quoting of the file are kept, and it is replaced in one step, after `judge`. Raises PinError when the file is
-    missing, is not YAML, has no `config`, is not named after its stack while the release distinguishes stacks, or has this
-    release as its candidate; and what `judge` raises.
+    The release that was pinned before becomes `previous`. The caller ensures that the release is finished. Comments, order
+    and quoting of the file are kept, and the file is replaced atomically, after `judge`. Raises PinError when the file is
+    missing, is not YAML, has no `config`, or has this release as its candidate. If the release distinguishes stacks, the
+    file must also be named after its stack. Raises the errors of `judge`.
     """
     editor = edit(file)
     models = section(editor)
@@ -101,7 +102,7 @@ def pin(file: Path, manifest: Manifest, judge: Judge | None = None) -> list[str]
 
 
 def pin_accepted(file: Path, manifest: Manifest) -> list[str]:
-    """Do as `pin`, and raise PinRefused if a stack file without mistakes would have some with this release."""
+    """Do as `pin`. Raise PinRefused if a stack file without mistakes would have some with this release."""
 
     def judge(content: bytes) -> None:
         try:
@@ -113,7 +114,7 @@ def pin_accepted(file: Path, manifest: Manifest) -> list[str]:
 
     try:
         load_stack_file(file)
-    except (SettingsError, Unreadable):  # one of pins alone, or refused before, too: the release is not the reason
+    except (SettingsError, Unreadable):  # a file with only pins, or refused before: the release is not the reason
         return pin(file, manifest)
     return pin(file, manifest, judge)
 
@@ -130,7 +131,7 @@ def _refuse_candidate(file: Path, models: Mapping[str, Any] | None, release_id: 
 
 
 def refuse_open(file: Path, models: Mapping[str, Any] | None, manifest: Manifest) -> None:
-    """Refuse models whose queues or instances nobody decides: neither their own config nor the stack. Raises PinError."""
+    """Refuse models whose queues or instances neither their own config nor the stack sets. Raises PinError."""
     serving = models.get("serving") if models else None
     wanted = {*serving} if isinstance(serving, dict) else set()
     needed = {name: (*entry.steps, *entry.asks) for name, entry in manifest.models.items()}
@@ -145,8 +146,7 @@ def refuse_open(file: Path, models: Mapping[str, Any] | None, manifest: Manifest
 def pinned_by(stacks: Path, release_id: str) -> Pins:
     """Return the stack files in the directory `stacks` that need the release, sorted.
 
-    Raises PinError when there is none to look at, or one that cannot be understood: that a release is not pinned is
-    never concluded from a file that was not read.
+    Raises PinError when there is no stack file, or one that cannot be read, because an unread file may pin the release.
     """
     files = required_stack_files(stacks)
     found = {file: pinned(file) for file in files}
@@ -157,7 +157,7 @@ def pinned_by(stacks: Path, release_id: str) -> Pins:
 
 
 def required_stack_files(stacks: Path) -> list[Path]:
-    """Return the stack files in a directory that somebody named, sorted. Raises PinError when there is none."""
+    """Return the stack files in a directory that the user named, sorted. Raises PinError when there are none."""
     files = stack_files(stacks)
     if not files:
         raise PinError(f"{stacks}: holds no stack file Pulumi.<stack>.yaml; name the stacks' directory with --stacks")
@@ -165,14 +165,14 @@ def required_stack_files(stacks: Path) -> list[Path]:
 
 
 def pinned(file: Path) -> Pinned | None:
-    """Return the release in a stack file, None when it pins none. Raises PinError."""
+    """Return the release in a stack file; None if it pins none. Raises PinError."""
     try:
         found = stack_file.read(reading.file(file))
     except Unreadable as error:
         raise PinError(f"{error}; a stack's file is stacks/Pulumi.<stack>.yaml") from None
     except StackFileError as error:
         raise PinError("\n".join(mistake.within(file) for mistake in error.mistakes)) from None
-    models = stack_file.decoded((found.config or {}).get(KEY))  # without `config`: as `pulumi stack init` leaves it
+    models = stack_file.decoded((found.config or {}).get(KEY))  # `pulumi stack init` leaves a file without `config`
     if models is not None and not isinstance(models, dict):
         raise PinError(f"{file}: config.{KEY} is not a mapping")
     release = models.get("release") if models else None
@@ -181,7 +181,7 @@ def pinned(file: Path) -> Pinned | None:
     values = release if isinstance(release, dict) else {}
     for key in ("id", "previous", "serving"):
         value = values.get(key)
-        # Without quotes, digits alone were read as a number.
+        # Without quotes, an id of digits was read as a number.
         if not isinstance(value, str) and (value is not None or key == "id"):
             raise PinError(f"{file}: config.{KEY}.release.{key} is not text; `modelctl pin` writes it")
     candidate = models.get("candidate") if models else None
@@ -196,14 +196,14 @@ def pinned(file: Path) -> Pinned | None:
 
 
 def signers(file: Path) -> tuple[str, ...]:
-    """Return the signers that a stack file requires, also one of pins alone. Raises PinError."""
+    """Return the signers that a stack file requires, also for a file with only pins. Raises PinError."""
     models = section(edit(file))
     listed = models.get("signers") if models else None
     return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 def edit(file: Path) -> StackEditor:
-    """Return the stack file, to be changed. Raises PinError."""
+    """Open the stack file for changes. Raises PinError."""
     try:
         return StackEditor(file)
     except NotEditable as error:
@@ -211,7 +211,7 @@ def edit(file: Path) -> StackEditor:
 
 
 def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any], judge: Judge | None = None) -> None:
-    """Write these changes, and nothing else. Raises PinError, also for a file that may not be written, and as `judge`."""
+    """Write only these changes. Raises PinError, also if the file is not writable, and the errors of `judge`."""
     try:
         editor.save(changes, judge)
     except (NotEditable, NotWritten) as error:
@@ -219,7 +219,7 @@ def save(editor: StackEditor, changes: Mapping[tuple[str, ...], Any], judge: Jud
 
 
 def section(editor: StackEditor) -> CommentedMap | None:
-    """Return what the stack says of its models (None: nothing). Raises PinError when it is no mapping."""
+    """Return the stack's section of models; None if it has none. Raises PinError when it is not a mapping."""
     try:
         return editor.section(KEY)
     except NotEditable as error:
@@ -227,7 +227,7 @@ def section(editor: StackEditor) -> CommentedMap | None:
 
 
 def _stack_of(file: Path, manifest: Manifest) -> str | None:
-    """Return the stack of this file, to which the release may have given configs of its own. Raises PinError."""
+    """Return the stack of this file, for which the release may have separate configs. Raises PinError."""
     stack = stack_name(file)
     if stack is None and manifest.serving:
         raise PinError(
@@ -239,7 +239,7 @@ def _stack_of(file: Path, manifest: Manifest) -> str | None:
 def release_values(before: Mapping[str, Any], manifest: Manifest, file: Path) -> dict[str, Any]:
     """Return the section `release` of a stack file, in the order in which it is written. Raises PinError.
 
-    Digests are quoted: 123456789012 or 12345678e901 would be read back as a number.
+    Digests are quoted, because 123456789012 or 12345678e901 would be read back as a number.
     """
     stack = _stack_of(file, manifest)
     derived = manifest.derived_for(stack)
@@ -254,7 +254,7 @@ def release_values(before: Mapping[str, Any], manifest: Manifest, file: Path) ->
     if manifest.asks:
         values["asks"] = {model: _on_one_line(asked) for model, asked in manifest.asks.items()}
     if manifest.tensorrt:
-        # Quoted, or 10.10 would be read back as 10.1.
+        # Quoted, because 10.10 would be read back as 10.1.
         quoted = {model: [DoubleQuotedScalarString(one) for one in built] for model, built in manifest.tensorrt.items()}
         values["tensorrt"] = {model: _on_one_line(built) for model, built in quoted.items()}
     for key, models in (("decoupled", manifest.decoupled), ("selfPlaced", manifest.self_placed), ("onCpu", manifest.on_cpu)):
@@ -302,7 +302,7 @@ def _write_release(config: CommentedMap, models_key: str, values: dict[str, Any]
 
 
 def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    """Return what differs, a line each; `previous` follows from the release's own line."""
+    """Return the differences, a line each; the release's own line implies `previous`."""
     changes = [
         f"{'release' if key == 'id' else key} {before.get(key, 'none')} → {values.get(key, 'none')}"
         for key in ("id", "bytes", "serving")
@@ -322,7 +322,7 @@ def _changes(before: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """Return what a key says of models, for people: `pipeline: normalize, classify`."""
+    """Return the value of a key in readable form: `pipeline: normalize, classify`."""
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_plain(steps)}" for name, steps in value.items()) or "none"
     if isinstance(value, int):
@@ -331,6 +331,6 @@ def _plain(value: Any) -> str:
 
 
 def _served(release: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions (`1` or `1, 2`) by model of a section `release`, which may be one that a person wrote wrong."""
+    """Return the versions (`1` or `1, 2`) by model. The section `release` may have manual mistakes."""
     models, others = (found if isinstance(found := release.get(key), dict) else {} for key in ("models", "others"))
     return {name: ", ".join(map(str, (*(others.get(name) or ()), version))) for name, version in models.items()}

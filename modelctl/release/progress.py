@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, a line per object elsewhere. All of it on standard error."""
+"""Show the progress of a command on standard error. On a terminal it is a bar, else a line per object."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 
 class Observer(Protocol):
-    """Told by a command what it does; may be called from several threads."""
+    """Gets the progress of a command; several threads may call it."""
 
     def begin(self, phase: str, total_bytes: int) -> None:
-        """Tell that a phase starts (`hashing`, `uploading`, `reading`)."""
+        """Start a phase (`hashing`, `uploading`, `reading`)."""
 
     def advance(self, size: int) -> None:
-        """`size` more bytes of the phase are done."""
+        """Add `size` bytes to the finished part of the phase."""
 
     def finished(self, key: str, size: int, how: str) -> None:
-        """Tell that one object is done; `how` is a past participle such as `uploaded`."""
+        """Report one finished object; `how` is a past participle such as `uploaded`."""
 
 
 class Silent:
-    """Observes nothing: for callers that are programs."""
+    """Shows no progress, for callers that are programs."""
 
     def begin(self, phase: str, total_bytes: int) -> None:
         pass
@@ -37,7 +37,7 @@ class Silent:
 
 
 class Lines:
-    """A line per object, for logs and pipes."""
+    """Prints a line per object, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -59,7 +59,7 @@ class Lines:
 
 
 class Bar:
-    """One bar per phase."""
+    """Shows one bar per phase."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(

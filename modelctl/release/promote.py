@@ -1,4 +1,4 @@
-"""Copy the releases that stacks pin from a stack of the environment before: the very same objects under the same ids."""
+"""Copy pinned releases from a stack of the previous environment: identical objects under the same ids."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _GIT_SECONDS = 60
 
 
 class PromotionError(Failure):
-    """The release must not go to the next environment; the text says what would be right."""
+    """The release must not be promoted; the text gives the remedy."""
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """The release that a stack pins, and the store that it has to get into.
+    """The release that a stack pins, and its target store.
 
-    `signers` have to have signed it in the source. The copy gets the signature of the source, or that of `signer`.
+    One of `signers` must have signed it in the source. The copy gets the source's signature, or a signature by `signer`.
     """
 
     release_id: str
@@ -40,7 +40,7 @@ class Promotion:
 
 @dataclass(frozen=True)
 class Promoted:
-    """The result of a promotion: how many objects were copied, and how many were there already."""
+    """The result of a promotion: the number of copied objects, and of objects that existed already."""
 
     copied: int
     found: int
@@ -55,7 +55,7 @@ def settings_of(file: Path) -> Settings:
 
 
 def bucket_of(file: Path) -> str:
-    """Return the models bucket of a stack, by the account that its file names. Raises PromotionError and SettingsError."""
+    """Return the models bucket of a stack, in the account that its file names. Raises PromotionError and SettingsError."""
     settings = settings_of(file)
     accounts = settings.allowed_account_ids or ()
     if len(accounts) != 1:
@@ -75,10 +75,10 @@ def pinned(file: Path) -> str | None:
 def promotion(
     file: Path, before: Path, source: Store, bucket: str, endpoint_url: str | None, signer: Signer | None = None
 ) -> Promotion | None:
-    """Return what has to be copied for a stack; None where it pins nothing. Nothing is written yet.
+    """Plan the promotion for a stack, without writing; None if the stack pins no release.
 
-    Raises Failure where the release may not come, is not whole in the source, or the bucket is another stack's or cannot be
-    read.
+    Raises Failure if the promotion is not allowed, the release is incomplete in the source, or the bucket is another stack's
+    or cannot be read.
     """
     settings = settings_of(file)
     if settings.models.release is None:
@@ -101,7 +101,7 @@ def promotion(
 
 
 def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:
-    """Raise PromotionError unless `before` pins the release, or once has: what nobody tried is not promoted."""
+    """Raise PromotionError unless `before` pins the release, or once did: an untried release is not promoted."""
     if pinned(before) == release_id or _was_in(before, release_id):
         return
     raise PromotionError(
@@ -111,9 +111,9 @@ def refuse_unknown(release_id: str, stack: Path, before: Path) -> None:
 
 
 def copy_release(plan: Promotion, source: Store, watch: Observer) -> Promoted:
-    """Copy a finished release, each object checked against its hash, then the manifest, and its signature last.
+    """Copy a finished release. The objects are first, each checked against its hash, then the manifest, then the signature.
 
-    Killed, it is continued by the next one. Raises UnknownRelease, ManifestError, StoreError.
+    If it is killed, the next run resumes it. Raises UnknownRelease, ManifestError and StoreError.
     """
     release_id, target = plan.release_id, plan.target
     manifest = catalog.finished(source, release_id, plan.signers)
@@ -137,7 +137,7 @@ def copy_release(plan: Promotion, source: Store, watch: Observer) -> Promoted:
             target.upload(release_id, key, file, found, watch.advance)
             watch.finished(key, entry.bytes, "copied")
             copied += 1
-    # As it is stored: a manifest of another version of modelctl has other keys, and a signature is of its bytes.
+    # Copy the manifest's bytes: another version of modelctl may have written other keys, and the signature covers the bytes.
     if (stored := source.document(release_id, RELEASE_MANIFEST)) is None:
         raise ManifestError(f"manifest.json of release {release_id} in {source.place} was deleted meanwhile; restore it")
     target.write_document(release_id, RELEASE_MANIFEST, stored)
@@ -153,7 +153,7 @@ def _sign(plan: Promotion, source: Store, manifest: Manifest) -> None:
 
 
 def _was_in(file: Path, release_id: str) -> bool:
-    """Return whether a commit of this history put the id into the file, or took it out."""
+    """Return whether a commit in the file's history added or removed the id."""
     command = ["git", "log", "--max-count=1", "--format=%H", f"-S{release_id}", "--", file.name]
     done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False, timeout=_GIT_SECONDS)
     return done.returncode == 0 and bool(done.stdout.strip())

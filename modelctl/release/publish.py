@@ -1,7 +1,7 @@
-"""Releasing a model repository: validate, hash, upload what is missing, and write the manifest last.
+"""Release a model repository: validate, hash, upload missing objects, and write the manifest last.
 
-A release that was interrupted is continued by running it again: its id follows from its content, so the same prefix is
-found, and objects that are there already are not sent again. Until the manifest is written nobody may use the prefix.
+Running an interrupted release again resumes it. Its id follows from its content, so the same prefix is found, and existing
+objects are not uploaded again. Until the manifest is written, the prefix must not be used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from modelctl.store.manifest import Manifest, ModelEntry, ObjectEntry
 
 @dataclass(frozen=True)
 class PlannedObject:
-    """One object to upload: a file, or the text of a config that was completed."""
+    """One object to upload: a file, or the bytes of a generated one."""
 
     source: Path | bytes
     digest: Digest
@@ -33,10 +33,10 @@ class PlannedObject:
 
 @dataclass(frozen=True)
 class Plan:
-    """A release that is ready to be uploaded, by key relative to its prefix; `left_out` lies beside it and is not.
+    """A release that is ready for upload, by key relative to its prefix.
 
-    `other_stacks` serve other models, and have no configs in it. `warnings` are for the person who releases.
-    `plans_of_unknown_versions` are TensorRT's.
+    `left_out`: files next to the models that are not released. `other_stacks` serve other models and have no configs in the
+    release. `warnings` are for the user. `plans_of_unknown_versions` are TensorRT plans.
     """
 
     manifest: Manifest
@@ -49,7 +49,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Published:
-    """The result of `publish`, in objects. `already_released`: the release was finished before, or by another meanwhile."""
+    """The result of `publish`, in objects.
+
+    `already_released`: the release was finished before, or by another process meanwhile.
+    """
 
     manifest: Manifest
     already_released: bool
@@ -58,20 +61,20 @@ class Published:
 
 
 def release(models_dir: Path, store: Store, watch: Observer | None = None, stacks: Path | None = None) -> Manifest:
-    """Release the repository, or find it released already; `stacks` as in `prepare`.
+    """Release the repository, or return its existing release; `stacks` as in `prepare`.
 
-    Raises ValidationFailed with every mistake in it, before anything is sent; StoreError when the bucket cannot be used
-    or holds something else under this id; RetirementError when it was released and retired; OSError when a file cannot
-    be read.
+    Raises ValidationFailed with all mistakes before any upload. Raises StoreError when the bucket cannot be used or has
+    different content under this id. Raises RetirementError when the release was retired, and OSError when a file cannot be
+    read.
     """
     watch = watch or Silent()
     return publish(prepare(models_dir, store.part_bytes, watch, stacks), store, watch).manifest
 
 
 def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | None = None) -> Plan:
-    """Validate the repository, make the configs of each stack in the directory `stacks`, and hash everything.
+    """Validate the repository, generate the configs of each stack in the directory `stacks`, and hash all files.
 
-    `stacks` None: no stack's wants are looked at. Raises ValidationFailed and OSError.
+    `stacks` None: generate no configs for stacks. Raises ValidationFailed and OSError.
     """
     models, made = _load(models_dir, stacks)
     sources = {key: source for model in models for key, source in _sources(model).items()}
@@ -94,7 +97,7 @@ def prepare(models_dir: Path, part_bytes: int, watch: Observer, stacks: Path | N
 
 
 def publish(plan: Plan, store: Store, watch: Observer) -> Published:
-    """Upload what the bucket does not hold yet, then finish the release. Raises StoreError and RetirementError."""
+    """Upload the objects that the bucket lacks, then finish the release. Raises StoreError and RetirementError."""
     release_id = plan.manifest.id
     finished = store.manifest(release_id)
     if finished is not None:
@@ -110,14 +113,14 @@ def publish(plan: Plan, store: Store, watch: Observer) -> Published:
     watch.begin("uploading", plan.manifest.bytes)
     for key, planned in plan.objects.items():
         if key in present and store.holds(release_id, key, planned.digest):
-            untag(store, release_id, key)  # a removed release left it, and S3 would remove it too
+            untag(store, release_id, key)  # the object is from a removed release, and S3 would remove it too
             watch.advance(planned.digest.bytes)
             watch.finished(key, planned.digest.bytes, "found")
             continue
         store.upload(release_id, key, planned.source, planned.digest, watch.advance)
         watch.finished(key, planned.digest.bytes, "uploaded")
         uploaded += 1
-    if not store.write_manifest(plan.manifest):  # someone else released the same content meanwhile
+    if not store.write_manifest(plan.manifest):  # another process released the same content meanwhile
         finished = store.manifest(release_id)
         if finished is None:
             raise StoreError(f"{store.place}/releases/{release_id}/ is being finished by someone else; run it again")
@@ -144,7 +147,7 @@ def _check_finished(finished: Manifest, wanted: Manifest, store: Store) -> None:
 
 
 def _load(models_dir: Path, stacks: Path | None) -> tuple[list[Model], StackConfigs]:
-    """Return the models, and what the stacks make of them; raises ValidationFailed with what is wrong with either."""
+    """Return the models, and their configs for the stacks. Raises ValidationFailed with the mistakes in both."""
     wants, problems = read_stacks(stacks) if stacks is not None else ([], [])
     try:
         models = load(models_dir, decided(models_dir, wants))

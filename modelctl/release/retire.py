@@ -1,7 +1,7 @@
-"""Retiring a release: the tag that lets the bucket's lifecycle rule `retired-releases` remove its objects.
+"""Retire a release: tag its objects, so the bucket's lifecycle rule `retired-releases` removes them.
 
-The manifest is tagged last and untagged last: it says `retired` from when every object is tagged until none is any more,
-so a command that was interrupted is finished by running it again.
+The manifest is tagged last and untagged last: its tag exists from when all objects are tagged until all are untagged. So
+running an interrupted command again finishes it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from spec.names import RELEASE_MANIFEST, RELEASE_SIGNATURE, RETIRED_TAG
 
 
 class RetirementError(Failure):
-    """The release's pins or tags forbid what was asked for; the text is one sentence that says what would be right."""
+    """The release's pins or tags forbid the operation. The text is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """The objects whose tags a command changed (the manifest is one), and those that had the right tags before."""
+    """The numbers of objects whose tags were changed, and were right before. The manifest is included."""
 
     changed: int
     unchanged: int
 
 
 def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
-    """Tag everything under a finished release, also what is not in its manifest; other tags stay.
+    """Tag all objects of a finished release, including objects that are not in its manifest. Keep other tags.
 
-    Raises RetirementError when a file in `stacks` pins the release or names it as the previous one, PinError when that
-    cannot be told; RetirementError when in-place pods serve it or may return to it; all before anything is tagged. Raises
-    StoreError and JournalError.
+    Before tagging, raises RetirementError when a file in `stacks` pins the release or names it as the previous one. It is
+    also raised when in-place pods serve the release or may return to it. Raises PinError when the stack files cannot be
+    read, StoreError and JournalError.
     """
     pins = pinned_by(stacks, manifest.id)
     if pins.files:
@@ -56,13 +56,13 @@ def retire(manifest: Manifest, store: Store, stacks: Path) -> Tagged:
 
 
 def restore(manifest: Manifest, store: Store) -> Tagged:
-    """Take the tags away again. Raises StoreError.
+    """Remove the tags again. Raises StoreError.
 
-    Raises RetirementError when objects have been removed meanwhile: what is left is untagged and thus safe, but the
-    release stays retired, because no server could load it.
+    Raises RetirementError when objects have been removed meanwhile. The remaining objects are untagged and thus safe, but
+    the release stays retired, because no server could load it.
     """
     changed = [untag(store, manifest.id, key) for key in sorted(store.objects(manifest.id))]
-    # Listed again: what was there before and is untagged now cannot expire any more.
+    # List the objects again: those that existed before are untagged now and cannot expire any more.
     if missing := sorted(set(manifest.objects) - set(store.objects(manifest.id))):
         raise RetirementError(
             f"release {manifest.id} in {store.place} stays retired, because {len(missing)} of its {len(manifest.objects)} "
@@ -72,16 +72,16 @@ def restore(manifest: Manifest, store: Store) -> Tagged:
 
 
 def is_retired(store: Store, release_id: str, key: str = RELEASE_MANIFEST) -> bool:
-    """Return whether the object is tagged; the manifest speaks for the release. Raises StoreError."""
+    """Return whether the object is tagged; the manifest's tag applies to the release. Raises StoreError."""
     name, value = RETIRED_TAG
     return (store.tags(release_id, key) or {}).get(name) == value
 
 
 def refuse_retired(manifest: Manifest, store: Store) -> None:
-    """Raise RetirementError when any object of the release is tagged, also by a retirement that was interrupted.
+    """Raise RetirementError when any object of the release is tagged, even by an interrupted retirement.
 
-    The servers of a stack that pins it would go on until S3 removes the object, and fail at their next start.
-    Raises StoreError.
+    The servers of a stack that pins it would run until S3 removes the object, and fail at their next start. Raises
+    StoreError.
     """
     keys = [*manifest.objects, RELEASE_MANIFEST]
     if tagged := sum(is_retired(store, manifest.id, key) for key in keys):

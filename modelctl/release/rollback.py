@@ -1,4 +1,4 @@
-"""Return a stack to the release that it served before."""
+"""Return a stack to its previous release."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from spec.failure import Failure
 from spec.settings.release import Release
 
 _STACKS = Path("stacks")
-"""Where the file with the wants lies when what is given is one of pins alone."""
+"""The directory of the stack file with the serving settings, if the given file has only pins."""
 
 
 class RollbackError(Failure):
-    """There is no release to return to, or it does not fit the stack as it is now; with the commands that lead on."""
+    """There is no release to return to, or it does not fit the current stack. The text has the commands that help."""
 
 
 @dataclass(frozen=True)
 class RolledBack:
-    """The result of `roll_back`: the release that the stack pins now, the one it left, and the lines that changed.
+    """The result of `roll_back`: the release pinned now, the replaced one, and the changed lines.
 
-    `forward`: the release is newer than the one it replaces, so an earlier rollback was undone.
+    `forward`: the release is newer than the replaced one, so this undid an earlier rollback.
     """
 
     release: Manifest
@@ -39,12 +39,12 @@ class RolledBack:
 
 
 def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBack:
-    """Pin the release that the file names as the previous one, and make the pinned one the previous one.
+    """Swap the pinned and the previous release of the file.
 
-    `seen` is what the file pinned when the release was judged; without it: what it pins now. Raises RollbackError and
-    RetirementError when that cannot be served as things are, a stack file without mistakes would have some, or the file pins
-    something else by then; UnknownRelease and ManifestError when it is not (wholly) in the bucket; PinError, StoreError;
-    ValidationFailed when the stack file has mistakes.
+    `seen` is the pin when the release was judged; None for the current pin. Raises RollbackError and RetirementError when
+    the previous release cannot be served now, or when the pin has changed meanwhile. RollbackError is also raised when a
+    stack file without mistakes would have some. Raises UnknownRelease and ManifestError when it is missing or incomplete in
+    the bucket, PinError, StoreError, and ValidationFailed when the stack file has mistakes.
     """
     now = seen or pinned(file)
     if now is None:
@@ -76,7 +76,7 @@ def roll_back(file: Path, store: Store, seen: Pinned | None = None) -> RolledBac
 
 
 def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Store) -> None:
-    """Refuse a release that was made from other wants than the stack has now: the program refuses such a stack.
+    """Refuse a release made from other serving settings than the stack's. The program refuses such a stack.
 
     Raises ValidationFailed, PinError and RollbackError.
     """
@@ -86,14 +86,14 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
     name = stack_name(file)
     if name is None:
         raise PinError(f"{file}: is not named Pulumi.<stack>.yaml, so it cannot be told which stack it is")
-    # A file of pins alone (the twin's) has no wants of its own: those of the release that it pins are the stack's.
+    # A file with only pins (the twin's) has no serving settings; the stack's settings are those of its pinned release.
     released = release_of(manifest.models, manifest.derived_for(name))
     wanted = stack.digest(released) if stack is not None else now.serving
     made_from = manifest.serving.get(name)
     if made_from == wanted:
         return
     wants_file = file if stack is not None else _STACKS / file.name
-    # Without wants in the file nothing here can tell that they are again what they were.
+    # Without serving settings in the file, they cannot be compared with the release's.
     compared = stack is not None and made_from is not None
     again = _command("rollback", store, "--file", file) if compared else _command("pin", store, "--file", file, manifest.id)
     raise RollbackError(
@@ -108,7 +108,7 @@ def _refuse_other_wants(file: Path, now: Pinned, manifest: Manifest, store: Stor
 
 
 def _wants_of_then(file: Path, digest: str | None, release: Release) -> str:
-    """Return what a person has to do to the stack file that has the wants."""
+    """Return the instruction that restores the serving settings in the stack file."""
     if digest is None:
         return f"remove models.serving from {file}"
     commit = commit_with(file, digest, release)

@@ -1,6 +1,6 @@
-"""The configs that a release holds for each stack: `<model>/configs/<stack>.pbtxt`.
+"""Generate the configs of a release for each stack: `<model>/configs/<stack>.pbtxt`.
 
-A server that is started with `--model-config-name=<stack>` takes them, and config.pbtxt where there is none.
+A server that is started with `--model-config-name=<stack>` uses them, and config.pbtxt if a model has none.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from spec.settings.relations.tensorrt import mistake
 
 @dataclass(frozen=True)
 class StackConfigs:
-    """`texts` by key in the release, `digests` of the wants and `derived` settings by stack, and everything that a stack
-    wants in vain. `data` are further files of the release, by key; `warnings` are what a person should know.
+    """The generated configs of all stacks.
 
-    `others` are the stacks that serve other models: the release is none of theirs.
+    `texts` by key in the release. `digests` of the serving settings and `derived` settings by stack. `problems`: settings
+    that cannot be met. `others`: stacks that serve other models and so cannot use the release. `data`: further files of the
+    release, by key. `warnings` are for the user.
     """
 
     texts: dict[str, str]
@@ -51,16 +52,18 @@ def config_key(model: str, stack: str) -> str:
 
 
 def decided(models_dir: Path, stacks: Sequence[Stack]) -> frozenset[str]:
-    """Return the models of which every stack that serves some of these has wants: those decide queues and instances."""
+    """Return the models that every stack with some of these models has settings for. These set queues and instances."""
     named = [frozenset(stack.serving) for stack in stacks]
     of_these = [names for names in named if any((models_dir / name).is_dir() for name in names)]
     return frozenset.intersection(*of_these) if of_these else frozenset()
 
 
 def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConfigs:
-    """Make the config of every model that a stack has wants of, and validate each like one that was written.
+    """Generate and validate the config of every model that a stack has settings for. The rules are those for handwritten
+    configs.
 
-    A stack that wants none of these models is left out where another one wants some: it serves another release.
+    A stack without settings for any of these models is left out if another stack has some, because it serves another
+    release.
     """
     by_name = {model.name: model for model in models}
     of_these = [stack for stack in stacks if not by_name.keys().isdisjoint(stack.serving)]
@@ -105,7 +108,7 @@ def stack_configs(models: Sequence[Model], stacks: Sequence[Stack]) -> StackConf
 
 
 def _why_cold(model: Model, inputs: Sequence[str]) -> Iterator[str]:
-    """Yield why the server does not warm the model up, though it could with data for these inputs."""
+    """Yield why the server does not warm the model up. It could with data for these inputs."""
     if inputs and not model.config.HasField("sequence_batching") and not model.decoupled:
         several = "are text or have variable sizes" if len(inputs) > 1 else "is text or has variable sizes"
         yield (
@@ -125,7 +128,7 @@ def derived_settings(stack: Stack, models: Mapping[str, Model]) -> Derived:
 
 
 def _unmeasured_engines(stack: Stack, models: Mapping[str, Model]) -> Iterator[Problem]:
-    """Yield models that take GPU memory by themselves, as their own settings say, and of which the stack gives none."""
+    """Yield models that choose their GPUs by themselves and have no `gpuMemoryMiB` in the stack."""
     for name, wants in stack.serving.items():
         if name in models and models[name].self_placed and wants.device == "gpu" and wants.gpu_memory_mib is None:
             message = "gpuMemoryMiB: is missing; files do not tell what a model takes that places itself on GPUs; give it"
@@ -137,7 +140,7 @@ def _decided(wants: ModelServing, derived: int) -> ModelServing:
 
 
 def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:
-    """Yield models that name files of the release by a path that the pods of the stack do not have."""
+    """Yield models that refer to files of the release by a path that does not exist on the pods."""
     for model in models:
         if stack.access != "local" and engines.names_the_release(model.config, model.directory, model.versions):
             message = (
@@ -148,14 +151,14 @@ def _where_files_are_missing(stack: Stack, models: Sequence[Model]) -> Iterator[
 
 
 def _unpacked_mib(models: Sequence[Model]) -> dict[str, int]:
-    """Return what the archives of Python models take where they are unpacked, by model."""
+    """Return the unpacked size in MiB of the Python models' archives, by model."""
     archives = {model.name: environments.archive_of(model.config, model.directory) for model in models}
     found = {name: environments.read(archive) for name, archive in archives.items() if archive is not None}
     return {name: -(-one.unpacked // 1024**2) for name, one in found.items() if one is not None}
 
 
 def _environments_without_room(stack: Stack, unpacked_mib: Mapping[str, int]) -> Iterator[Problem]:
-    """Yield a /tmp that the packages of the models do not fit: the kubelet would evict each pod at its start."""
+    """Yield a problem if /tmp is too small for the models' packages. The kubelet would evict each pod at its start."""
     needed = sum(unpacked_mib.values())
     if needed > stack.tmp_mib:
         each = " + ".join(f"{name} {mib}" for name, mib in sorted(unpacked_mib.items()))
@@ -168,7 +171,7 @@ def _environments_without_room(stack: Stack, unpacked_mib: Mapping[str, int]) ->
 
 
 def _plans_of_another_tensorrt(stack: Stack, models: Sequence[Model]) -> Iterator[Problem]:
-    """Yield plans that the server of the stack does not load."""
+    """Yield plans that the server of the stack cannot load."""
     for model in models:
         for built in model.tensorrt:
             if stack.tensorrt is not None and (why := mistake(built, stack.tensorrt)):
@@ -183,7 +186,7 @@ def _config(model: Model, wants: ModelServing, stack: Stack) -> ModelConfig:
 
 
 def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[str, ModelConfig]) -> Iterator[Problem]:
-    """Yield what the rules for written configs say of those that were made, alone and together."""
+    """Yield the violations of rules for handwritten configs in the generated ones, singly and together."""
     for name, config in configs.items():
         model = models[name]
         for message in config_rules.check(config, model.directory, model.versions, model.own_backends):
@@ -218,7 +221,7 @@ def _broken_rules(stack: Stack, models: Mapping[str, Model], configs: Mapping[st
 
 
 def _edits(made: ModelConfig, written: ModelConfig) -> Iterator[str]:
-    """Yield how the model's own config becomes a stack's: what to write into it, and which fields to take out."""
+    """Yield the changes from the model's own config to a stack's: fields to add and to remove."""
     lacking = ModelConfig()
     lacking.CopyFrom(made)
     for field, value in made.ListFields():
@@ -238,8 +241,8 @@ def _problem(stack: Stack, model: Model, message: str) -> Problem:
 
 
 def _comment(stack: Stack, model: str, digest: str) -> str:
-    # The digest makes another release of other wants even where they lead to the same config: the manifest, which is
-    # written once, names the wants that a release was made from.
+    # The digest makes different settings different releases, even if the config is the same. The manifest is written once
+    # and has the digest of the settings from which the release was made.
     entry = "its pipeline in models.serving" if isinstance(stack.serving[model], StepServing) else f"models.serving.{model}"
     return (
         f"Made by `modelctl release` from {CONFIG_FILE} and {entry} of Pulumi.{stack.name}.yaml\n"

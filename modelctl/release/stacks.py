@@ -1,4 +1,5 @@
-"""The wants of the stacks for their models: `models.serving` of every stack file, with what follows from its pool."""
+"""Read the serving settings of all stacks. They are `models.serving` of each stack file, with values derived from its
+pool."""
 
 from __future__ import annotations
 
@@ -25,12 +26,11 @@ _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that says what it wants of its models.
+    """A stack with serving settings for its models.
 
-    `settings` are those of its file, without a release. `compute_capabilities` are those of the pool's GPUs (`8.6`),
-    `server` is the version of its Triton server (`2.75.0`) in the release `release` (`26.11`), and `tensorrt` what runs
-    plans there. `access` is how its pods read releases, `tmp_mib` the size of their /tmp. `openai`: the OpenAI-compatible
-    front end is the server.
+    `settings` are its file's, without a release. `compute_capabilities`: of the pool's GPUs (`8.6`). `server`: the version
+    of its Triton server (`2.75.0`) in the NGC release `release` (`26.11`). `tensorrt`: the runtime of plans there. `access`:
+    how its pods read releases. `tmp_mib`: the size of their /tmp. `openai`: the server is the OpenAI-compatible front end.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Stack:
     openai: bool
 
     def digest(self, release: Release) -> str:
-        """Return what identifies the wants of the models of a release, together with the settings that it derived."""
+        """Return the digest of the serving settings, together with the settings that a release derived."""
         return serving_digest(with_release(self.settings, release))
 
     def serving_models(self, models: Mapping[str, Model]) -> Stack:
@@ -56,7 +56,7 @@ class Stack:
 
 
 def release_of(models: Mapping[str, Model | ModelEntry], derived: Derived) -> Release:
-    """Return what a stack file pins of these models, without what identifies a release."""
+    """Return the facts that a stack file pins for these models, without the release's id."""
     return Release.model_construct(
         models={name: model.version for name, model in models.items()},
         others={name: model.others for name, model in models.items() if model.others},
@@ -76,18 +76,18 @@ def with_release(settings: Settings, release: Release) -> Settings:
 
 
 def stack_name(file: Path) -> str | None:
-    """Return `dev` of `stacks/Pulumi.dev.yaml`; None for a file of another name."""
+    """Return `dev` for `stacks/Pulumi.dev.yaml`; None for a file with another name."""
     name = file.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     return name if name and file.name == f"{_PREFIX}{name}{_SUFFIX}" else None
 
 
 def stack_files(directory: Path) -> list[Path]:
-    """Return the stack files in a directory, sorted; empty when it holds none or is none."""
+    """Return the stack files in a directory, sorted. Empty if it has none or does not exist."""
     return sorted(file for file in directory.glob(f"{_PREFIX}*{_SUFFIX}") if stack_name(file))
 
 
 def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
-    """Return the stacks in `directory` that have wants, and everything that is wrong with their files."""
+    """Return the stacks in `directory` that have serving settings, and all problems of their files."""
     stacks: list[Stack] = []
     problems: list[Problem] = []
     for file in stack_files(directory):
@@ -99,9 +99,9 @@ def read_stacks(directory: Path) -> tuple[list[Stack], list[Problem]]:
 
 
 def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
-    """Return the wants of one stack file; None when it has none (or there are problems).
+    """Return the stack of one file. None if it has no serving settings or has problems.
 
-    Neither the pinned release nor its candidate is looked at: a release is made because they do not fit the wants any more.
+    The pinned release and its candidate are ignored, because a release is made when they no longer fit the settings.
     """
     config, problems = _config(file)
     models = decoded(config.get(MODELS_KEY))
@@ -132,7 +132,7 @@ def read_stack(file: Path) -> tuple[Stack | None, list[Problem]]:
 
 
 def _config(file: Path) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the mapping `config` of a stack file; empty where it has none yet (as `pulumi stack init` leaves it)."""
+    """Return the mapping `config` of a stack file. Empty if it has none, as after `pulumi stack init`."""
     try:
         return dict(stack_file.read(reading.file(file)).config or {}), []
     except StackFileError as error:

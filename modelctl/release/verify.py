@@ -1,4 +1,4 @@
-"""Reading a release back: is every object still what the manifest says?"""
+"""Download a release and check that all objects match its manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modelctl.store.manifest import Manifest
 
 @dataclass(frozen=True)
 class Report:
-    """Differences between a release and its manifest; `changed` says what is different by key."""
+    """Differences between a release and its manifest; `changed` has the difference by key."""
 
     id: str
     objects: int
@@ -26,7 +26,7 @@ class Report:
 
 
 def verify(manifest: Manifest, store: Store, watch: Observer) -> Report:
-    """Download and hash every object of a release. Raises StoreError."""
+    """Download and hash all objects of a release. Raises StoreError."""
     present = store.objects(manifest.id)
     changed: dict[str, str] = {}
     watch.begin("reading", sum(stored.bytes for key, stored in present.items() if key in manifest.objects))

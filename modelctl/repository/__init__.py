@@ -1,1 +1,1 @@
-"""Read a model repository on disk: its models, their configs, and everything that is wrong with them."""
+"""Read a model repository from disk: its models, their configs, and all mistakes in them."""

@@ -1,9 +1,9 @@
-"""The backends that a config may name, and the model file that each looks for in a version directory.
+"""The backends that a config may name, with the model files that they load.
 
-Beside NVIDIA's there are those of a model's author. Triton looks for `libtriton_<name>.so` in the version directory, in the
-model's, and in the image (`GetBackendLibrarySearchPaths`), and for one in Python in the image alone:
-https://github.com/triton-inference-server/core/blob/73aad7c/src/backend_model.cc#L321-L331. The first two are in the
-release, and what is in the image is named in release.yaml.
+Besides NVIDIA's backends, a model's author may bring others. Triton looks for `libtriton_<name>.so` in the version
+directory, in the model's directory, and in the image (`GetBackendLibrarySearchPaths`). It looks for a Python backend only in
+the image: https://github.com/triton-inference-server/core/blob/73aad7c/src/backend_model.cc#L321-L331. The release contains
+the first two; release.yaml names the backends in the image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_MODEL_FILES: Mapping[str, str | None] = {
     "tensorrtllm": None,  # an engine directory named in its parameters
     "vllm": "model.json",
 }
-"""Backend to its default model file name; None where the backend has no fixed one."""
+"""Backend to its default model file name; None if it has no fixed one."""
 
 PLATFORM_BACKENDS: Mapping[str, str] = {
     "libtorch": "pytorch",
@@ -37,18 +37,20 @@ PLATFORM_BACKENDS: Mapping[str, str] = {
 }
 """The older `platform` spelling of a backend. `ensemble` is a platform without a backend.
 
-As https://github.com/triton-inference-server/core/blob/73aad7c/src/constants.h#L39-L69 has them.
+Source: https://github.com/triton-inference-server/core/blob/73aad7c/src/constants.h#L39-L69.
 """
 
 PLATFORM_FILES: Mapping[str, str] = {"torch_aoti": "model.pt2"}
-"""The model file of a platform that is not its backend's."""
+"""The model file of a platform, if it differs from its backend's."""
 
 _BY_MODEL_FILE = ("tensorrt", "onnxruntime", "openvino", "pytorch", "python")
-"""In this order, the backends that the server finds by their model file."""
+"""The backends that the server detects by their model file, in this order."""
 
 ENGINES = frozenset({"tensorrtllm", "vllm"})
-"""Backends of language models. They take every request at once and batch, queue and place it by themselves: the scheduler of
-Triton has nothing to bound, and what they say of instances stands (docs/language-models.md).
+"""Backends of language models.
+
+They accept all requests at once, and batch, queue and place them by themselves. So Triton's scheduler has no queue to bound,
+and their instance settings are kept (docs/language-models.md).
 """
 
 _LIBRARY = re.compile(r"libtriton_(.+)\.so")
@@ -62,18 +64,18 @@ def is_ensemble(config: ModelConfig) -> bool:
 
 
 def backend_of(config: ModelConfig) -> str | None:
-    """Return the backend that will load the model; None for an ensemble, or when the config names none."""
+    """Return the backend that loads the model. None for an ensemble, or if the config names none."""
     return config.backend or PLATFORM_BACKENDS.get(config.platform)
 
 
 def places_itself(config: ModelConfig) -> bool:
-    """Return whether the model, or its backend, takes the GPUs of a pod by itself."""
+    """Return whether the model, or its backend, chooses the GPUs of a pod by itself."""
     kinds = {group.kind for group in config.instance_group}
     return ModelInstanceGroup.KIND_MODEL in kinds or backend_of(config) in ENGINES
 
 
 def runs_tensorrt_llm(config: ModelConfig) -> bool:
-    """Return whether the model is an engine of TensorRT-LLM: by its backend, or in Python, as NVIDIA's template has it too.
+    """Return whether the model is a TensorRT-LLM engine, by its backend or by NVIDIA's Python template.
 
     https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/docs/model_config.md#tensorrt_llm-model
     """
@@ -82,15 +84,15 @@ def runs_tensorrt_llm(config: ModelConfig) -> bool:
 
 
 def model_file_of(config: ModelConfig) -> str | None:
-    """Return the model file that the config names or its backend looks for; None where there is no fixed one."""
+    """Return the model file that the config names or its backend loads by default. None if there is no fixed one."""
     of_platform = PLATFORM_FILES.get(config.platform) or DEFAULT_MODEL_FILES.get(backend_of(config) or "")
     return config.default_model_filename or of_platform
 
 
 def by_model_file(config: ModelConfig, files: Collection[str]) -> str | None:
-    """Return the backend that the server takes by the model file, one of `files`, where the config names none; else None.
+    """Return the backend that the server detects by the model file, one of `files`. None if the config names one.
 
-    `AutoCompleteBackendFields`, also with --disable-auto-complete-config:
+    `AutoCompleteBackendFields` does so even with --disable-auto-complete-config:
     https://github.com/triton-inference-server/core/blob/73aad7c/src/model_config_utils.cc#L1050-L1285
     """
     if config.backend or config.platform or is_ensemble(config):
@@ -100,15 +102,18 @@ def by_model_file(config: ModelConfig, files: Collection[str]) -> str | None:
 
 
 def in_release(files: Iterable[Path]) -> frozenset[str]:
-    """Return the backends whose libraries are among the files of a model, relative to it: beside its config or a version."""
+    """Return the backends whose libraries are in a model's directory or in its version directories.
+
+    `files` are relative to the model's directory.
+    """
     found = (_LIBRARY.fullmatch(path.name) for path in files if len(path.parts) <= 2)
     return frozenset(match[1] for match in found if match)
 
 
 def check(config: ModelConfig, own: Collection[str] = ()) -> list[str]:
-    """Return what is wrong with `backend` and `platform`, as sentences that begin with the field.
+    """Return the mistakes in `backend` and `platform`, as sentences that begin with the field.
 
-    `own`: backends that are none of NVIDIA's, in the model's release or in the image.
+    `own`: backends in the model's release or in the image that are not NVIDIA's.
     """
     backend, platform = config.backend, config.platform
     if is_ensemble(config):

@@ -1,7 +1,7 @@
-"""Complete configs of the vLLM backend, whose own samples leave out what it needs.
+"""Complete the configs of the vLLM backend, whose own examples lack required fields.
 
-Pods run with --disable-auto-complete-config, so the backend's `auto_complete_config` is never asked, which would add the
-tensors and the transaction policy without which it does not load:
+Pods run with --disable-auto-complete-config, so the backend's `auto_complete_config` never runs. It would add the tensors
+and the transaction policy that the backend requires to load:
 https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/model.py#L47-L155. The release adds the same.
 """
 
@@ -37,7 +37,7 @@ _OUTPUTS = (
 
 
 def additions(config: ModelConfig) -> ModelConfig:
-    """Return what a config of the vLLM backend lacks; nothing for one of another backend."""
+    """Return the missing fields of a vLLM config; an empty config for another backend."""
     added = ModelConfig()
     if backend_of(config) != "vllm":
         return added

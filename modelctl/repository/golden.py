@@ -1,4 +1,4 @@
-"""Golden inference: `<model>/<version>/golden.json`, one request and the answer that the version must give to it."""
+"""Read golden inferences: `<model>/<version>/golden.json`, one request and the answer that the version must give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "golden.json"
 
 
 class GoldenError(ValueError):
-    """A golden.json that cannot be used; the text says why."""
+    """A golden.json cannot be used; the text says why."""
 
 
 class Tensor(BaseModel):
@@ -42,7 +42,7 @@ class Tensor(BaseModel):
 
 
 class Request(BaseModel):
-    """The inputs of a request alone, as golden.json has them."""
+    """The inputs of a request, without outputs, as in golden.json."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,7 +58,11 @@ class Request(BaseModel):
 
 
 class Golden(Request):
-    """Numbers may differ by `tolerance`, relative to the expected one when that is over 1; anything else must be equal."""
+    """A request with its expected answer.
+
+    Numbers may differ by `tolerance`, relative to the expected number if its magnitude is over 1. All other values must be
+    equal.
+    """
 
     outputs: Annotated[dict[str, Tensor], Field(min_length=1)]
     tolerance: Annotated[float, Field(ge=0, le=LARGEST_TOLERANCE, allow_inf_nan=False)] = 1e-5
@@ -72,7 +76,7 @@ class Golden(Request):
         return {"inputs": inputs, "outputs": [{"name": name} for name in self.outputs]}
 
     def difference(self, answer: Mapping[str, Any]) -> str | None:
-        """Return the first way in which the JSON body of an answer is not the expected one; None when it is."""
+        """Return the first difference between the JSON body of an answer and the expected answer. None if there is none."""
         given = {output["name"]: output for output in answer.get("outputs", [])}
         for name, expected in self.outputs.items():
             output = given.get(name)
@@ -91,7 +95,7 @@ class Golden(Request):
 
 
 def _nesting(data: Any) -> tuple[int, ...] | None:
-    """Return the lengths of nested lists, the outermost first; None where those of one depth differ."""
+    """Return the lengths of nested lists, the outermost first. None if lengths at one depth differ."""
     if not isinstance(data, list):
         return ()
     inner = {_nesting(entry) for entry in data}

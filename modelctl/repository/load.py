@@ -1,4 +1,4 @@
-"""Reads a model repository from disk, with the versions of each model that a release serves and everything wrong with it."""
+"""Read a model repository from disk. The result has the versions that a release serves, and all mistakes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOP_LEVEL_FILES = frozenset({RELEASE_FILE, "README.md"})
 
 @dataclass
 class _Draft:
-    """A model while it is being read; None, or no versions, marks what could not be."""
+    """A model while it is read. None or empty fields mark parts that could not be read."""
 
     directory: Path
     versions: tuple[int, ...] = ()
@@ -49,14 +49,14 @@ class _Draft:
 
 
 def validate(models_dir: Path) -> list[Problem]:
-    """Return every mistake in the repository, ordered by path and place; empty when it can be released as it is."""
+    """Return all mistakes in the repository, sorted by path and place. Empty if it can be released."""
     return _read(models_dir, decided=())[1]
 
 
 def load(models_dir: Path, decided: Collection[str] = ()) -> list[Model]:
-    """Return the models by name. Raises ValidationFailed with every mistake when there is any.
+    """Return the models sorted by name. Raises ValidationFailed with all mistakes.
 
-    `decided`: models whose queues and instances are decided elsewhere, so that their configs may leave them open.
+    `decided`: models whose queues and instances are set elsewhere, so their configs may leave them open.
     """
     drafts, problems = _read(models_dir, decided)
     if problems:
@@ -84,7 +84,7 @@ def load(models_dir: Path, decided: Collection[str] = ()) -> list[Model]:
 
 
 def left_out_beside(models_dir: Path) -> list[Path]:
-    """Return what lies beside the models and is in no release, like `.git`. Raises OSError."""
+    """Return the entries next to the models that are in no release, like `.git`. Raises OSError."""
     return [path for path in sorted(models_dir.iterdir()) if tree.is_left_out(path.name)]
 
 
@@ -96,8 +96,8 @@ def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft]
     problems += selection.problems
     drafts = {name: _read_model(models_dir, name, selection) for name in names}
     configs = [draft.config for draft in drafts.values() if draft.config is not None]
-    # NVIDIA's Python models around one of TensorRT-LLM have no queues of their own: what they may hold is bounded where it
-    # waits for the engine.
+    # NVIDIA's Python models around a TensorRT-LLM model need no bounded queues, because requests wait for the engine in a
+    # bounded queue.
     queues = not any(map(backends.runs_tensorrt_llm, configs))
     decided = _with_steps(decided, drafts)
     for name, draft in drafts.items():
@@ -117,7 +117,7 @@ def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft]
             path = draft.directory / CONFIG_FILE
             problems += [Problem(path, message) for message in ensembles.check(name, draft.config, peers)]
     for draft in drafts.values():
-        # Beside a wrong config, golden.json would be wrong in the same way.
+        # If the config is wrong, golden.json would be wrong in the same way.
         if not any(problem.path.is_relative_to(draft.directory) for problem in problems):
             problems += _golden_problems(draft)
     unique = dict.fromkeys(problems)
@@ -125,7 +125,7 @@ def _read(models_dir: Path, decided: Collection[str]) -> tuple[dict[str, _Draft]
 
 
 def _with_steps(decided: Collection[str], drafts: Mapping[str, _Draft]) -> set[str]:
-    """Return these models and the steps of their pipelines, which follow them."""
+    """Return these models and the steps of their pipelines, which share their settings."""
     needed = {
         name: (*(step.model_name for step in draft.config.ensemble_scheduling.step), *asks.asked(draft.config))
         for name, draft in drafts.items()
@@ -136,7 +136,7 @@ def _with_steps(decided: Collection[str], drafts: Mapping[str, _Draft]) -> set[s
 
 
 def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
-    """Return the names of the models, and what is wrong with what lies beside them."""
+    """Return the names of the models, and the problems of the entries next to them."""
     try:
         paths = [path for path in sorted(models_dir.iterdir()) if not tree.is_left_out(path.name)]
     except OSError as error:
@@ -163,7 +163,7 @@ def _models(models_dir: Path) -> tuple[list[str], list[Problem]]:
 
 
 def model_name_problem(name: str) -> str | None:
-    """Return why no model can have the name."""
+    """Return why the name is invalid for a model; None if it is valid."""
     if not _NAME.fullmatch(name):
         return "not a name for a model; letters, digits, '.', '_' and '-', no leading punctuation"
     if len(name) > _LONGEST_NAME:
@@ -194,7 +194,7 @@ def _read_model(models_dir: Path, name: str, selection: Selection) -> _Draft:
 
 
 def _check_model(draft: _Draft) -> None:
-    """Note what is wrong with the config and the files of a model."""
+    """Record the problems of the config and the files of a model."""
     directory = draft.directory
     if draft.config is not None:
         messages = config_rules.check(draft.config, directory, draft.versions, draft.own_backends)
@@ -209,12 +209,12 @@ def _check_model(draft: _Draft) -> None:
     environment = None if draft.config is None else environments.archive_of(draft.config, directory)
     for relative in draft.files:
         wrong = list(contents.check(directory / relative, environment=directory / relative == environment))
-        # What is no Python at all is not told twice.
+        # A file that is not Python at all is reported once.
         draft.problems += wrong or files.check_python(directory / relative, entry_point=relative in _entry_points(draft))
 
 
 def _is_wanted(path: Path, versions: Sequence[int]) -> bool:
-    """Return whether the release of these versions looks into a file or directory of the model."""
+    """Return whether the release of these versions reads a file or directory of the model."""
     if path == Path(CONFIGS_DIRECTORY):
         return False
     return path.parent != Path() or not _VERSION.fullmatch(path.name) or int(path.name[:20]) in versions
@@ -263,7 +263,7 @@ def _golden_problems(draft: _Draft) -> list[Problem]:
 
 
 def _complete(draft: _Draft, config: ModelConfig) -> None:
-    """Set what the server must never choose by itself: the versions, and the plan that fits its GPU."""
+    """Set the versions and the plan that fits the GPU. The server must not choose these by itself."""
     if not draft.versions:
         return
     added = draft.additions
@@ -280,7 +280,6 @@ def _complete(draft: _Draft, config: ModelConfig) -> None:
 
 
 def _completed(text: str, added: ModelConfig) -> str:
-    """Return the text as it is released."""
     if not added.ListFields():
         return text
     return f"{text.rstrip()}\n\n{render(added, 'Added by modelctl: what only the release knows.')}"

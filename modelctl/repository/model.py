@@ -1,4 +1,4 @@
-"""A model of a repository, as it is released."""
+"""A model of a repository in its released form."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from modelctl.repository.rules import asks
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
-"""Where Triton looks for the config of `--model-config-name=<name>`; here the name is that of a stack."""
+"""Triton reads the config of `--model-config-name=<name>` from this directory; the name is the stack's."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model of a release, its config completed by what only the release decides.
+    """One model of a release, with its config completed by the release.
 
-    `versions` are served, in this order; `files` are relative to `directory` and hold no other version's files. `left_out`
-    is what lies beside them and is not released. `own_backends` are those that it may name beside NVIDIA's. `onnx` has what
-    the files of the onnxruntime backend say, by their paths. `open`: its config leaves a queue without a bound, or its
-    instances to the server, so that a stack has to have wants of it.
+    `versions` are served, in this order. `files` are relative to `directory`; other versions' files are left out.
+    `left_out`: the entries next to them that are not released. `own_backends`: the backends besides NVIDIA's that the model
+    may name. `onnx`: the descriptions of the onnxruntime backend's files, by path. `open`: the config leaves a queue without
+    a bound, or its instances to the server, so a stack must have settings for it.
     """
 
     name: str
@@ -41,22 +41,22 @@ class Model:
 
     @property
     def version(self) -> int:
-        """Return the version that answers requests which name none."""
+        """Return the version that answers requests without a version."""
         return self.versions[-1]
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Return the versions that are served beside it."""
+        """Return the versions that are served in addition to `version`."""
         return self.versions[:-1]
 
     @property
     def files_of_every_version(self) -> frozenset[str]:
-        """Return the names that lie in the directory of each served version: what its one config may name."""
+        """Return the file names that exist in every served version's directory. Only these may be in the config."""
         return common_names(self.versions, self.files)
 
     @property
     def version_bytes(self) -> int:
-        """Return the size of the files of the largest version that is served. Raises OSError."""
+        """Return the size in bytes of the files of the largest served version. Raises OSError."""
         sizes = dict.fromkeys(map(str, self.versions), 0)
         for file in self.files:
             if file.parts[0] in sizes and file.name != golden.FILE:
@@ -65,7 +65,7 @@ class Model:
 
     @property
     def golden(self) -> Request | None:
-        """Return the request of golden.json beside the version that answers requests which name none; None without it.
+        """Return the request in golden.json of the version that answers requests without a version. None without it.
 
         Raises GoldenError and OSError.
         """
@@ -74,7 +74,7 @@ class Model:
 
     @property
     def tensorrt(self) -> tuple[str, ...]:
-        """Return the versions of TensorRT that built its plans, as far as they say so."""
+        """Return the TensorRT versions that built the model's plans, if the plans contain them."""
         if self.backend != "tensorrt":
             return ()
         found = (plans.built_with(self.directory / file) for file in self.files if len(file.parts) == 2)
@@ -82,7 +82,7 @@ class Model:
 
     @property
     def plans_of_unknown_versions(self) -> tuple[Path, ...]:
-        """Return its plans whose headers do not say which TensorRT built them."""
+        """Return the plans whose headers do not contain a TensorRT version."""
         if self.backend != "tensorrt":
             return ()
         files = (self.directory / file for file in self.files if len(file.parts) == 2)
@@ -95,32 +95,32 @@ class Model:
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """Return the models that it asks by itself, each once."""
+        """Return the models that this model calls by itself, each once."""
         return asks.asked(self.config)
 
     @property
     def decoupled(self) -> bool:
-        """Return whether its config says that a request has any number of responses."""
+        """Return whether the config allows any number of responses per request."""
         return self.config.model_transaction_policy.decoupled
 
     @property
     def self_placed(self) -> bool:
-        """Return whether it takes its GPUs by itself, or its backend does."""
+        """Return whether the model or its backend chooses its GPUs by itself."""
         return backends.places_itself(self.config)
 
     @property
     def on_cpu(self) -> bool:
-        """Return whether it computes on the CPU in a pipeline on GPUs: Python code whose config does not place it on one."""
+        """Return whether it is Python code without a GPU. Such a step of a GPU pipeline computes on the CPU."""
         kinds = {group.kind for group in self.config.instance_group}
         return self.backend == "python" and kinds.isdisjoint({ModelInstanceGroup.KIND_GPU, ModelInstanceGroup.KIND_MODEL})
 
     @property
     def backend(self) -> str:
-        """Return what loads it: the backend's name, or `ensemble`."""
+        """Return the backend's name, or `ensemble`."""
         return "ensemble" if backends.is_ensemble(self.config) else str(backends.backend_of(self.config))
 
 
 def common_names(versions: Sequence[int], files: Sequence[Path]) -> frozenset[str]:
-    """Return the names that lie in the directory of each of the versions."""
+    """Return the names that exist in the directory of each version."""
     names = [frozenset(path.name for path in files if path.parent == Path(str(version))) for version in versions]
     return frozenset.intersection(*names)

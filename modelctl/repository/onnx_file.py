@@ -1,7 +1,7 @@
-"""Reads what an ONNX file says of itself: its inputs and outputs, its operator sets, the files of its weights.
+"""Read the metadata of an ONNX file: inputs and outputs, operator sets, weight files.
 
-The file is mapped and walked, not loaded: `onnx.load` holds all weights in memory, several times, and a release may have
-many such files. The numbers of fields and types are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+The file is memory-mapped and walked, not loaded: `onnx.load` holds all weights in memory, several times, and a release may
+have many such files. For the numbers of fields and types see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 """
 
 from __future__ import annotations
@@ -14,33 +14,39 @@ from pathlib import Path
 SUFFIX = ".onnx"
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _MODEL_PROTO = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
-"""Field number of a ModelProto to its type on the wire."""
+"""Field number of a ModelProto to its wire type."""
 _FIELD_NUMBERS = 100
 _GRAPH_PROTO = {1: 2, 2: 2, 5: 2, 10: 2, 11: 2, 12: 2, 13: 2, 14: 2, 15: 2, 16: 2}
 _IR_VERSION, _GRAPH, _OPSET, _FUNCTION = 1, 7, 8, 25
 _NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12
 _NODE_OF_FUNCTION, _ATTRIBUTE = 7, 5
 _TENSORS, _GRAPHS = frozenset({5, 10}), frozenset({6, 11})
-"""Of an attribute: one, or several."""
+"""Field numbers of an attribute: a single value, and a list."""
 _TENSOR_NAME, _EXTERNAL_DATA = 8, 13
 _KINDS = {1: "tensor", 4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
-"""Field number of a TypeProto to what it says."""
+"""Field number of a TypeProto to the kind of value."""
 _MOST_TENSORS = 100_000
 _MOST_DEPTH = 33
-"""Of graphs in nodes of graphs, as loops and branches have them: protobuf reads 100 messages in each other, 3 of each."""
+"""Maximum depth of graphs nested in nodes, as in loops and branches.
+
+Protobuf reads 100 nested messages, 3 for each graph.
+"""
 _MOST_FIELDS = 2_000_000
-"""Of one message. A graph has one for each node and each weight; what has more is bytes that happen to look like fields."""
+"""Maximum number of fields in one message.
+
+A graph has one field for each node and each weight. With more fields, the bytes only happen to look like fields.
+"""
 
 
 class NotOnnx(ValueError):
-    """A file is no whole ONNX model; the text says how one can tell."""
+    """A file is not a complete ONNX model; the text gives the evidence."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output. `kind` is `tensor` but for what Triton cannot serve; `element` is the number of ONNX's type.
+    """An input or output. `kind` is `tensor`, except for kinds that Triton cannot serve; `element` is ONNX's type number.
 
-    A size of `shape` is None where it varies; `shape` is None where the model says none.
+    A variable size in `shape` is None; `shape` is None if the model gives none.
     """
 
     name: str
@@ -51,10 +57,9 @@ class Tensor:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A file's own word. `opsets` are the versions of operator sets by domain, that of ONNX itself by `ai.onnx`.
+    """The metadata of a file. `opsets`: versions of operator sets by domain; ONNX's own set is `ai.onnx`.
 
-    `defaults` are inputs that have a value in the file; `external` maps each file
-    of external weights to the first tensor in it.
+    `defaults`: inputs that have a value in the file. `external`: each file of external weights to the first tensor in it.
     """
 
     ir_version: int
@@ -66,7 +71,7 @@ class OnnxModel:
 
     @property
     def required(self) -> tuple[Tensor, ...]:
-        """Return the inputs that a request has to give."""
+        """Return the inputs that a request has to provide."""
         return tuple(tensor for tensor in self.inputs if tensor.name not in self.defaults)
 
 
@@ -79,7 +84,7 @@ class _Found:
 
 
 def read(path: Path) -> OnnxModel:
-    """Return what the file says. Raises NotOnnx, also for files of weights that are missing or too short, and OSError."""
+    """Return the metadata of the file. Raises NotOnnx, also for missing or truncated weight files, and OSError."""
     if path.stat().st_size == 0:
         raise NotOnnx("it is empty")
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -118,7 +123,7 @@ def _graph(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> 
 
 
 def _tensor(data: mmap.mmap, begin: int, end: int) -> Tensor:
-    """Return what a ValueInfoProto says."""
+    """Return the tensor that a ValueInfoProto describes."""
     entry = _message(data, begin, end)
     name = _text(data, entry.get(1))
     for number, first, last in _fields(data, *entry.get(2, (0, 0))):
@@ -133,7 +138,7 @@ def _tensor(data: mmap.mmap, begin: int, end: int) -> Tensor:
 
 
 def _size(data: mmap.mmap, begin: int, end: int) -> int | None:
-    """Return the size of a dimension; None where it has a name, or nothing."""
+    """Return the size of a dimension; None if it is a name or missing."""
     entry = _message(data, begin, end)
     if 1 not in entry:
         return None
@@ -142,7 +147,7 @@ def _size(data: mmap.mmap, begin: int, end: int) -> int | None:
 
 
 def _weights_of_node(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found, depth: int = 1) -> None:
-    """Note the weights of a node: constants, and those of graphs in it. Raises NotOnnx."""
+    """Record the external weights of a node: its constants, and the weights of nested graphs. Raises NotOnnx."""
     if depth > _MOST_DEPTH:
         raise NotOnnx(f"more than {_MOST_DEPTH} graphs stand in each other")
     for number, first, last in _fields(data, begin, end):
@@ -160,7 +165,7 @@ def _weights_of_node(path: Path, data: mmap.mmap, begin: int, end: int, found: _
 
 
 def _weight(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) -> str:
-    """Return a weight's name, and note the file that has it. Raises NotOnnx where it is missing, or too short."""
+    """Return a weight's name, and record its external file. Raises NotOnnx if the file is missing or too short."""
     external: dict[str, str] = {}
     weight = ""
     for number, first, last in _fields(data, begin, end):
@@ -176,7 +181,7 @@ def _weight(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) ->
         raise NotOnnx(f"its weights lie in {name!r}, which leads out of the directory of the model")
     try:
         size = (path.parent / name).stat().st_size if name.isprintable() and (path.parent / name).is_file() else None
-    except OSError:  # a name that is longer than any
+    except OSError:  # the name is too long
         size = None
     if size is None:
         raise NotOnnx(f"its weights lie in {name!r}, which is not beside it")
@@ -196,7 +201,7 @@ def _weight(path: Path, data: mmap.mmap, begin: int, end: int, found: _Found) ->
 
 
 def _message(data: mmap.mmap, begin: int, end: int) -> dict[int, tuple[int, int]]:
-    """Return the fields of a small message: where each one's last value begins and ends."""
+    """Return the fields of a small message: the start and end of each field's last value."""
     return {number: (first, last) for number, first, last in _fields(data, begin, end)}
 
 
@@ -209,7 +214,7 @@ def _number(data: mmap.mmap, place: tuple[int, int] | None) -> int:
 
 
 def _fields(data: mmap.mmap, begin: int, end: int, known: dict[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
-    """Yield each field of a message between two places: its number, and where its value begins and ends. Raises NotOnnx."""
+    """Yield number, start and end of each field between two positions of a message. Raises NotOnnx."""
     at, fields = begin, 0
     while at < end:
         start = at
@@ -218,7 +223,7 @@ def _fields(data: mmap.mmap, begin: int, end: int, known: dict[int, int] | None 
             raise NotOnnx(f"more than {_MOST_FIELDS} fields stand from byte {begin} on, so it is another file, or damaged")
         key, at = _varint(data, at, end)
         number, kind = key >> 3, key & 7
-        # A number that is not known here may be a newer version's.
+        # An unknown number may belong to a newer version.
         if not 0 < number < _FIELD_NUMBERS or (known is not None and known.get(number, kind) != kind):
             raise NotOnnx(f"at byte {start} stands no field of ONNX, so it is another file, or damaged")
         if kind == _VARINT:

@@ -1,4 +1,4 @@
-"""The TensorRT version that a plan was built with, as its header says it."""
+"""Read the TensorRT version that built a plan from its header."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 TAG = b"ftrt"
 HEADER_BYTES = 28
-"""TensorRT's own `trtexec --getPlanVersionOnly` reads them, of plans of 8.6 and newer: `printPlanVersion` of
+"""TensorRT's own `trtexec --getPlanVersionOnly` reads this header of plans of 8.6 and newer: `printPlanVersion` in
 https://github.com/NVIDIA/TensorRT/blob/main/samples/common/sampleEngines.cpp."""
 
 
 def is_plan(path: Path) -> bool:
-    """Return whether a file begins as plans of TensorRT 8.6 and newer do. Raises OSError."""
+    """Return whether a file begins like plans of TensorRT 8.6 and newer. Raises OSError."""
     with path.open("rb") as file:
         return file.read(HEADER_BYTES).startswith(TAG)
 
 
 def built_with(path: Path) -> str | None:
-    """Return the version (`10.16.0.72`) that built a plan; None for another file, and for a header of another form.
+    """Return the TensorRT version (`10.16.0.72`) that built a plan. None for another file or another header format.
 
     Raises OSError.
     """

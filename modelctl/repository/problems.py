@@ -1,4 +1,4 @@
-"""Mistakes in a model repository or in a stack file, and where they are."""
+"""Mistakes in a model repository or in a stack file, with their places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spec.wording import printable
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: the file (or directory), the place in it where that is known (1-based), and a sentence."""
+    """One mistake: a file or directory, an optional place in it (1-based), and a sentence."""
 
     path: Path
     message: str
@@ -24,7 +24,7 @@ class Problem:
 
 
 class ValidationFailed(Failure):
-    """Models or stack files have mistakes; `problems` holds every one that was found."""
+    """Models or stack files have mistakes; `problems` has all of them."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems

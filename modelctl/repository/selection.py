@@ -1,10 +1,10 @@
-"""`release.yaml`: which versions of each model a release serves.
+"""Read `release.yaml`: the versions of each model that a release serves.
 
-As a rule one per model, since the server downloads every version that lies under a prefix, once per served version. Of a
-model that is given a list, all of them are served side by side, and a request that names none gets the highest. Models that
+Normally a release has one version per model, since the server downloads every version below a prefix, once per served
+version. If a model has a list, all its versions are served, and a request without a version gets the highest. Models that
 the file does not name are served in their highest version.
 
-Its key `backends` names those that the image of the server has beside NVIDIA's.
+The key `backends` names the server image's backends that are not NVIDIA's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BACKEND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass
 class Selection:
-    """The versions that release.yaml asks for, by model, and the backends of the image that are not NVIDIA's."""
+    """The versions in release.yaml by model, and the image's backends that are not NVIDIA's."""
 
     path: Path
     versions: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Selection:
     problems: list[Problem] = field(default_factory=list)
 
     def versions_of(self, model: str, available: Sequence[int], problems: list[Problem]) -> tuple[int, ...]:
-        """Return the versions to release of `model`, in order; empty, and a problem for each, when one is not there."""
+        """Return the versions of `model` to release, in order. Empty, with a problem for each, if any is missing."""
         if not available:
             return ()
         wanted = self.versions.get(model, (max(available),))
@@ -45,7 +45,7 @@ class Selection:
 
 
 def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
-    """Return the selection in `models_dir`, empty when it has no release.yaml."""
+    """Return the selection in `models_dir`; empty if it has no release.yaml."""
     selection = Selection(models_dir / RELEASE_FILE)
     if not selection.path.exists() and not selection.path.is_symlink():
         return selection
@@ -80,7 +80,7 @@ def read_selection(models_dir: Path, models: Sequence[str]) -> Selection:
 
 
 def _backends(given: object, selection: Selection) -> frozenset[str]:
-    """Return the names under `backends`, and note what is wrong with them."""
+    """Return the names under `backends`, and record their problems."""
     if given is None:
         return frozenset()
     if not isinstance(given, list) or not given:
@@ -98,7 +98,7 @@ def _backends(given: object, selection: Selection) -> frozenset[str]:
 
 
 def _mistake(given: object) -> str | None:
-    """Return what is wrong with a version, or a list of them, as it was written."""
+    """Return the mistake in a version or a list of versions. None if it is right."""
     if given == []:
         return "an empty list; give at least one version, or leave the model out for its highest"
     versions = given if isinstance(given, list) else [given]

@@ -1,8 +1,8 @@
-"""config.pbtxt as Triton's own protobuf text, strictly, but with every unknown field reported at once.
+"""Parse config.pbtxt strictly, as Triton does, but report all unknown fields at once.
 
-The server stops at the first mistake (docs/facts/triton-configuration.md#text-of-configpbtxt). Here an unknown field is
-reported, blanked out of the text, and the rest is parsed again, so that one run shows them all and later checks still
-see the rest of the config.
+The server stops at the first mistake (docs/facts/triton-configuration.md#text-of-configpbtxt). This parser reports an
+unknown field, replaces it by blanks and parses the text again. So one run reports all of them, and later checks still see
+the rest of the config.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ See docs/facts/triton-configuration.md#fields-that-articles-invent.
 
 
 def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
-    """Return the config, and what is wrong with the text; no config when it cannot be read beyond a mistake."""
+    """Return the config and the problems of the text. No config if the parser cannot continue after a mistake."""
     problems: list[Problem] = []
     while True:
         config = ModelConfig()
@@ -65,14 +65,14 @@ def parse(path: Path, text: str) -> tuple[ModelConfig | None, list[Problem]]:
         else:
             problems += islice(_keys_twice(path, text), _MOST_PROBLEMS)
             unnamed = [Problem(path, message) for message in _numbers_without_a_name(config)]
-            # What has no name cannot be told by the later checks, which would name it.
+            # Later checks would need the name of an unnamed value, so the config is withheld.
             return (None if unnamed else config), [*problems, *unnamed]
 
 
 def _keys_twice(path: Path, text: str) -> Iterator[Problem]:
-    """Yield keys that a map has twice: the text format takes the last one, and says nothing."""
+    """Yield duplicate keys of a map: the text format silently takes the last one."""
     seen: set[tuple[int, str, str]] = set()
-    # Each message or list that is open: where it begins, of which field it is, and where the message around it begins.
+    # The open messages and lists: the start of each, its field, and the start of the enclosing message.
     open_: list[tuple[int, str, int]] = [(-1, "", -1)]
     field, previous = "", ""
     for token in _TOKEN.finditer(text):
@@ -102,7 +102,7 @@ def _keys_twice(path: Path, text: str) -> Iterator[Problem]:
 
 
 def _numbers_without_a_name(message: Message, where: str = "") -> Iterator[str]:
-    """Yield values of enumerations that are none, such as `kind: 99`: the text format takes any number there."""
+    """Yield invalid enumeration values, such as `kind: 99`: the text format accepts any number."""
     for field, value in message.ListFields():
         place = f"{where}.{field.name}".removeprefix(".")
         for index, item in _items(field, value):
@@ -114,7 +114,7 @@ def _numbers_without_a_name(message: Message, where: str = "") -> Iterator[str]:
 
 
 def _items(field: FieldDescriptor, value: Any) -> Iterable[tuple[object, Any]]:
-    """Return the values of a field with their place among them; None is that of a single one."""
+    """Return the values of a field with their index or key. A single value has None."""
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return list(value.items())
     return list(enumerate(value)) if field.is_repeated else [(None, value)]
@@ -150,9 +150,7 @@ def _unknown_field(message_name: str, field: str) -> str:
 
 
 def _without_field(text: str, line: int, column: int) -> str:
-    """`text` with the field that begins at line:column replaced by blanks, so that later places stay
-    right.
-    """
+    """Return `text` with the field at line:column replaced by blanks, so later places stay right."""
     lines = text.splitlines(keepends=True)
     start = sum(map(len, lines[: line - 1])) + column - 1
     end = _end_of_field(text, start)

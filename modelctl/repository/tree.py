@@ -1,8 +1,8 @@
-"""The files of a model repository as they lie on disk: what a release takes, what it leaves out, and what it refuses.
+"""Read the files of a model repository, and divide them into released, left out and refused ones.
 
-Whatever lies below a model is served to every pod and kept in the bucket, so it is taken only where it is meant: a regular
-file of the repository itself, with a name that S3, Triton and every checkout have in common. Files of editors, of version
-control and of caches are left out, and told; what may be a secret is refused.
+All files of a model are served to every pod and stored in the bucket. So only regular files of the repository are released,
+with names that S3, Triton and every checkout support. Files of editors, version control and caches are left out and
+reported; possible secrets are refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from modelctl.repository.problems import Problem
 from spec.names import RELEASES_PREFIX
 
 LONGEST_KEY_BYTES = 1024
-"""Of an S3 object: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
+"""The longest key of an S3 object: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _PREFIX_BYTES = len(f"{RELEASES_PREFIX}{'0' * 12}/")
 
 _KEPT = frozenset({".keep", ".gitkeep", ".tmp"})
-"""Names with a dot that are released: they keep a directory that would be empty, the last one in NVIDIA's TensorRT-LLM."""
+"""Dot names that are released: they keep an otherwise empty directory; NVIDIA's TensorRT-LLM has `.tmp`."""
 _LEFT_OUT = re.compile(
     r"\..*|__pycache__|.*\.py[co]|.*~|#.*#|.*\.(sw[op]|bak|orig|rej|tmp|part|crdownload|incomplete)|thumbs\.db|desktop\.ini"
     r"|__macosx|cvs|events\.out\.tfevents\..*|core\.\d{2,}",
@@ -49,14 +49,15 @@ class Tree:
 
 
 def is_left_out(name: str) -> bool:
-    """Return whether a file or directory of this name is no part of a model."""
+    """Return whether a file or directory with this name is left out of a model."""
     return name not in _KEPT and _LEFT_OUT.fullmatch(name) is not None
 
 
 def read(repository: Path, directory: Path, *, wanted: Callable[[Path], bool]) -> Tree:
-    """Return what lies below `directory` of a `repository`, in the order of names.
+    """Return the entries below `directory` of a `repository`, sorted by name.
 
-    `wanted` is asked about each directory and file, by its path relative to `directory`, before it is looked into.
+    `wanted` gets the path of each directory and file, relative to `directory`, before it is read; if it returns False, the
+    entry is ignored.
     """
     tree = Tree()
     _Reader(repository, directory, tree, wanted).read(Path())
@@ -64,7 +65,7 @@ def read(repository: Path, directory: Path, *, wanted: Callable[[Path], bool]) -
 
 
 def link_problem(repository: Path, path: Path) -> Problem | None:
-    """Return why a symbolic link is not followed; None for one to a file of the same repository."""
+    """Return why a symbolic link is not followed. None for a link to a file of the same repository."""
     written = str(path.readlink())
     if _ANNEX.search(written):
         return Problem(path, "a link of git-annex to content that is not here; `git annex get` and `git annex unlock` it")
@@ -91,7 +92,7 @@ def link_problem(repository: Path, path: Path) -> Problem | None:
 
 
 def name_problem(path: Path) -> Problem | None:
-    """Return why a file or directory cannot have its name in a release."""
+    """Return why the name of a file or directory is invalid in a release. None if it is valid."""
     name = path.name
     try:
         name.encode()
@@ -105,7 +106,8 @@ def name_problem(path: Path) -> Problem | None:
 
 
 def alike(paths: list[Path]) -> Iterator[Problem]:
-    """Yield entries of one directory whose names are the same where upper and lower case are, as in many checkouts."""
+    """Yield entries of one directory with names that many checkouts cannot distinguish. They differ only in case or accents'
+    encoding."""
     seen: dict[str, Path] = {}
     for path in paths:
         first = seen.setdefault(unicodedata.normalize("NFC", path.name).casefold(), path)
@@ -142,7 +144,7 @@ class _Reader:
                 self._entry(path, inner)
 
     def _is_taken(self, path: Path, relative: Path) -> bool:
-        """Return whether the entry belongs to the release; otherwise it is told, or refused."""
+        """Return whether the entry belongs to the release. Otherwise record it as left out or refused."""
         if not self.wanted(relative):
             return False
         if _SECRET.fullmatch(path.name):

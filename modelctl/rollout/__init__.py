@@ -1,4 +1,5 @@
-"""Changing models in place on pods in explicit mode, for models too dear to restart.
+"""Change models in place on pods in explicit mode, for models that are too expensive to restart.
 
-`plan` says what would change, `rollout` does it phase by phase, `journal` is what a killed rollout goes on from.
+`plan` reports the changes, `rollout` makes them phase by phase, and `journal` is the state from which a killed rollout
+resumes.
 """

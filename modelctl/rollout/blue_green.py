@@ -1,8 +1,10 @@
-"""A rollout on pods of its own (`triton.rollout: blue-green`): the stack file says each step, and `pulumi up` makes it so.
+"""Roll a release out on separate pods (`triton.rollout: blue-green`).
 
-The candidate's pods stand beside those of the release, with none of the requests, until each has given its golden
-inferences. Then the gateway gives it more and more, and at last all. Pods and shares have one owner, Pulumi, and the stack
-file is the only journal: whatever was killed goes on from what is written there.
+The stack file describes each step, and `pulumi up` applies it. The candidate's pods run next to the release's pods and get
+no requests until each has answered its golden inferences. Then the gateway sends them a growing share, and finally all
+requests.
+
+Only Pulumi changes pods and shares, and the stack file is the only journal: a killed rollout resumes from it.
 """
 
 from __future__ import annotations
@@ -39,15 +41,17 @@ ALL = 100
 
 
 class NotReturned(Failure):
-    """The stack file has no candidate any more, and `pulumi up` could not make it so; the text is what to do."""
+    """The candidate is out of the stack file, but `pulumi up` failed. The text gives the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Where a stack runs. `fleet`: the pods of a Helm release; `up`: bring everything to what the stack file says, which
-    raises PulumiFailed; `check` raises when the rollout may not go on; `comparers`: the pods that compare answers to copies.
+    """The environment of a stack.
+
+    `fleet` returns the pods of a Helm release. `up` applies the stack file and raises PulumiFailed. `check` raises when the
+    rollout must stop. `comparers` returns the pods that compare responses to mirrored requests.
     """
 
     fleet: Callable[[str], Fleet]
@@ -57,7 +61,7 @@ class Platform:
 
 
 class BlueGreen:
-    """Rolls releases out by a stack file. `tell` gets a line per step."""
+    """Roll releases out by changing a stack file. `tell` gets a line per step."""
 
     def __init__(
         self,
@@ -76,19 +80,18 @@ class BlueGreen:
         self._tell = tell
 
     def rollout(self, release_id: str) -> Result:
-        """Replace the release by this one, or go on with that where it was left.
+        """Replace the current release by this one, or resume its rollout.
 
-        Raises Refused with every reason and SettingsError before anything is changed; UnknownRelease, ManifestError,
-        RetirementError, PinError, StoreError, FleetError, LockTaken and ReplayError, after which the same command goes on
-        with a mended file; NotReturned when a candidate that is no good is out of the stack file, and may still have
-        requests.
+        Raises Refused with all reasons, and SettingsError, before any change. Raises UnknownRelease, ManifestError,
+        RetirementError, PinError, StoreError, FleetError, LockTaken and ReplayError; after the cause is fixed, the same
+        command resumes. Raises NotReturned when a rejected candidate is out of the stack file but may still get requests.
         """
         settings = load_stack_file(self._file)
         release, tried = settings.models.release, settings.models.candidate
         if release is None:
             raise Refused(["the stack has no release yet: `modelctl pin` its first one, then `pulumi up`"])
         if tried is None and release.id == release_id:
-            self._platform.up()  # of a rollout that was killed at its end
+            self._platform.up()  # finishes a rollout that was killed at its end
             return Result(Outcome.NOTHING_TO_DO, release_id)
         if tried is not None and tried.release.id != release_id:
             raise Refused(
@@ -107,15 +110,16 @@ class BlueGreen:
         return self._go_on(new, self._release(release.id))
 
     def back(self) -> Result:
-        """Give all requests to the release again, and end the candidate. Raises as `rollout`.
+        """Send all requests to the release again and delete the candidate.
 
-        Refused when the stack file has no candidate; then the pods and shares are as it says all the same.
+        Raises the same errors as `rollout`, and Refused when the stack file has no candidate. Then `pulumi up` still applies
+        the stack file.
         """
         settings = load_stack_file(self._file)
         release, tried = settings.models.release, settings.models.candidate
         if release is None or tried is None:
             if release is not None:
-                self._platform.up()  # of a return that was killed in its own
+                self._platform.up()  # finishes a rollback that was killed in its `pulumi up`
             previous = release.previous if release is not None else None
             way = f"`modelctl rollout {previous}` rolls the release before out" if previous else "there is none before it"
             raise Refused([f"no release is being rolled out, so there is nothing to undo; {way}"])
@@ -125,7 +129,7 @@ class BlueGreen:
         return StackRelease(catalog.finished(self._store, release_id, self._wanted.signers), self._wanted.stack, self._store)
 
     def _changes(self, old: StackRelease, new: StackRelease) -> tuple[Change, ...]:
-        """Return the models that are new, or not as they were; all others are the same on both Deployments."""
+        """Return the new and changed models; all others are identical on both Deployments."""
         before = old.manifest.versions
         return tuple(
             Change(model=model, old=before.get(model), new=version)
@@ -164,7 +168,7 @@ class BlueGreen:
                 self._try_apart(trial)
             for percent in self._steps():
                 self._give(trial, percent)
-        except ForwardBroke:  # which says nothing of the candidate
+        except ForwardBroke:  # which says nothing about the candidate
             raise
         except (PodProblem, WrongAnswer, Breach, Unjudged, PulumiFailed) as failure:
             return self._undo(changes, str(failure), without_traffic=isinstance(failure, Unjudged))
@@ -174,13 +178,14 @@ class BlueGreen:
         return Result(Outcome.DONE, new.manifest.id, changes)
 
     def _steps(self) -> list[int]:
-        """Return the shares from the one that the candidate has, which is judged anew."""
+        """Return the shares to go through, starting with the candidate's current share, which is judged again."""
         tried = load_stack_file(self._file).models.candidate
         now = tried.percent if tried is not None else 0
         return sorted({percent for percent in (now, *self._wanted.canary, ALL) if percent and percent >= now})
 
     def _try_apart(self, trial: _Trial) -> None:
-        """Compare the candidate with the release while clients have no answer of it. Raises as `_give`, and PodProblem."""
+        """Compare the candidate with the release before clients get its responses. Raises PodProblem and the errors of
+        `_give`."""
         trial.replay()
         percent = self._wanted.mirror
         if percent:
@@ -193,7 +198,7 @@ class BlueGreen:
             trial.judge(gate, f"by copies of {percent} %", trial.answers(tolerances))
 
     def _give(self, trial: _Trial, percent: int) -> None:
-        """Give the candidate this share, and judge it by it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
+        """Give the candidate this share and judge it. Raises Breach, Unjudged, WrongAnswer and PulumiFailed."""
         gate = trial.gate(compared=percent <= MOST_COMPARED_PERCENT, watched=percent == ALL)
         trial.count(gate)
         candidate.give(self._file, percent)
@@ -221,7 +226,10 @@ class BlueGreen:
 
 
 def _told_but_missing(changes: tuple[Change, ...], new: StackRelease, told: Mapping[str, ServedVersion]) -> Iterator[str]:
-    """Yield why clients that follow the served versions, which only a rollout in place changes, would lose requests."""
+    """Yield the reasons why clients that follow the served versions would lose requests.
+
+    Only an in-place rollout changes the served versions.
+    """
     for change in changes:
         entry = told.get(change.model)
         if entry is None:
@@ -238,7 +246,7 @@ def _told_but_missing(changes: tuple[Change, ...], new: StackRelease, told: Mapp
 
 
 class _Trial:
-    """A candidate on its pods, beside the release on others."""
+    """A candidate on its own pods, next to the release's pods."""
 
     def __init__(
         self,
@@ -269,7 +277,7 @@ class _Trial:
         self._proof = Proof(new, tried, tell)
 
     def prove_all(self) -> None:
-        """Return when all pods that there have to be have given their golden inferences. Raises PodProblem, WrongAnswer."""
+        """Wait until all required pods have answered their golden inferences. Raises PodProblem and WrongAnswer."""
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             self._proof.look()
             if len(self._proof.proven) >= self._fewest and not self._proof.waiting:
@@ -280,15 +288,16 @@ class _Trial:
         )
 
     def count(self, gate: Gate) -> None:
-        """Show the gate what all pods count, those of the release by names of their own."""
+        """Pass the counters of all pods to the gate. The release's pods are counted under separate names."""
         try:
             old = {uid: of_release(self._old.manifest.id, found) for uid, found in self._stable.counters().items()}
             gate.look({**old, **self._tried.counters()})
-        except PodHangs:  # which a busy pod does: the next look counts what this one misses
+        except PodHangs:  # as busy pods do; the next look includes the missed counts
             return
 
     def replay(self) -> None:
-        """Ask both releases the requests of the file, where there is one, and compare. Raises as Replay.compare."""
+        """Send the replay file's requests, if there is one, to both releases and compare. Raises the errors of
+        Replay.compare."""
         if self._wanted.replay is None:
             return
         old_name = f"release {self._old.manifest.id}"
@@ -297,15 +306,17 @@ class _Trial:
             self._wanted.replay.compare(change, tolerance, self._fleets, old_name, self._check, self._tell)
 
     def gate(self, *, compared: bool, watched: bool = False) -> Gate:
-        """Return what judges the candidate at a share; `compared`: with the time that the release takes, which has as many
-        requests at least; `watched`: by all requests, with what the release did before.
+        """Return the gate that judges the candidate at one share.
+
+        `compared`: also compare its latency with the release, which gets at least as many requests. `watched`: the candidate
+        gets all requests, so compare it with the earlier results of the release.
         """
         return Gate([*self._canaries(compared, whole=watched)], self._limits.terms, watched=watched)
 
     def tolerances(self) -> dict[str, float]:
-        """Return the models whose answers to copies are compared, and how far apart numbers may be.
+        """Return the models whose responses to mirrored requests are compared, with their numeric tolerances.
 
-        None where the stack compares nothing, and none of a model whose answers are of streams or sequences.
+        Empty when the stack has no comparer. Decoupled models and models with sequences are left out.
         """
         if self._settings.triton.comparer_image is None:
             return {}
@@ -319,14 +330,17 @@ class _Trial:
         return found
 
     def answers(self, tolerances: Mapping[str, float]) -> AnswersGate | None:
-        """Return what judges by the answers to copies of these models; None of none."""
+        """Return the gate that judges by the responses to mirrored requests; None without models."""
         if not tolerances:
             return None
         models = [CopiedModel(one.model, one.new, self._old.manifest.id) for one in self._changes if one.model in tolerances]
         return AnswersGate(models, self._wanted.may_differ, self._limits.terms.requests)
 
     def judge(self, gate: Gate, by: str, answers: AnswersGate | None = None) -> None:
-        """Return when the candidate may have more; `by` says by which requests. Raises Breach, Unjudged and WrongAnswer."""
+        """Wait until the candidate may get more requests. Raises Breach, Unjudged and WrongAnswer.
+
+        `by` names the requests in the message.
+        """
         judges: list[Gate | AnswersGate] = [gate] if answers is None else [gate, answers]
         open_: list[str] = []
         began = time.monotonic()
@@ -344,13 +358,13 @@ class _Trial:
         raise Unjudged(f"not enough requests to judge by in {self._limits.canary:g} s {by}: {'; '.join(open_)}")
 
     def watch(self, gate: Gate) -> None:
-        """Judge the candidate by all requests for a while. Raises Breach and WrongAnswer."""
+        """Judge the candidate by all requests for a limited time. Raises Breach and WrongAnswer."""
         for _ in until(self._limits.watch, self._limits.poll, self._check):
             self._look(gate)
         self._require_pods()
 
     def _require_pods(self) -> None:
-        """Raise Breach unless enough proven pods answer now: a dead one counts no requests, so that no gate sees it."""
+        """Raise Breach unless enough proven pods respond now. A dead pod counts no requests, so no gate detects it."""
         answering = 0
         broke: ForwardBroke | None = None
         for _ in until(self._limits.load, self._limits.poll, self._check):
@@ -359,7 +373,7 @@ class _Trial:
                 break
             except ForwardBroke as lost:
                 broke = lost
-            except PodHangs:  # which a busy pod does
+            except PodHangs:  # as busy pods do
                 broke = None
         if broke is not None:
             raise broke
@@ -367,7 +381,7 @@ class _Trial:
             raise Breach(f"{answering} of {self._fewest} pods of the candidate answer")
 
     def _look(self, gate: Gate) -> None:
-        self._proof.look()  # of pods that an autoscaler has added, or that took another's place
+        self._proof.look()  # checks pods that an autoscaler added or that replaced another pod
         self.count(gate)
         if found := gate.breaches():
             raise Breach("; ".join(found))
@@ -375,14 +389,17 @@ class _Trial:
     def _look_at_copies(self, answers: AnswersGate) -> None:
         found = {}
         for pod in self._comparers():
-            with contextlib.suppress(PodProblem), PodClient(pod) as client:  # one that starts is asked at the next look
+            with contextlib.suppress(PodProblem), PodClient(pod) as client:  # a starting pod is read next time
                 found[pod.uid] = client.measured(counts.parse)
         answers.look(found)
         if breaches := answers.breaches():
             raise Breach("; ".join(breaches))
 
     def _canaries(self, compared: bool, *, whole: bool) -> list[Canary]:
-        """Return the models to judge; without all requests, no model with sequences, which the release answers alone."""
+        """Return the models to judge.
+
+        Without all requests, models with sequences are left out, because only the release serves them.
+        """
         return [
             Canary(
                 change.model,

@@ -1,4 +1,4 @@
-"""Run `modelctl rollout`, `modelctl watch` and `modelctl parity`. Each raises Failure with what is wrong."""
+"""Run `modelctl rollout`, `modelctl watch` and `modelctl parity`. Each raises Failure with the problem."""
 
 from __future__ import annotations
 
@@ -50,43 +50,44 @@ _GOES_ON = "interrupted; run the same command again, it goes on"
 
 
 class Unfinished(Failure):
-    """The rollout could not go on; the next one does."""
+    """The rollout could not continue; running the command again resumes it."""
 
     exit_code = NOT_TRIED
 
 
 class NoPods(Failure):
-    """There is nothing to compare."""
+    """There are no pods to compare."""
 
     exit_code = NOT_TRIED
 
 
 class Undone(Failure):
-    """The rollout was taken back, because of what its pods answered."""
+    """The rollout was rolled back because of the responses of its pods."""
 
 
 class Bad(Failure):
-    """A release that serves is no good."""
+    """A served release is bad."""
 
 
 class Unjudged(Failure):
-    """A release that serves got too few requests to be judged by, or its pods had no time to answer."""
+    """A served release got too few requests to be judged, or its pods had no time to answer."""
 
     exit_code = NO_TRAFFIC
 
 
 class UndoneUnjudged(Undone):
-    """The rollout was taken back, because its canary got too few requests to be judged by."""
+    """The rollout was rolled back because its canary got too few requests to be judged."""
 
     exit_code = NO_TRAFFIC
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Ask for a release on a stack; for the one before with `back` and no release.
+    """The request for a release on a stack. For the previous release, set `back` and no release.
 
-    `canary` is like 5%,25%,100%; `replay` a file of requests; `mirror` like 20%, the part of the requests of which it gets
-    copies first; `may_differ` the share of the answers to either that may differ.
+    `canary` is like 5%,25%,100%. `replay` is a file of requests. `mirror`, like 20%, is the share of requests that is
+    mirrored to the release first. `may_differ` is the share of responses that may differ, for replayed and for mirrored
+    requests.
     """
 
     stack: str
@@ -101,7 +102,7 @@ class Asked:
 
 
 def rollout(asked: Asked, bucket: str, endpoint_url: str | None, namespace: str) -> None:
-    """Change the models of running pods, or go on with the rollout that was interrupted. Raises Misused and Unfinished."""
+    """Change the models of running pods, or resume an interrupted rollout. Raises Misused and Unfinished."""
     if (asked.release is None) != asked.back:
         raise Misused("name either a release or --back")
     file = asked.stacks / f"Pulumi.{asked.stack}.yaml"
@@ -147,9 +148,9 @@ def watch(
     *,
     take_back: bool,
 ) -> None:
-    """Judge the release that a stack file pins on the pods that serve it; pin the one before when it is bad and asked to.
+    """Judge the release that a stack file pins on the pods that serve it.
 
-    Raises Bad and Unjudged by what was seen, and Misused.
+    With `take_back`, pin the previous release when this one is bad. Raises Bad, Unjudged and Misused.
     """
     settings = load_stack_file(file)
     release = pinned(file)
@@ -184,9 +185,9 @@ def watch(
 
 
 def parity(namespace: str, serve: str | None, *, direct: bool, as_json: bool) -> int:
-    """Print what the pods serve, or serve it as metrics; return the exit code, FAILED when they differ. Raises NoPods.
+    """Print the models that the pods serve, or export them as metrics.
 
-    `direct`: see KubernetesFleet.
+    Returns the exit code: FAILED when the pods differ. Raises NoPods. `direct`: see KubernetesFleet.
     """
     address = metrics_server.address("--serve", serve) if serve is not None else None
     first = _fleet(namespace, direct=direct)
@@ -213,7 +214,7 @@ def parity(namespace: str, serve: str | None, *, direct: bool, as_json: bool) ->
 
 
 def _alike(fleets: Sequence[str]) -> str:
-    """Return that pods serve the same, by the fleet of each."""
+    """Return the message that all pods serve the same. `fleets` has the fleet of each pod."""
     counts = Counter(fleets)
     if len(counts) == 1:
         return f"{len(fleets)} pods serve the same"
@@ -237,7 +238,7 @@ def _print(states: list[fleet_parity.PodState]) -> None:
 
 
 def _steps(text: str) -> tuple[int, ...]:
-    """Return the percentages below 100. Raises Misused when the text has none that make sense."""
+    """Return the percentages below 100. Raises Misused for an invalid text."""
     words = [word.strip().removesuffix("%") for word in text.split(",")]
     steps = [int(word) for word in words if word.isdecimal()]
     if len(steps) != len(words) or steps != sorted(set(steps)) or steps[0] < 1 or steps[-1] != 100:
@@ -246,7 +247,7 @@ def _steps(text: str) -> tuple[int, ...]:
 
 
 def _mirror(text: str, settings: Settings) -> int:
-    """Return the percentage. Raises Misused when the text has none that makes sense, or pods serve both versions."""
+    """Return the percentage. Raises Misused for an invalid text, or when the same pods serve both versions."""
     number = text.strip().removesuffix("%")
     if not number.isdecimal() or not 1 <= int(number) <= 100:
         raise Misused(f"--mirror {text!r}: write one percentage, like 20%")
@@ -262,7 +263,7 @@ def _slos(settings: Settings) -> dict[str, float]:
 
 
 def _up(stack: str, tell: Callable[[str], None]) -> None:
-    """Bring the stack to what its file says. Raises PulumiFailed."""
+    """Apply the stack file with `pulumi up`. Raises PulumiFailed."""
     arguments = ["up", "--stack", stack, "--yes", "--skip-preview", "--non-interactive"]
     tell(f"pulumi {' '.join(arguments)}")
     if pulumi_program.run(arguments) != 0:

@@ -1,4 +1,4 @@
-"""config.pbtxt of a model in `live/`: the release's own, serving exactly the versions that a rollout says."""
+"""The config.pbtxt of a model in `live/`. It is the release's config, with exactly the versions that a rollout serves."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from modelctl.store.manifest import Manifest
 
 _INTERFACE = ("platform", "backend", "max_batch_size", "input", "output", "default_model_filename", "parameters")
-"""A changed value here can break the version that is served already: a model has one config for all its versions."""
+"""Fields whose change can break the served version. A model has one config for all its versions."""
 
 
 def config_key(manifest: Manifest, model: str, stack: str) -> str:
-    """Return the object that holds the model's config for a stack: generated from its wants, or the model's own."""
+    """Return the key of the model's config for a stack. A generated config takes precedence over the model's own."""
     generated = f"{model}/configs/{stack}.pbtxt"
     return generated if generated in manifest.objects else f"{model}/config.pbtxt"
 
 
 def parse(text: str) -> ModelConfig:
-    """Raises text_format.ParseError; a released config has been validated, so that is a damaged object."""
+    """Parse a released config. Raises text_format.ParseError.
+
+    Released configs have been validated, so the error means a damaged object.
+    """
     return text_format.Parse(text, ModelConfig())
 
 
@@ -37,31 +40,32 @@ def serving(config: ModelConfig, versions: Sequence[int]) -> ModelConfig:
 
 
 def to_text(config: ModelConfig) -> str:
-    """Return what is stored."""
+    """Return the config as text for the repository."""
     return "# Written by `modelctl rollout`.\n" + text_format.MessageToString(config)
 
 
 def to_json(config: ModelConfig) -> str:
-    """Return the load API's `config` parameter; the whole config, since it replaces that of the repository.
+    """Return the `config` parameter of the load API.
 
-    See docs/facts/triton-server.md#load-with-config.
+    It is the whole config, because it replaces the config of the repository. See
+    docs/facts/triton-server.md#load-with-config.
     """
     return json.dumps(json_format.MessageToDict(config, preserving_proto_field_name=True))
 
 
 def served_hash(config: dict[str, Any]) -> str:
-    """12 hex digits over a config as a server shows it.
+    """Return 12 hex digits of a hash over a config as a server reports it.
 
-    Without the version policy: after a load that only took a version away, the server goes on showing the policy with
-    which the remaining one was loaded (measured on 2.51), unlike a pod that was restarted. Which versions are served is
-    compared by themselves.
+    The version policy is left out. After a load that only removed a version, the server still reports the policy with which
+    the remaining version was loaded (measured on 2.51). A restarted pod reports the new one. The served versions are
+    compared separately.
     """
     comparable = {key: value for key, value in config.items() if key != "version_policy"}
     return hashlib.sha256(json.dumps(comparable, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def interface_differences(old: ModelConfig, new: ModelConfig) -> list[str]:
-    """Return the fields in which a config no longer fits the version that it was not written for."""
+    """Return the fields in which two configs differ so that one does not fit the other's version."""
     return [name for name in _INTERFACE if _field(old, name) != _field(new, name)]
 
 
@@ -71,7 +75,7 @@ def used_models(config: ModelConfig) -> set[str]:
 
 
 def keeps_state(config: ModelConfig) -> str | None:
-    """Return why one request, answered at once, is not all there is to this model; None when it is."""
+    """Return why a model does more than answer single requests at once. None when it does not."""
     if config.HasField("sequence_batching"):
         return "it answers sequences, and a sequence must end on the version that it began on"
     if config.model_transaction_policy.decoupled:

@@ -1,4 +1,4 @@
-"""A rollout from its beginning, or from wherever the journal says that it was left.
+"""Run a rollout from its beginning, or from the phase that the journal records.
 
 SEED -> done
 COPY -> LOAD -> CANARY -> FLIP -> WATCH -> DRAIN -> SETTLE -> CLEAN -> done
@@ -30,7 +30,7 @@ _UNDONE_BY_ITSELF = frozenset({Phase.COPY, Phase.LOAD, Phase.CANARY, Phase.FLIP,
 
 
 class Outcome(StrEnum):
-    """How a rollout ended. With UNDONE and NO_TRAFFIC the versions from before serve, as they did all the time."""
+    """The result of a rollout. With UNDONE and NO_TRAFFIC the earlier versions serve, as they did all the time."""
 
     DONE = "done"
     SEEDED = "seeded"
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """`release` is what live/ serves now; `reason` is why a rollout was undone."""
+    """`release` is the release that live/ serves now. `reason` is why a rollout was rolled back."""
 
     outcome: Outcome
     release: str
@@ -51,11 +51,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The stack of a rollout, and how it is judged. `canary`: percentages below 100, ascending, each judged before the next;
-    `slo_p95_ms`: of the models that have one; `replay`: requests that old and new versions are asked before the first step;
-    `on_fleets`: the models of the stack's fleets, where it has several; `mirror`: of how many percent of the requests a
-    release on pods of its own gets copies before the first step, 0 of none; `may_differ`: the share of the answers to
-    them that may be others than those of the release that serves; `signers`: of whom one has to have signed a release.
+    """The stack of a rollout, and how the rollout is judged.
+
+    `canary`: percentages below 100, ascending; each is judged before the next. `slo_p95_ms`: the SLO of each model that has
+    one. `replay`: requests that are sent to the old and the new version before the first step. `on_fleets`: the models of
+    the stack's fleets, if it has several. `mirror`: the percentage of requests that is mirrored to the separate pods of a
+    release before the first step; 0 for none. `may_differ`: the share of responses to mirrored requests that may differ from
+    the serving release. `signers`: one of these must have signed the release.
     """
 
     stack: str
@@ -69,7 +71,7 @@ class Wanted:
 
 
 class Controller:
-    """Rolls releases out while it is given the lock. `tell` gets a line per step."""
+    """Roll releases out while holding the lock. `tell` gets a line per step."""
 
     def __init__(
         self,
@@ -88,11 +90,11 @@ class Controller:
         self._tell = tell
 
     def rollout(self, release_id: str, lease: Lease) -> Result:
-        """Bring live/ and all pods to this release, or go on with that where it was left.
+        """Bring live/ and all pods to this release, or resume its rollout.
 
-        Raises Refused with every reason before anything is changed, UnknownRelease, ManifestError and RetirementError for
-        a release that cannot be used; ReplayError for requests that cannot be replayed; StoreError, FleetError, LockTaken,
-        StillAsked and PodProblem when it can go on later, by the same command.
+        Raises Refused with all reasons before any change. Raises UnknownRelease, ManifestError and RetirementError for a
+        release that cannot be used, and ReplayError for requests that cannot be replayed. Raises StoreError, FleetError,
+        LockTaken, StillAsked and PodProblem when the same command can resume later.
         """
         self._check_stack(lease.journal)
         unfinished = lease.journal.rollout
@@ -109,7 +111,8 @@ class Controller:
         return self._go_on(lease)
 
     def back(self, lease: Lease) -> Result:
-        """Undo an unfinished rollout, or return to the release before the last finished one. Raises as `rollout`."""
+        """Roll back an unfinished rollout, or return to the release before the last finished one. Raises the errors of
+        `rollout`."""
         self._check_stack(lease.journal)
         unfinished = lease.journal.rollout
         if unfinished is not None and not unfinished.back and not unfinished.phase.undoing:
@@ -118,7 +121,8 @@ class Controller:
             if unfinished.phase not in {Phase.SETTLE, Phase.CLEAN}:
                 self._undo(lease, "asked for (--back)")
                 return self._go_on(lease)
-            # The old version may be gone from some pods already: finish the new one, then leave it like any other.
+            # Some pods may have unloaded the old version already: finish the new release, then roll back from it as from any
+            # other.
             self._go_on(lease)
         if lease.journal.rollout is None:
             if lease.journal.previous is None:
@@ -153,7 +157,7 @@ class Controller:
         self._tell(f"{begun.phase}: {', '.join(map(_sentence, changes))}")
 
     def _check_live(self, is_first: bool, changes: tuple[Change, ...]) -> None:
-        """Raise Refused for what a rollout would write over, or delete when it is undone, and none has put there."""
+        """Raise Refused for foreign content in live/ that this rollout would overwrite, or delete on a rollback."""
         found = self._live.models()
         strange = (
             list(found) if is_first else [change.model for change in changes if change.old is None and change.model in found]
@@ -170,7 +174,10 @@ class Controller:
             raise Refused(reasons)
 
     def _check_fleets(self, new: StackRelease, changes: tuple[Change, ...]) -> None:
-        """Raise Refused for what pods of fleets would not load when they start: their command line names their models."""
+        """Raise Refused for models that the fleets' pods would not load when they start.
+
+        A pod's command line lists its models.
+        """
         if self._wanted.on_fleets is None:
             return
         nowhere = sorted(new.manifest.models.keys() - self._wanted.on_fleets)
@@ -189,11 +196,11 @@ class Controller:
             self._wanted.replay.refuse_unknown(new.manifest)
 
     def _go_on(self, lease: Lease) -> Result:
-        """Do the phase that the journal names, record the next one, and so on to the end."""
+        """Run the phase that the journal names, record the next one, and repeat until the end."""
         while (rollout := lease.journal.rollout) is not None:
             try:
                 following = self._phases(rollout, lease).do()
-            except ForwardBroke:  # which says nothing of the new versions
+            except ForwardBroke:  # which says nothing about the new versions
                 raise
             except (PodProblem, WrongContent, Breach, Unjudged) as failure:
                 if rollout.phase not in _UNDONE_BY_ITSELF:
@@ -222,7 +229,10 @@ class Controller:
         return Result(outcome, rollout.release, rollout.changes)
 
     def _nothing_to_do(self, release_id: str) -> Result:
-        """Make up for a ConfigMap that could not be written when live/ was filled, before Triton was installed."""
+        """Write the ConfigMap of served versions if it is out of date.
+
+        It could not be written if live/ was filled before Triton was installed.
+        """
         versions = self._release(release_id).manifest.versions
         wanted = {model: ServedVersion(stable=version) for model, version in versions.items()}
         try:

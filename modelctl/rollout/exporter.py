@@ -1,4 +1,4 @@
-"""Parity as Prometheus metrics, collected from the pods at each scrape."""
+"""Export parity as Prometheus metrics, read from the pods at each scrape."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UP = "triton_model_config_fleet_up"
 
 
 class ParityCollector(Collector):
-    """`triton_model_config_info{namespace,fleet,pod,model,version,hash} 1` per pod and version that is ready.
+    """Exports `triton_model_config_info{namespace,fleet,pod,model,version,hash} 1` per pod and ready version.
 
-    `fleets`: those that there are at a scrape.
+    `fleets` returns the fleets that exist at a scrape.
     """
 
     def __init__(self, fleets: Callable[[], Mapping[str, Fleet]], namespace: str) -> None:

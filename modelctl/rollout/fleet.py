@@ -1,4 +1,4 @@
-"""The pods that serve, and the versions that clients ask them for: what a rollout needs of wherever Triton runs."""
+"""The interface between a rollout and Triton's environment: the serving pods, and the versions that clients request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from spec.names import SERVED_VERSIONS
 
 
 class ServedVersion(BaseModel):
-    """`percent` of a model's requests go to version `canary`, the others to `stable`; without a canary all go there."""
+    """The versions of a model that clients request.
+
+    `percent` of the requests go to version `canary`, the others to `stable`; without a canary, all go to `stable`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,28 +44,29 @@ class ServedVersion(BaseModel):
             ) from None
 
     def to_json(self) -> str:
-        """Return the value in the ConfigMap."""
+        """Return the value for the ConfigMap."""
         return self.model_dump_json(exclude_none=True)
 
 
 class FleetError(Failure):
-    """The pods or the served versions cannot be read or changed; the text is one sentence."""
+    """The pods or the served versions cannot be read or changed. The text is one sentence."""
 
     exit_code = NOT_TRIED
 
 
 class FleetAbsent(FleetError):
-    """There is no place for the served versions yet: Triton has not been installed there."""
+    """The served versions cannot be written, because Triton is not installed yet."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """One Triton. `http` and `metrics` are base URLs; `uid` changes when it is replaced; `admin_key` reads
-    the key of its load API.
+    """One Triton pod.
 
-    `fleet` and `models` are its fleet's, where a stack has several; without: it serves every model of the release.
-    `follower`: base URL of what brings `live/` to the pod's disk (`modelctl follow`); None: the server reads S3 itself.
-    `forwards` lead to these URLs, whose host is then the pod's name; None: their addresses are reached from here.
+    `http` and `metrics` are base URLs. `uid` changes when the pod is replaced. `admin_key` reads the key of its load API.
+    `fleet` and `models` are set if a stack has several fleets; without them, the pod serves every model of the release.
+    `follower` is the base URL of the process that fetches `live/` to the pod's disk (`modelctl follow`); None if the server
+    reads S3 itself. `forwards` are port forwards to these URLs, whose host is then the pod's name; None if the addresses are
+    reachable from here.
     """
 
     name: str
@@ -76,7 +80,7 @@ class Pod:
     forwards: PortForwards | None = field(default=None, compare=False, repr=False)
 
     def serves(self, model: str) -> bool:
-        """Return whether the model is one of its fleet's."""
+        """Return whether the model belongs to the pod's fleet."""
         return self.models is None or model in self.models
 
 
@@ -84,19 +88,22 @@ class Fleet(Protocol):
     """All pods of one Triton. Every method raises FleetError."""
 
     def pods(self) -> list[Pod]:
-        """Return every pod that has an address and is not on its way out, ready or not, by name."""
+        """Return every pod that has an address and is not terminating, ready or not, sorted by name."""
 
     def release(self, pod: Pod) -> str | None:
-        """Return the id of the release that it was started with; None where rollouts change it in place, or it is gone."""
+        """Return the id of the release with which the pod was started.
+
+        None if rollouts change the pod in place, or if it is gone.
+        """
 
     def restart(self, pod: Pod) -> None:
-        """End this pod, draining it; whatever looks after pods puts another in its place. Returns when it is gone."""
+        """Drain and delete this pod, and return when it is gone; its controller replaces it."""
 
     def served(self) -> dict[str, ServedVersion]:
-        """Return what clients are told to ask for; empty before the first rollout."""
+        """Return the versions that clients are told to request; empty before the first rollout."""
 
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
-        """Tell clients of all these models at once (None: of no version any more); other models stay as they are.
+        """Publish the versions of all these models at once (None: remove the model's entry). Other models stay unchanged.
 
         Raises FleetAbsent too.
         """

@@ -1,8 +1,8 @@
-"""The gate between the steps of a canary: what the new versions did with their share of the requests.
+"""The gate between the steps of a canary. It judges the new versions by their share of the requests.
 
-Read from each pod's own counters. Not seen there are requests that a full queue refused
-(docs/facts/triton-metrics.md#refused-requests), so that a canary which is too slow shows in its durations before it
-shows in failures. docs/canary-gate.md has the four questions, their error rates, and what simulated canaries came to.
+The gate reads each pod's own counters. These do not count requests that a full queue refused
+(docs/facts/triton-metrics.md#refused-requests). So a slow canary shows in its durations before it shows in failures. See
+docs/canary-gate.md for the four questions, their error rates, and the results of simulated canaries.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from modelctl.rollout.metrics import Counters, VersionOf
 from spec import objectives
 
 REFUSED_WRONGLY = 0.01
-"""Largest probability with which one question at one step refuses a version that is right."""
+"""Largest probability that one question at one step refuses a right version."""
 PASSED_WRONGLY = 0.05
-"""Largest probability with which one question at one step lets a version pass that is as bad as it asks for."""
+"""Largest probability that one question at one step passes a bad version. Such a version is at the question's limit."""
 
 _TIMES = 5
-"""A version is bad that fails this many times as often as its error budget lets it, and as the old one does."""
+"""A version is bad if it fails this many times as often as allowed. The limits are its error budget and the old version."""
 _LATE = 1 - objectives.LATENCY
 _TIMES_LATE = 2
 _CANCELED = 0.01
-"""Share of requests that clients may give up without anybody asking why."""
+"""Share of requests that clients may cancel without further checks."""
 _WINDOW_REQUESTS = 10
 REFUSE, PASS = -log(REFUSED_WRONGLY), log(PASSED_WRONGLY)
-"""Weights from which a question is answered: the version is refused, or nothing is held against it."""
+"""Weights that answer a question: at REFUSE the version is refused, at PASS it is cleared."""
 
 
 @dataclass(frozen=True)
 class Canary:
-    """A new version on trial, and the old one that has the other requests (None: nothing is known of one).
+    """A new version on trial, and the old version that gets the other requests. `old` is None if it is unknown.
 
-    `slo_p95_ms`: the p95 (queue included) that the stack wants; None: it wants none. `compared`: the time in the model with
-    the old version's, which has at least as many requests, so that the new one's batches are no longer. `old_release`: the
-    release of the old version, where pods of its own serve it (`of_release`); None: the same pods serve both versions.
+    `slo_p95_ms`: the p95 SLO of the stack, queue included; None if it has none. `compared`: compare the time in the model
+    with the old version. The old one gets at least as many requests, so the new one's batches are no larger. `old_release`:
+    the release of the old version if separate pods serve it (`of_release`); None if the same pods serve both versions.
     """
 
     model: str
@@ -51,22 +51,23 @@ class Canary:
 
     @property
     def old_counted(self) -> VersionOf | None:
-        """Return by what the requests of the old version are counted; None: nothing is known of one."""
+        """Return the key that counts the requests of the old version. None if there is no old version."""
         if self.old is None:
             return None
         return (self.model if self.old_release is None else _model_of(self.old_release, self.model)), self.old
 
     @property
     def old_name(self) -> str:
-        """Return what people call the old version."""
+        """Return the name of the old version for messages."""
         return f"version {self.old}" if self.old_release is None else f"release {self.old_release}"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One question about one canary. `weight`: how much likelier (a logarithm) the bad answer is than the good one.
+    """One question about one canary.
 
-    `seen` are the figures, `asked` what more requests would tell.
+    `weight`: the logarithm of how much likelier the data are for a bad version than for a good one. `seen`: the figures.
+    `asked`: the question that more requests would answer.
     """
 
     weight: float
@@ -75,7 +76,7 @@ class Finding:
 
 
 def of_release(release: str, counters: Mapping[VersionOf, Counters]) -> dict[VersionOf, Counters]:
-    """Return the counters of a pod of another release, which may have the same versions: see `Canary.old_release`."""
+    """Return the counters of another release's pod, which may have the same versions: see `Canary.old_release`."""
     return {(_model_of(release, model), version): counted for (model, version), counted in counters.items()}
 
 
@@ -84,8 +85,9 @@ def _model_of(release: str, model: str) -> str:
 
 
 class Tally:
-    """The requests of each version since each pod was first looked at: its counters before that, warm-up and golden
-    inference among them, do not count, and those of a pod that restarted begin anew.
+    """Counts the requests of each version since the first look at each pod.
+
+    Earlier counts, such as warm-up and golden inferences, are subtracted. If a pod restarts, its counters start again.
     """
 
     def __init__(self) -> None:
@@ -94,7 +96,7 @@ class Tally:
         self._closed: dict[VersionOf, Counters] = {}
 
     def add(self, uid: str, counters: Mapping[VersionOf, Counters]) -> None:
-        """Note what the pod counts now."""
+        """Record the current counters of the pod."""
         for version, now in counters.items():
             key = (uid, version)
             last = self._last.get(key)
@@ -105,7 +107,7 @@ class Tally:
             self._last[key] = now
 
     def of(self, version: VersionOf) -> Counters:
-        """Return what all pods together did of this version."""
+        """Return the counters of this version, summed over all pods."""
         total = self._closed.get(version, Counters())
         for key, last in self._last.items():
             if key[1] == version:
@@ -115,7 +117,7 @@ class Tally:
 
 @dataclass
 class _Windows:
-    """The times in the model of a new and an old version, side by side: a ratio for each window of requests of both."""
+    """The times in the model of a new and an old version. There is one ratio for each window of requests of both."""
 
     log_ratios: list[float] = field(default_factory=list)
     _ends: list[float] = field(default_factory=list)
@@ -124,7 +126,7 @@ class _Windows:
 
     @property
     def seconds(self) -> float:
-        """Return how long after the first window the last one ended."""
+        """Return the seconds from the end of the first window to the end of the last."""
         return self._ends[-1] - self._ends[0] if self._ends else 0.0
 
     def add(self, new: Counters, old: Counters, now: float) -> None:
@@ -138,10 +140,10 @@ class _Windows:
 
 
 class Gate:
-    """Judges canaries by what their pods count from the first look on.
+    """Judges canaries by what their pods count after the first look.
 
-    `watched`: they have all the requests, so that the old version can only be taken at what it did before the first look.
-    `clock` returns seconds.
+    `watched`: the canaries get all requests, so the old version is judged by its counters before the first look. `clock`
+    returns seconds.
     """
 
     def __init__(
@@ -161,7 +163,7 @@ class Gate:
         self._before: dict[VersionOf, Counters] | None = None
 
     def look(self, counters: Mapping[str, Mapping[VersionOf, Counters]]) -> None:
-        """Note what each pod, by its uid, counts now."""
+        """Record the current counters of each pod, by uid."""
         if self._before is None:
             self._before = {}
             for found in counters.values():
@@ -173,7 +175,7 @@ class Gate:
             self._windows[canary].add(*self._both(canary), self._clock())
 
     def breaches(self) -> list[str]:
-        """Return why a canary must not get more, a sentence each."""
+        """Return the reasons why a canary must not get more requests, a sentence each."""
         return [
             f"{_name(canary)}: {finding.seen}"
             for canary in self._canaries
@@ -182,7 +184,7 @@ class Gate:
         ]
 
     def undecided(self) -> list[str]:
-        """Return what more requests have to tell before a canary may have more, a sentence each."""
+        """Return the questions that need more requests before a canary may get more, a sentence each."""
         sentences = []
         for canary in self._canaries:
             requests = self._both(canary)[0].finished
@@ -194,7 +196,7 @@ class Gate:
         return sentences
 
     def figures(self) -> list[str]:
-        """Return what was seen of each canary, a line each."""
+        """Return the figures of each canary, a line each."""
         return [f"{_name(canary)}: {'; '.join(f.seen for f in self._questions(canary))}" for canary in self._canaries]
 
     def _both(self, canary: Canary) -> tuple[Counters, Counters]:
@@ -226,7 +228,7 @@ class Gate:
             yield self._slower(canary, new, old)
 
     def _worse(self, bad: float, total: float, old_bad: float, old_total: float, share: float, times: float) -> float:
-        """Return the weight of: worse than it may be, and worse than the old version."""
+        """Return the weight of: worse than allowed, and worse than the old version."""
         weight = likelihood.above_share(bad, total, share, times)
         if self._watched and not old_total:
             return weight
@@ -241,7 +243,7 @@ class Gate:
                 f"{_share(*late)} took over {slo_ms:g} ms, {_percent(_LATE)} may{self._of_old(canary, *old_over)}",
                 f"they do not tell whether more than {_percent(_LATE)} take over {slo_ms:g} ms",
             )
-        # Without a histogram there is one certain thing to say: when not even the mean is within the SLO, p95 is not.
+        # Without a histogram there is one certain conclusion: if even the mean exceeds the SLO, the p95 does too.
         enough = new.success >= self._terms.requests
         slow = new.mean_ms > slo_ms and not old.mean_ms > slo_ms
         return Finding(
@@ -252,8 +254,8 @@ class Gate:
 
     def _slower(self, canary: Canary, new: Counters, old: Counters) -> Finding:
         by, windows = self._terms.slower, self._windows[canary]
-        # Load that befalls one version and not the other passes: no hurry is worth a right version, and what is slow enough
-        # to be late is found by that.
+        # Load on only one of the two versions passes with time, and a quick decision is not worth refusing a right version.
+        # The SLO question detects a version that is too slow.
         enough = windows.seconds >= self._terms.seconds
         return Finding(
             likelihood.slower(windows.log_ratios, by) if enough else 0.0,

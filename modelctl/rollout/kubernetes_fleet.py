@@ -34,7 +34,7 @@ from spec.names import (
 _HTTP_PORT_NAME = "http"
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _OF_EVERY_FLEET = f"app.kubernetes.io/name={TRITON_CHART},app.kubernetes.io/component={TRITON_HEADLESS_COMPONENT}"
-"""Labels of a Service are those of its EndpointSlices too
+"""Kubernetes copies the labels of a Service to its EndpointSlices
 (https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/endpointslice/utils.go)."""
 _TIMEOUT = (5.0, 30.0)
 _LEAVE_SECONDS = 60.0
@@ -42,7 +42,8 @@ _POLL_SECONDS = 0.5
 
 
 def _is_of_the_moment(error: BaseException) -> bool:
-    """Return whether the answer broke off, or somebody else changed the object after it was read."""
+    """Return whether the error is temporary. The response broke off, or another writer changed the object after it
+    was read."""
     cause = error.__cause__
     return (
         isinstance(error, KeyUnreadable)
@@ -54,14 +55,14 @@ def _is_of_the_moment(error: BaseException) -> bool:
 _tried_again = retry(
     retry=retry_if_exception(_is_of_the_moment), stop=stop_after_attempt(5), wait=wait_fixed(0.2), reraise=True
 )
-"""For what may be done twice. Connections that cannot be made, or break before the answer, urllib3 tries again itself."""
+"""Retries calls that may run twice. urllib3 itself retries connections that fail or break before the response."""
 
 
 class KubernetesFleet:
-    """The pods behind the headless Service of a fleet, also those that are not ready.
+    """The pods behind the headless Service of a fleet, including pods that are not ready.
 
-    They are reached by the API server's port forward; with `direct` at their own addresses, as from a pod beside them.
-    `follows`: each has `live/` on its own disk. `tell` gets a line for each request that was lost with its forward.
+    They are reached by the API server's port forward; with `direct`, at their own addresses, as from a pod in the cluster.
+    `follows`: each pod has `live/` on its own disk. `tell` gets a line for each request that was lost with its forward.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class KubernetesFleet:
         direct: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Take the fleet of a Helm release, in the cluster of `cluster.connect`. Raises as that does."""
+        """Select the fleet of a Helm release in the cluster of `cluster.connect`. Raises the errors of `connect`."""
         self._namespace = namespace
         self._follows = follows
         self._service = headless_service(release)
@@ -86,7 +87,7 @@ class KubernetesFleet:
         self._forwards = None if direct else PortForwards(api, namespace, tell)
 
     def all_fleets(self) -> dict[str, Self]:
-        """Return every fleet of the namespace by its Helm release, this one among them. Raises FleetError."""
+        """Return all fleets of the namespace, including this one, by Helm release. Raises FleetError."""
         services = {part.metadata.labels[_SERVICE_LABEL] for part in self._slices(_OF_EVERY_FLEET)}
         return {service.removesuffix(headless_service("")): self.behind(service) for service in sorted(services)}
 
@@ -113,13 +114,13 @@ class KubernetesFleet:
         return release
 
     def restart(self, pod: Pod) -> None:
-        """Delete the pod and wait until it is no longer an endpoint; its end is its own affair. Raises FleetError."""
+        """Delete the pod and wait until it is no longer an endpoint. Its shutdown may take longer. Raises FleetError."""
         body = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=pod.uid))
         with self._sentences():
             try:
                 self._core.delete_namespaced_pod(pod.name, self._namespace, body=body, _request_timeout=_TIMEOUT)
             except ApiException as error:
-                if error.status not in {404, 409}:  # gone already, or another one by that name
+                if error.status not in {404, 409}:  # already gone, or another pod with that name
                     raise
         deadline = time.monotonic() + _LEAVE_SECONDS
         while any(other.uid == pod.uid for other in self.pods()):
@@ -128,16 +129,16 @@ class KubernetesFleet:
             time.sleep(_POLL_SECONDS)
 
     def served(self) -> dict[str, ServedVersion]:
-        """See `Fleet`. Raises FleetError also for a value that nobody could follow."""
+        """See `Fleet`. Raises FleetError for an invalid value too."""
         found = self._config_map()
         try:
             return {model: ServedVersion.parse(model, text) for model, text in ((found and found.data) or {}).items()}
         except ValueError as error:
             raise FleetError(f"namespace {self._namespace}: {error}") from None
 
-    @_tried_again  # where somebody else changed another model in between: the versions are put into what is there now
+    @_tried_again  # if another writer changes the ConfigMap in between, this puts the versions into its new content
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:
-        """See `Fleet`: one update of the ConfigMap, refused by the API server when it was changed after it was read."""
+        """See `Fleet`. The API server refuses the update if the ConfigMap changed after it was read."""
         found = self._config_map()
         before = dict((found and found.data) or {})
         data = {model: text for model, text in before.items() if versions.get(model, text) is not None}
@@ -158,7 +159,7 @@ class KubernetesFleet:
                 raise
 
     def behind(self, service: str) -> Self:
-        """Return the pods behind another Service of the namespace, which listen at the ports of Triton."""
+        """Return the pods behind another Service of the namespace, which listen on the ports of Triton."""
         other = copy.copy(self)
         other._service = service
         return other
@@ -176,7 +177,7 @@ class KubernetesFleet:
 
     @_tried_again
     def _found(self, read: Callable[..., Any], name: str) -> Any:
-        """Return an object of the namespace; None where there is none by that name."""
+        """Return an object of the namespace; None if it does not exist."""
         with self._sentences():
             try:
                 found = read(name, self._namespace, _request_timeout=_TIMEOUT)
@@ -218,7 +219,7 @@ class KubernetesFleet:
             ) from error
         except (HTTPError, OSError) as error:
             raise FleetError(f"the cluster at {self._host} cannot be reached: {error}") from error
-        # The library makes its objects of whatever comes.
+        # The library builds its objects from any response, valid or not.
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise FleetError(
                 f"the cluster at {self._host} answers with something else than Kubernetes does; {reading.IN_BETWEEN}"

@@ -1,7 +1,7 @@
 """The lock of `live/`: a lease in the journal, taken and renewed by conditional writes.
 
-Only one of two writers that have read the same journal can write it. A lease whose holder was killed ends by itself;
-whoever waits for that end sees at once when the holder is alive after all, because then the lease moves.
+If two writers have read the same journal, only one of them can write it. The lease of a killed holder expires. A process
+that waits for the expiry sees at once if the holder is still alive, because the holder renews its lease.
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ _POLL_SECONDS = 0.5
 
 
 class LockTaken(Failure):
-    """Somebody else works on live/; the text is one sentence."""
+    """Another process works on live/; the text is one sentence."""
 
     exit_code = NOT_TRIED
 
 
 class JournalStore(Protocol):
-    """Where the journal lies. Both methods raise StoreError."""
+    """Stores the journal. Both methods raise StoreError."""
 
     def read_journal(self) -> tuple[Journal, str | None]:
-        """Return the journal and the tag of this very content; an empty one and None when there is none."""
+        """Return the journal and the tag of its content. An empty journal and None when it does not exist."""
 
     def write_journal(self, journal: Journal, tag: str | None) -> str:
-        """Replace the journal with that tag and return the new tag. Raises JournalChanged when it is another one."""
+        """Replace the journal that has this tag and return the new tag. Raises JournalChanged when the tag does not
+        match."""
 
 
 def own_name() -> str:
-    """Return a holder that no other process has: `<user>@<host> (process <id>, <random>)`."""
+    """Return a unique holder name: `<user>@<host> (process <id>, <random>)`."""
     user = printable(os.environ.get("USER") or str(os.getuid()))[:100]
     return f"{user}@{socket.gethostname()} (process {os.getpid()}, {uuid.uuid4().hex[:8]})"
 
 
 class Lease:
-    """Holds the lock while the context lasts, and the only way to write the journal meanwhile. Safe between threads."""
+    """Holds the lock while the context is open. Only the holder can write the journal. Thread-safe."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Lease:
         self._valid_until = 0.0
 
     def __enter__(self) -> Self:
-        """Take the lock, after the end of another holder's lease if need be. Raises LockTaken and StoreError."""
+        """Take the lock; if necessary, wait until another holder's lease expires. Raises LockTaken and StoreError."""
         self._take()
         self._renewal.start()
         return self
@@ -83,16 +84,16 @@ class Lease:
             if self._lost is None:
                 self._write(self._journal.having(lock=None))
         except (StoreError, LockTaken):
-            if error is None:  # what ended the work is the better message; the lease ends by itself
+            if error is None:  # the first error is the better message; the lease expires by itself
                 raise
 
     @property
     def journal(self) -> Journal:
-        """As it was last read or written."""
+        """Return the journal as it was last read or written."""
         return self._journal
 
     def check(self) -> None:
-        """Raise LockTaken when the lock is no longer ours: whatever is done after this is somebody else's."""
+        """Raise LockTaken when this process has lost the lock, because another one may work on live/ now."""
         if self._lost is not None:
             raise LockTaken(self._lost)
         if time.monotonic() > self._valid_until:
@@ -141,7 +142,7 @@ class Lease:
         try:
             self._tag = self._store.write_journal(journal, self._tag)
         except JournalChanged:
-            # The answer to a write that arrived may have been lost, and its repetition found it there.
+            # The response to a successful write may have been lost; then the retried write finds the journal changed.
             found, tag = self._store.read_journal()
             if found != journal:
                 holder = found.lock.holder if found.lock else "somebody else"
@@ -158,5 +159,5 @@ class Lease:
                 except LockTaken as taken:
                     self._lost = str(taken)
                     return
-                except StoreError:  # the bucket may be back before the lease ends
+                except StoreError:  # the bucket may respond again before the lease expires
                     continue

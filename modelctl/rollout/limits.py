@@ -1,4 +1,4 @@
-"""How long a rollout waits for what, and how its canaries are judged."""
+"""The time limits of a rollout, and the terms that judge its canaries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spec import objectives
 
 @dataclass(frozen=True)
 class Terms:
-    """How canaries are judged. `requests` and `seconds`: the least that a step has, whatever its requests say before
-    (why so long: docs/canary-gate.md#simulated-rollouts).
+    """The terms that judge canaries.
 
-    `failing`: the share of the requests that may fail, the error budget. `slower`: by which share of the old version's time
-    in the model a new one may not be slower.
+    `requests` and `seconds`: the minimum of a step, even if its requests already decide (for the reason see
+    docs/canary-gate.md#simulated-rollouts). `failing`: the share of requests that may fail, the error budget. `slower`: a
+    new version may not be slower than the old one by this share of the old version's time in the model.
     """
 
     requests: int = 100
@@ -26,14 +26,14 @@ class Terms:
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, all but `terms`.
+    """Time limits in seconds, except `terms`.
 
-    `load`: one model on one pod, with its download and warm-up; a pod that is starting has as long. `restart`: until
-    another pod stands and serves in a restarted one's place, a new node included. `canary`: until the requests of a step
-    have told whether the new versions are right, as `terms` have it. `watch`: how long new versions that have all requests
-    are judged, with the old ones loaded to return to. `drain`: until nobody asks for a version any more, which is so when no
-    request for it was finished or pending for `quiet`: longer than clients need to learn of a new version, plus their
-    longest request. `settle`: until a pod has ended the work of an unloaded version. `poll`: between two looks.
+    `load`: to load one model on one pod, with download and warm-up; a starting pod has the same time. `restart`: until a
+    restarted pod's replacement serves, including a new node. `canary`: until the requests of a step show by `terms` whether
+    the new versions are right. `watch`: how long new versions with all requests are judged, while the old ones stay loaded
+    for a rollback. `drain`: until no client requests a version any more. That is so when no request for it finished or was
+    pending for `quiet` seconds. These are longer than clients need to learn of a new version, plus their longest request.
+    `settle`: until a pod has finished the work of an unloaded version. `poll`: between two looks.
     """
 
     load: float = 300.0
@@ -48,7 +48,7 @@ class Limits:
 
 
 def until(seconds: float, poll: float, check: Callable[[], None]) -> Iterator[None]:
-    """Yield turns of a loop until `seconds` are over, `poll` apart, the first at once; `check` is called before each."""
+    """Yield loop turns every `poll` seconds until `seconds` are over, the first one at once. Call `check` before each."""
     deadline = time.monotonic() + seconds
     while True:
         check()

@@ -1,4 +1,4 @@
-"""The counters of one Triton per model and version, read from its Prometheus text."""
+"""Read the counters of one Triton per model and version from its Prometheus text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ VersionOf = tuple[str, int]
 
 @dataclass
 class Counters:
-    """Since the version was loaded: requests by outcome, their summed duration, and how many took up to how many ms.
+    """Counters since the version was loaded: requests by outcome, their total duration, and a histogram in ms.
 
-    `canceled` are those that their clients gave up, a passed deadline included; they are no failures. `queue_us` is the part
-    of the duration in the queue. `pending` are those that wait now. `buckets` is empty where the server exports no histogram
-    (before 26.01).
+    `canceled`: requests that clients canceled, passed deadlines included; they are no failures. `queue_us`: the part of the
+    duration in the queue. `pending`: requests that wait now. `buckets`: the number of requests by upper bound in ms; empty
+    if the server exports no histogram (before 26.01).
     """
 
     success: float = 0.0
@@ -43,21 +43,21 @@ class Counters:
 
     @property
     def judged(self) -> float:
-        """Return the requests that the server answered or failed; what a client gave up says nothing of either."""
+        """Return the number of requests that the server answered or failed. A canceled request tells neither."""
         return self.success + self.failure
 
     @property
     def mean_ms(self) -> float:
-        """Return the mean time of an answered request; 0 without any."""
+        """Return the mean time of an answered request in ms; 0 without any."""
         return self.duration_us / 1000 / self.success if self.success else 0.0
 
     @property
     def mean_in_model_ms(self) -> float:
-        """Return the mean time of an answered request outside of the queue; 0 without any."""
+        """Return the mean time of an answered request outside the queue in ms. 0 without any."""
         return (self.duration_us - self.queue_us) / 1000 / self.success if self.success else 0.0
 
     def since(self, earlier: Counters) -> Counters:
-        """Return what came after `earlier`, of the same server."""
+        """Return the increase after `earlier`, a reading of the same server."""
         buckets = {bound: count - earlier.buckets.get(bound, 0.0) for bound, count in self.buckets.items()}
         return Counters(
             self.success - earlier.success,
@@ -82,9 +82,10 @@ class Counters:
         )
 
     def over(self, limit_ms: float) -> tuple[float, float] | None:
-        """Return how many answers took longer than the smallest bound that is not below the limit, and how many there were.
+        """Return how many answers took longer than the limit, and how many there were.
 
-        A generated config has a bound at the SLO. None without a histogram, or without an answer.
+        The limit is rounded up to the next bound of the histogram; a generated config has a bound at the SLO. None without a
+        histogram or without an answer.
         """
         total = self.buckets.get(inf, 0.0)
         if not total:
@@ -94,9 +95,9 @@ class Counters:
 
 
 def parse(text: str) -> dict[VersionOf, Counters]:
-    """Return the counters by model and version. On GPUs a metric has two series per version: they are summed.
+    """Return the counters by model and version.
 
-    See docs/facts/triton-metrics.md#pairs-on-gpus.
+    On GPUs a metric has two series per version, which are summed: docs/facts/triton-metrics.md#pairs-on-gpus.
     """
     found: dict[VersionOf, Counters] = {}
     for family in text_string_to_metric_families(text):

@@ -1,4 +1,4 @@
-"""Do all pods of a fleet serve the same? The hash of each model's served config, and its versions, per pod."""
+"""Compare the models that the pods of a fleet serve, by config hash and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model as one pod serves it: the hash of its config by version."""
+    """A model on one pod: the hash of its config by version."""
 
     model: str
     hashes: dict[int, str]
@@ -26,7 +26,7 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class PodState:
-    """The models that one pod of a fleet serves; `problem` says why they cannot be told."""
+    """The models that one pod of a fleet serves. `problem` says why they cannot be read."""
 
     fleet: str
     pod: str
@@ -35,14 +35,15 @@ class PodState:
 
 
 def states(fleets: Mapping[str, Fleet]) -> list[PodState]:
-    """Return what each pod of each fleet serves. Raises FleetError; a pod that does not answer is part of the result."""
+    """Return the state of each pod of each fleet. Raises FleetError; for a pod that does not respond, the state has a
+    problem."""
     pods = [(name, pod) for name, fleet in fleets.items() for pod in fleet.pods()]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda one: _state(*one), pods))
 
 
 def differences(found: Sequence[PodState]) -> list[str]:
-    """Return why the pods of a fleet are not alike, a sentence each; empty when those of each are."""
+    """Return the differences between pods of the same fleet, a sentence each. Empty when there are none."""
     sentences = [state.problem for state in found if state.problem is not None]
     seen = [state for state in found if state.problem is None]
     for fleet, model in sorted({(state.fleet, served.model) for state in seen for served in state.models}):

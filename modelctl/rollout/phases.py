@@ -1,4 +1,4 @@
-"""The work of each phase of a rollout. Each may be done twice: a killed one is done again from its beginning."""
+"""The work of each phase of a rollout. Each may run twice: a killed phase runs again from its beginning."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from modelctl.store.journal import Change, Phase, Rollout
 from modelctl.store.live import LiveRepository, WrongContent
 
 MOST_COMPARED_PERCENT = 50
-"""With more requests than the old version has, a right one may take longer: its batches are."""
+"""Up to this percentage, versions are compared. With more requests, a right one may take longer, because its batches are
+larger."""
 
 
 class Breach(Exception):
-    """A new version is worse than it may be; the text says how."""
+    """A new version is worse than allowed; the text says how."""
 
 
 class Unjudged(Exception):
-    """A canary got too few requests to be judged; the text says what they leave open."""
+    """A canary got too few requests to be judged; the text names the open questions."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a rollout works. `canary`: percentages below 100, ascending; `check` raises when it may not go on;
-    `replay`: requests that both versions are asked before any client is told.
+    """The environment of a rollout.
+
+    `canary`: percentages below 100, ascending. `check` raises when the rollout must stop. `replay`: requests that are sent
+    to both versions before clients are told of the new one.
     """
 
     live: LiveRepository
@@ -50,8 +53,8 @@ class Site:
 class Phases:
     """The work of one rollout from release `old` (None: live/ is empty) to `new`.
 
-    Raises PodProblem, WrongContent, Breach and Unjudged when the new versions are no good or cannot be judged;
-    StillAsked, FleetError, StoreError and ReplayError when it can go on later.
+    Raises PodProblem, WrongContent, Breach and Unjudged when the new versions are bad or cannot be judged. Raises
+    StillAsked, FleetError, StoreError and ReplayError when the rollout can resume later.
     """
 
     def __init__(self, site: Site, rollout: Rollout, old: StackRelease | None, new: StackRelease) -> None:
@@ -62,7 +65,7 @@ class Phases:
         self._pods = Pods(site.fleet, site.limits, site.check, site.tell)
 
     def do(self) -> Rollout | None:
-        """Do the phase at hand; return the rollout with what comes next, None after the last."""
+        """Run the current phase. Return the rollout with its next phase, or None after the last."""
         work = {
             Phase.SEED: self._seed,
             Phase.COPY: self._copy,
@@ -89,7 +92,7 @@ class Phases:
     def _copy(self) -> Rollout:
         for change in self._rollout.changes:
             self._copy_model(change.model)
-        # Only now: a config that names a version whose files are missing keeps a pod from starting.
+        # Write the configs last: a config that names a version without files keeps a pod from starting.
         for change in self._rollout.changes:
             self._write_config(change.model, self._new, _both(change))
         return self._rollout.at(Phase.LOAD)
@@ -110,7 +113,7 @@ class Phases:
         return self._next_share()
 
     def _canary(self) -> Rollout:
-        # A pod that has started meanwhile read live/ and has both; one that is not ready has no requests.
+        # A pod that started meanwhile has read live/ and has both versions; a pod that is not ready gets no requests.
         self._pods.load_everywhere(self._loaded(), again=False)
         percent = self._rollout.percent
         gate = Gate(self._canaries(), self._site.limits.terms)
@@ -126,7 +129,7 @@ class Phases:
     def _flip(self) -> Rollout:
         self._pods.load_everywhere(self._loaded(), again=False)
         self._serve_release(self._new)
-        # A return is not watched: whatever the earlier release does, there is nothing better to return to.
+        # A rollback is not watched, because there is no better release to return to.
         following = Phase.DRAIN if self._rollout.back else Phase.WATCH
         return self._rollout.model_copy(update={"phase": following, "percent": 100})
 
@@ -194,12 +197,12 @@ class Phases:
         ]
 
     def _comparable(self, model: str) -> bool:
-        """Return whether both versions of a model, if alike, take as long for a request."""
-        # A new version's response cache is empty, and an answer out of the cache takes no time in the model.
+        """Return whether both versions of a model, if alike, take the same time for a request."""
+        # A new version's response cache is empty, and an answer from the cache takes no time in the model.
         return self._rollout.percent <= MOST_COMPARED_PERCENT and not self._new.config(model).response_cache.enable
 
     def _judge(self, gate: Gate) -> None:
-        """Return when the canaries may have more. Raises Breach and Unjudged."""
+        """Wait until the canaries may get more requests. Raises Breach and Unjudged."""
         limits = self._site.limits
         began = time.monotonic()
         for _ in until(limits.canary, limits.poll, self._site.check):
@@ -214,13 +217,13 @@ class Phases:
     def _look(self, gate: Gate) -> None:
         try:
             gate.look(self._pods.counters())
-        except PodHangs:  # which a busy pod does: the next look counts what this one misses
+        except PodHangs:  # as busy pods do; the next look includes the missed counts
             return
         if found := gate.breaches():
             raise Breach("; ".join(found))
 
     def _serve_release(self, release: StackRelease) -> None:
-        """Tell clients of one version of each model in the release, and of none where only the other release has a model."""
+        """Publish one version of each model in the release. Remove the entries of models that only the other release has."""
         both = {change.model: None for change in self._rollout.changes}
         stable = {model: ServedVersion(stable=version) for model, version in release.manifest.versions.items()}
         try:
@@ -251,7 +254,7 @@ class Phases:
         self._site.live.write_config(model, _text(model, release, versions))
 
     def _loaded(self) -> list[Target]:
-        """Return both versions of each changed model, the new one proven by its golden inference."""
+        """Return both versions of each changed model; the golden inference proves the new one."""
         return [_target(change.model, self._new, _both(change), proven=change.new) for change in self._rollout.changes]
 
     def _olds(self) -> list[VersionOf]:

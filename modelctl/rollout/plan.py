@@ -1,4 +1,4 @@
-"""The changes that a rollout would make from what `live/` serves to a release, and every reason why it must not."""
+"""Plan the changes from one release in `live/` to another, and collect all reasons against them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLLING = "set triton.rollout: rolling, or release it under another model name"
 
 
 class Refused(Failure):
-    """A release that cannot be rolled out in place; `reasons` are all of them, a sentence each."""
+    """The release cannot be rolled out; `reasons` has all reasons, a sentence each."""
 
     def __init__(self, reasons: list[str]) -> None:
         self.reasons = reasons
@@ -42,15 +42,12 @@ class StackRelease:
         return configs.parse(self._text(configs.config_key(self.manifest, model, self.stack)))
 
     def golden(self, model: str) -> Golden | None:
-        """Return the golden inference of the version that is served; None without one. Raises GoldenError and StoreError."""
+        """Return the golden inference of the served version; None without one. Raises GoldenError and StoreError."""
         key = f"{model}/{self.manifest.models[model].version}/{golden.FILE}"
         return Golden.parse(key, self._text(key)) if key in self.manifest.objects else None
 
     def tolerance(self, model: str) -> float:
-        """Return how far apart numbers of the model's answers may be: that of its golden inference, 0 without one.
-
-        Raises GoldenError and StoreError.
-        """
+        """Return the numeric tolerance of the model's golden inference; 0 without one. Raises GoldenError and StoreError."""
         found = self.golden(model)
         return found.tolerance if found is not None else 0.0
 
@@ -59,13 +56,14 @@ class StackRelease:
         return self._below(f"{model}/{self.manifest.models[model].version}/")
 
     def shared_files(self, model: str) -> dict[str, ObjectEntry]:
-        """Return what all versions of the model share: labels, warm-up data. Not the configs, which are written anew."""
+        """Return the files that all versions of the model share: labels, warm-up data. The configs are left out, since a
+        rollout writes them."""
         own = self.version_files(model)
         configs_ = (f"{model}/config.pbtxt", f"{model}/configs/")
         return {key: o for key, o in self._below(f"{model}/").items() if key not in own and not key.startswith(configs_)}
 
     def python_sources(self) -> Iterator[tuple[str, str]]:
-        """Yield the key and the text of every python file of the release."""
+        """Yield the key and the text of every Python file of the release."""
         for key in self.manifest.objects:
             if key.endswith(".py"):
                 yield key, self._text(key)
@@ -78,9 +76,9 @@ class StackRelease:
 
 
 def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) -> tuple[Change, ...]:
-    """Return what changes, by model. Raises Refused with every reason, and StoreError.
+    """Return the changes by model. Raises Refused with all reasons, and StoreError.
 
-    `needs_golden`: a version that has served before, and is returned to, may do without a golden inference.
+    `needs_golden`: False for a rollback, since a version that has served before needs no golden inference.
     """
     before, after = old.manifest.versions, new.manifest.versions
     reasons = [
@@ -111,7 +109,7 @@ def changes(old: StackRelease, new: StackRelease, *, needs_golden: bool = True) 
 
 
 def difference(model: str, old: StackRelease, new: StackRelease) -> str | None:
-    """Return what differs of a model in two releases, the first of its files or its config; None: nothing.
+    """Return how a model differs between two releases: the first different file, or its config. None when it does not.
 
     Raises StoreError.
     """
@@ -152,7 +150,7 @@ def _unfit_successor(model: str, old: StackRelease, new: StackRelease) -> Iterat
 
 
 def _without_samples(model: str, files: Mapping[str, ObjectEntry]) -> dict[str, ObjectEntry]:
-    """Return files without those of warm-up requests that a release made: named by their content, none changes."""
+    """Return the files without generated warm-up requests. Their names contain their hash, so they never change."""
     samples = f"{model}/{warmup.FOLDER}/{warmup.FROM_GOLDEN}"
     return {key: entry for key, entry in files.items() if not key.startswith(samples)}
 
@@ -165,7 +163,7 @@ def _unfit(model: str, new: StackRelease, *, needs_golden: bool) -> Iterator[str
 
 
 def unproven(model: str, new: StackRelease, *, needs_golden: bool = True) -> Iterator[str]:
-    """Yield why nothing would tell whether a model answers rightly: its golden inference is wrong, or missing."""
+    """Yield why the answers of a model cannot be checked: its golden inference is wrong or missing."""
     version = new.manifest.models[model].version
     try:
         found = new.golden(model)
@@ -180,7 +178,7 @@ def unproven(model: str, new: StackRelease, *, needs_golden: bool = True) -> Ite
 
 
 def without_slo(models: Iterable[str], slo_p95_ms: Mapping[str, float], stack: str) -> list[str]:
-    """Return, for each model without an SLO, that a canary of it cannot be judged."""
+    """Return a message for each model without an SLO: its canary cannot be judged."""
     return [
         f"{model}: a canary is judged by its SLO: give it models.serving.{model}.sloP95Ms in the stack {stack}"
         for model in models
@@ -189,9 +187,10 @@ def without_slo(models: Iterable[str], slo_p95_ms: Mapping[str, float], stack: s
 
 
 def _callers(changed: set[str], old: StackRelease, new: StackRelease) -> Iterator[str]:
-    """Yield models that call a changed one inside the server: their answers would change on each pod as it loads.
+    """Yield the models that call a changed model inside the server. Their answers would change pod by pod.
 
-    Of BLS only what is written as text is found: a model whose file names a changed model beside an InferenceRequest.
+    BLS calls are found only in the source text: a Python file that uses InferenceRequest and contains a changed model's
+    name.
     """
     for model, entry in new.manifest.models.items():
         if entry.backend != "ensemble":
@@ -216,6 +215,6 @@ def _called_by(source: str) -> set[str]:
         return set()
     try:
         tree = ast.parse(source)
-    except SyntaxError:  # the backend will say so; what it calls cannot be told
+    except SyntaxError:  # the backend reports it; the calls cannot be read
         return set()
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -1,8 +1,8 @@
-"""One pod's HTTP API: health, model control, config, inference, metrics.
+"""Call one pod's HTTP API: health, model control, config, inference, metrics.
 
-Every method raises PodDown when nothing answers (the pod starts, ends or died), PodHangs when the answer does not come in
-time, and PodRefuses with the server's own words when it answers with an error: PodOverloaded, which is one, with 503. Where
-the pod is reached by a port forward, which is lost, what only reads is sent again, and all else raises ForwardBroke.
+Every method raises PodDown when nothing responds (the pod starts, ends or died), and PodHangs when no response comes in
+time. It raises PodRefuses with the server's message for an error response, and its subclass PodOverloaded for status 503. If
+the port forward to a pod is lost, requests that only read are sent again, and others raise ForwardBroke.
 """
 
 from __future__ import annotations
@@ -33,14 +33,18 @@ from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 
 ANSWER_SECONDS = 10.0
-"""For everything but loads: these answers are made from what the server has in memory, and a golden inference is one
-request.
+"""The time limit in seconds for all requests except loads.
+
+The server answers from memory, and a golden inference is one request.
 """
 
 LARGEST_ANSWER = 64 * MIB
-"""Of a pod, whose models may be anybody's: its metrics, lists and answers to one golden request are far smaller."""
+"""The limit for any response in bytes, because a pod's models are not trusted.
+
+Metrics, lists and the response to one golden inference are far smaller.
+"""
 REOPEN_SECONDS = 15.0
-"""How long a lost forward is opened anew: an API server of EKS that is replaced is out of its name within seconds."""
+"""How many seconds a lost forward is reopened: DNS drops a replaced EKS API server within seconds."""
 
 _T = TypeVar("_T")
 _ADMIN_HEADER = "x-admin-key"
@@ -48,25 +52,25 @@ _GONE = "unloaded"
 
 
 class PodProblem(Failure):
-    """A pod does not do what was asked of it; the text is one sentence that names it."""
+    """A pod does not do what was requested. The text is one sentence that names the pod."""
 
     exit_code = NOT_TRIED
 
 
 class PodDown(PodProblem):
-    """Nothing answers."""
+    """Nothing responds."""
 
 
 class PodHangs(PodProblem):
-    """The connection stands, and the answer does not come."""
+    """The pod is connected, but does not respond in time."""
 
 
 class ForwardBroke(PodHangs):
-    """The API server's port forward broke before the answer came: nothing is known of the pod, nor of what it did."""
+    """The API server's port forward broke before the response. The pod may or may not have handled the request."""
 
 
 class PodRefuses(PodProblem):
-    """The server answered with an error."""
+    """The server returned an error."""
 
 
 class PodOverloaded(PodRefuses):
@@ -74,7 +78,7 @@ class PodOverloaded(PodRefuses):
 
 
 WITHOUT_TIME = (PodHangs, PodOverloaded)
-"""Under load pods of a right release do this too: they are asked again."""
+"""Under load, pods of a right release raise these errors too, so the request is sent again."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class IndexEntry:
 
     @property
     def failed(self) -> bool:
-        """Return whether a load failed: the server's own readiness stays 400 until it restarts.
+        """Return whether a load failed; then the server's own readiness stays 400 until it restarts.
 
         See docs/facts/triton-server.md#failed-load.
         """
@@ -103,16 +107,17 @@ _VERSION = re.compile(r"[0-9]{1,18}")
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Return the context of every client: each would read all authorities anew, which takes longer than to ask a pod."""
+    """Return the TLS context that all clients share. Loading the CA certificates takes longer than a request to a pod."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 class PodClient:
-    """Talks to one pod; a context manager that closes the connection, on which an idle one would hold up its end."""
+    """Sends requests to one pod. As a context manager it closes the connection, because an idle one delays the pod's
+    shutdown."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-        # A proxy of the environment is for the world outside, never for pods.
+        # A proxy from the environment serves external hosts, never pods.
         forwards = pod.forwards
         transport = forwards.transport() if forwards else httpx.HTTPTransport(verify=_authorities(), trust_env=False)
         self._http = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, transport=Bounded(transport, LARGEST_ANSWER))
@@ -124,15 +129,16 @@ class PodClient:
         self._http.close()
 
     def server_ready(self) -> bool:
-        """Return the server's own readiness: 400 during every load and after a failed one, whatever it serves."""
+        """Return the server's own readiness. It is 400 during every load and after a failed one, whatever the server
+        serves."""
         return self._is("/v2/health/ready")
 
     def ready(self, model: str, version: int | None = None) -> bool:
-        """Return whether the version (None: any) answers."""
+        """Return whether the version (None: any) is ready."""
         return self._is(f"{_model(model, version)}/ready")
 
     def index(self) -> list[IndexEntry]:
-        """Return every version that the server knows of; a model without any has no line here."""
+        """Return all versions that the server knows; a model without versions has no entry."""
         answer = self._value(self._ask("POST", "/v2/repository/index", reads=True), _INDEX)
         return [
             IndexEntry(entry["name"], int(entry["version"]), entry.get("state") or "", entry.get("reason") or "")
@@ -141,9 +147,9 @@ class PodClient:
         ]
 
     def ready_versions(self) -> dict[str, list[int]]:
-        """Return the versions that answer, by model."""
+        """Return the ready versions by model."""
         found: dict[str, list[int]] = {}
-        # Statistics, and not the index, which asks for the admin key.
+        # The statistics are used because the index requires the admin key.
         for entry in self._value(self._ask("GET", "/v2/models/stats"), _STATISTICS).get("model_stats") or ():
             if entry.get("name") and _VERSION.fullmatch(entry.get("version") or ""):
                 found.setdefault(entry["name"], []).append(int(entry["version"]))
@@ -154,21 +160,21 @@ class PodClient:
         return served_hash(self._value(self._ask("GET", f"{_model(model, version)}/config"), {}))
 
     def load(self, model: str, config: str, seconds: float) -> None:
-        """Load what the config says, and unload the model's other versions; returns when it is ready."""
+        """Load the versions of the config and unload the model's other versions. Return when it is ready."""
         body = {"parameters": {"config": config}}
         self._ask("POST", f"/v2/repository/models/{quote(model)}/load", json=body, seconds=seconds)
 
     def unload(self, model: str) -> None:
-        """Unload all versions; requests that were accepted are finished: docs/facts/triton-server.md#model-control."""
+        """Unload all versions; the server finishes accepted requests: docs/facts/triton-server.md#model-control."""
         self._ask("POST", f"/v2/repository/models/{quote(model)}/unload")
 
     def infer(self, model: str, version: int, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON answer of this very version."""
+        """Return the JSON response of exactly this version."""
         answer: dict[str, Any] = self._value(self._ask("POST", f"{_model(model, version)}/infer", json=request), _ANSWER)
         return answer
 
     def followed(self) -> Followed:
-        """Return what of `live/` is on the disk of a pod that has a follower. Raises PodRefuses."""
+        """Return the part of `live/` on the disk of a pod that has a follower. Raises PodRefuses."""
         answer = self._send("GET", f"{self.pod.follower}{followed.PATH}", reads=True)
         try:
             return Followed.parse(answer.content)
@@ -176,11 +182,11 @@ class PodClient:
             raise PodRefuses(f"{self.pod.name}: {followed.PATH} answers with what is no list of models ({error})") from None
 
     def counters(self) -> dict[metrics.VersionOf, metrics.Counters]:
-        """Return what it has counted so far. Raises PodRefuses."""
+        """Return the pod's current counters. Raises PodRefuses."""
         return self.measured(metrics.parse)
 
     def measured(self, parse: Callable[[str], _T]) -> _T:
-        """Return what `parse`, which raises ValueError, makes of its metrics. Raises PodRefuses."""
+        """Return the pod's metrics as read by `parse`, which raises ValueError. Raises PodRefuses."""
         answer = self._send("GET", f"{self.pod.metrics}/metrics", reads=True)
         if answer.status_code != httpx.codes.OK:
             raise PodRefuses(f"{self.pod.name}: /metrics answers {answer.status_code}")
@@ -211,7 +217,7 @@ class PodClient:
             raise PodDown(str(error)) from None
 
     def _send(self, method: str, url: str, *, reads: bool, **arguments: Any) -> httpx.Response:
-        """Send a request, and again while its forward is lost, unless the pod may have done what it asks for."""
+        """Send a request. If its forward is lost, send it again, unless the pod may have handled it."""
 
         def is_sent_again(error: BaseException) -> bool:
             return isinstance(error, ForwardLost) and (reads or not error.in_flight)
@@ -231,7 +237,7 @@ class PodClient:
             self.pod.forwards.tell(f"{state.outcome.exception()}; {method} {httpx.URL(url).path} is sent again")
 
     def _value(self, answer: httpx.Response, form: Any) -> Any:
-        """Return the JSON value of an answer. Raises PodRefuses for one of another form."""
+        """Return the JSON value of a response. Raises PodRefuses for a value of another form."""
         try:
             return reading.checked(reading.answer(answer.content, self.pod.name), form, f"{self.pod.name}: the answer")
         except Unreadable as error:
@@ -265,7 +271,7 @@ def _model(model: str, version: int | None) -> str:
 
 
 def _words(answer: httpx.Response) -> str:
-    """Return the server's error in one line: without the interpreter's stack, which is in the pod's log."""
+    """Return the server's error in one line, without the stack trace, which is in the pod's log."""
     try:
         text = str(reading.json_object(answer.content)["error"])
     except (Unreadable, KeyError):

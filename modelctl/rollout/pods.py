@@ -1,7 +1,7 @@
-"""The steps of a rollout on its pods: load a version everywhere, wait until nobody asks for one, take one away, restart one.
+"""The steps of a rollout on its pods: load, wait for clients, unload, restart.
 
-One pod at a time, so that at most one is busy loading. The set of pods may change meanwhile: a pod that starts reads
-`live/`, and every operation here goes on until each pod that there is then does what it should.
+They run on one pod at a time, so at most one pod is busy loading. The set of pods may change meanwhile. A pod that starts
+reads `live/`, and every operation continues until all current pods comply.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from spec.failure import NOT_TRIED, Failure
 
 _BUSY = frozenset({"LOADING", "UNLOADING"})
 _AT_ONCE = 8
-"""Pods whose counters are read at the same time: by port forwards each takes some round trips to the API server."""
+"""The number of pods whose counters are read in parallel. A port forward takes some round trips to the API server."""
 
 
 class StillAsked(Failure):
-    """Clients go on asking for a version that they should not ask for any more, or it could not be seen that none does."""
+    """Clients still request a version after its end, or the check that they stopped had too little time."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Target:
-    """The goal for one model on every pod: serve exactly these versions with this config (JSON for the load API).
+    """The goal for one model on every pod: serve exactly these versions with this config. `config` is JSON for the load API.
 
-    Without versions: nothing of it. `golden` is what version `proven` must answer. `on_disk` is the digest of the config
-    that `live/` has with it.
+    Without versions: unload the model. `golden` is the inference that version `proven` must pass. `on_disk` is the digest of
+    the config that `live/` has then.
     """
 
     model: str
@@ -50,9 +50,10 @@ class Target:
 
 
 class Pods:
-    """The pods of a fleet. `check` is called before each step, and raises when we may not go on; `tell` gets progress.
+    """The pods of a fleet.
 
-    Of the targets that a method is given, each pod gets those of its own fleet's models.
+    `check` is called before each step and raises when the rollout must stop. `tell` gets progress. Each pod gets only the
+    targets for the models of its own fleet.
     """
 
     def __init__(self, fleet: Fleet, limits: Limits, check: Callable[[], None], tell: Callable[[str], None]) -> None:
@@ -62,20 +63,20 @@ class Pods:
         self._tell = tell
 
     def until_fetched_everywhere(self, targets: Sequence[Target], rollout: datetime) -> None:
-        """Return when each pod whose server reads its own disk has all files of the targets there, verified.
+        """Wait until each pod has fetched and verified all files of the targets. Only pods whose server reads its own disk
+        count.
 
-        `rollout`: when the rollout began. Raises PodProblem with what keeps a pod from it, before any pod has loaded
-        anything.
+        `rollout`: when the rollout began. Raises PodProblem with the cause before any pod has loaded a model.
         """
         for pod in self._fleet.pods():
             if self._until_fetched(pod, _of(pod, targets), rollout=rollout) and pod.follower is not None:
                 self._tell(f"{pod.name}: has fetched {_names(_of(pod, targets))}")
 
     def load_everywhere(self, targets: Sequence[Target], *, again: bool) -> None:
-        """Load the targets on each pod, and make sure that all serve them alike. `again`: also where they are ready.
+        """Load the targets on each pod and check that all pods serve them alike.
 
-        Raises PodProblem at the first pod that does not. A pod that dies is waited for: it comes up with what `live/`
-        says.
+        `again`: also load versions that are ready. Raises PodProblem for the first pod that fails. If a pod dies, wait for
+        it; it starts with the content of `live/`.
         """
         hashes: dict[tuple[str, str], str] = {}
         done: set[str] = set()
@@ -86,7 +87,7 @@ class Pods:
                 done.add(pod.uid)
 
     def settle_everywhere(self, targets: Sequence[Target]) -> None:
-        """Make each pod serve the targets and nothing else of these models, by a restart where loading does not do it.
+        """Make each pod serve only the targets of these models. Restart a pod if loading is not enough.
 
         Raises PodProblem when a pod does not come back, or restarts do not help.
         """
@@ -111,10 +112,10 @@ class Pods:
             self._restart(pod, targets)
 
     def wait_until_unasked(self, versions: Sequence[VersionOf]) -> None:
-        """Return when no pod has finished or queued a request for these versions for a while. Raises StillAsked.
+        """Wait until no pod has finished or queued a request for these versions for a while. Raises StillAsked.
 
-        What a server has accepted it finishes, also while the version is unloaded
-        (docs/facts/triton-server.md#model-control); this waits for the clients.
+        This waits for the clients. The server itself finishes accepted requests, even while it unloads the version
+        (docs/facts/triton-server.md#model-control).
         """
         finished: dict[tuple[str, VersionOf], float] = {}
         last = ""
@@ -140,7 +141,7 @@ class Pods:
         )
 
     def counters(self) -> dict[str, Mapping[VersionOf, Counters]]:
-        """Return what each pod that answers has counted, by the pod's uid."""
+        """Return the counters of each pod that responds, by the pod's uid."""
         pods = self._fleet.pods()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             counted = list(pool.map(_counters, pods))
@@ -159,10 +160,10 @@ class Pods:
     def _until_fetched(
         self, pod: Pod, targets: Sequence[Target], *, patience: float = 0.0, rollout: datetime | None = None
     ) -> bool:
-        """Wait for the files of the targets; False when the pod is gone. Raises PodProblem when no more come.
+        """Wait for the files of the targets; return False when the pod is gone. Raises PodProblem when no more files arrive.
 
-        What the pod says to be in the way is believed after `patience` seconds, and of this `rollout` alone, where one is
-        given: a pod looks every few seconds, and until then tells of the one before.
+        A problem that the pod reports counts after `patience` seconds, because a pod looks every few seconds and reports the
+        problem of the release before until then. If `rollout` is given, only problems of that rollout count.
         """
         began = last = time.monotonic()
         done, elsewhere = -1, None
@@ -175,10 +176,10 @@ class Pods:
             try:
                 with PodClient(pod) as client:
                     found = client.followed()
-            except (PodDown, PodHangs):  # it is started again, and goes on
+            except (PodDown, PodHangs):  # it restarts and continues
                 found = None
             if found is not None:
-                # Whatever another release lacks: these files are there.
+                # A problem with another release does not matter: these files are on the disk.
                 if all(_is_on_disk(target, found) for target in targets):
                     return True
                 told = found.problem is not None and (rollout is None or found.rollout_started == rollout)
@@ -200,7 +201,7 @@ class Pods:
             time.sleep(self._limits.poll)
 
     def _arrived_but_on(self, waiting: Pod) -> int:
-        """Return how many bytes have arrived on all other pods that say it."""
+        """Return how many bytes have arrived on all other pods that report it."""
         total = 0
         for pod in self._fleet.pods():
             if pod.follower is None or pod.uid == waiting.uid:
@@ -210,7 +211,7 @@ class Pods:
         return total
 
     def _load(self, pod: Pod, target: Target, hashes: dict[tuple[str, str], str]) -> bool:
-        """Load and prove one target; False when the pod is gone. A pod that is down is waited for."""
+        """Load and prove one target; return False when the pod is gone. If the pod is down, wait for it."""
         broke: ForwardBroke | None = None
         for _ in until(self._limits.restart, self._limits.poll, self._check):
             if not self._until_fetched(pod, [target]):
@@ -224,7 +225,7 @@ class Pods:
                     return True
             except PodDown:
                 broke = None
-            except ForwardBroke as lost:  # a server that was told to load goes on, and loads a second time what it has
+            except ForwardBroke as lost:  # the server continues a load that it received, and then loads again what it has
                 broke = lost
         raise broke or PodProblem(
             f"{pod.name}: does not answer for {self._limits.restart:g} s, with {_name(target)} to load"
@@ -246,7 +247,7 @@ class Pods:
         name = client.pod.name
         for version in target.versions:
             found = client.config_hash(target.model, version)
-            # Of another fleet it may differ: the server writes the GPUs of its pod into it.
+            # Pods of another fleet may have another hash, because the server writes its GPUs into the config.
             expected = hashes.setdefault((client.pod.fleet, target.model), found)
             if found != expected:
                 raise PodProblem(
@@ -260,7 +261,7 @@ class Pods:
             raise PodProblem(f"{name}: {target.model} version {target.proven} answers wrongly: {difference}")
 
     def _answer(self, client: PodClient, model: str, version: int, golden: Golden) -> dict[str, Any]:
-        """Return the answer to a golden inference, asked for again where the pod has no time for it."""
+        """Return the answer to a golden inference. Send it again if the pod has no time for it."""
         problem: PodProblem | None = None
         for _ in until(self._limits.load, self._limits.poll, self._check):
             try:
@@ -272,9 +273,9 @@ class Pods:
         raise PodProblem(f"{problem} for {self._limits.load:g} s, where {model} version {version} has to prove itself")
 
     def _settle(self, pod: Pod, targets: Sequence[Target]) -> str | None:
-        """Bring one pod to the targets; return what stands in the way when only a restart helps, None otherwise.
+        """Bring one pod to the targets. Return the problem when only a restart helps, else None.
 
-        Raises PodProblem when it is down for too long.
+        Raises PodProblem when the pod is down for too long.
         """
         broke: ForwardBroke | None = None
         for _ in until(self._limits.restart, self._limits.poll, self._check):
@@ -283,8 +284,8 @@ class Pods:
             try:
                 with PodClient(pod) as client:
                     trouble = self._settle_now(client, targets)
-                # Whatever starts the server again, it finds no more than this. A follower that could not have the release
-                # which is undone says so until it looks again, and nothing has to be restarted for that.
+                # The disk is checked too, so a restarted server finds only the targets. A follower that could not fetch the
+                # rolled back release reports that until its next look; this needs no restart.
                 return trouble if self._until_fetched(pod, targets, patience=self._limits.settle) else None
             except PodDown:
                 broke = None
@@ -297,7 +298,7 @@ class Pods:
     def _settle_now(self, client: PodClient, targets: Sequence[Target]) -> str | None:
         name = client.pod.name
         models = {target.model for target in targets}
-        # A load that hangs holds up every later one of the model.
+        # A load that hangs blocks all later loads of the model.
         for _ in until(self._limits.settle, self._limits.poll, self._check):
             loading = [e for e in client.index() if e.model in models and e.state == "LOADING"]
             if not loading:
@@ -341,7 +342,7 @@ class Pods:
 
 
 def _counters(pod: Pod) -> Mapping[VersionOf, Counters] | None:
-    """Return what a pod has counted; None of one that is down, which has no requests either."""
+    """Return the counters of a pod. None if it is down, since then it gets no requests."""
     try:
         with PodClient(pod) as client:
             return client.counters()

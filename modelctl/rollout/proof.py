@@ -1,4 +1,4 @@
-"""Golden inferences: what each pod of a fleet answers to the requests that came with the release."""
+"""Golden inferences: send the release's requests to each pod of a fleet, and check the answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from modelctl.rollout.pod_client import WITHOUT_TIME, PodClient, PodProblem, Pod
 
 
 class WrongAnswer(Exception):
-    """A pod does not answer as the release has it; the text says which."""
+    """A pod's answer differs from the release's golden inference; the text says which."""
 
 
 def goldens(release: StackRelease, models: Iterable[str]) -> dict[str, Golden]:
-    """Return the golden inference of each of these models that has one, and that one request tells of.
+    """Return the golden inferences of these models. Left out are models that a single request cannot check.
 
     Raises StoreError and GoldenError.
     """
@@ -28,7 +28,10 @@ def goldens(release: StackRelease, models: Iterable[str]) -> dict[str, Golden]:
 
 
 def wrong_answers(client: PodClient, asked: Mapping[str, Golden], versions: Mapping[str, int]) -> list[str]:
-    """Return what is wrong with a pod's answers. Raises PodDown; PodHangs and PodOverloaded when the others are right."""
+    """Return the errors in a pod's answers. Raises PodDown.
+
+    Raises PodHangs and PodOverloaded when the other answers are right.
+    """
     wrong = []
     busy: PodProblem | None = None
     for model, golden in asked.items():
@@ -48,7 +51,7 @@ def wrong_answers(client: PodClient, asked: Mapping[str, Golden], versions: Mapp
 
 
 class Proof:
-    """The pods of a release that have answered rightly (`proven`, by uid), and why others have not yet (`waiting`)."""
+    """The pods of a release that have answered rightly (`proven`, by uid). `waiting` says why others have not yet."""
 
     def __init__(self, release: StackRelease, fleet: Fleet, tell: Callable[[str], None]) -> None:
         self._release = release
@@ -59,21 +62,21 @@ class Proof:
         self.waiting: list[str] = []
 
     def look(self) -> None:
-        """Ask each pod that has not answered before. Raises WrongAnswer, and FleetError."""
+        """Check each pod that is not proven yet. Raises WrongAnswer and FleetError."""
         self.waiting = []
         pods = self._fleet.pods()
         self.proven &= {pod.uid for pod in pods}
         versions = self._release.manifest.versions
         for pod in pods:
             if pod.uid in self.proven or self._fleet.release(pod) != self._release.manifest.id:
-                continue  # a pod of what the Deployment served before is on its way out
+                continue  # a pod of the Deployment's earlier release is terminating
             try:
                 with PodClient(pod) as client:
                     if missing := [model for model, version in versions.items() if not client.ready(model, version)]:
                         self.waiting.append(f"{pod.name}: {', '.join(missing)} not ready")
                         continue
                     wrong = wrong_answers(client, self._goldens, versions)
-            except PodProblem as problem:  # it starts or ends, or is busy, as one of a right release may be
+            except PodProblem as problem:  # it starts or ends, or is busy, as a pod of a right release may be
                 self.waiting.append(str(problem))
                 continue
             if wrong:

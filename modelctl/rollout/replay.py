@@ -1,8 +1,8 @@
-"""Ask the old and the new version of a model the same requests, before any client is told of the new one, and compare.
+"""Send the same requests to the old and the new version of a model, and compare. No client uses the new version yet.
 
-Nothing of it reaches a client. The requests are a file's, such as clients have logged: a proxy that copies requests to
-another server drops the answers (https://gateway.envoyproxy.io/docs/tasks/traffic/http-request-mirroring/), so that there
-would be nothing to compare.
+Clients get none of these responses. The requests come from a file, such as a client's log. A proxy cannot provide the
+comparison: it drops the responses to mirrored requests
+(https://gateway.envoyproxy.io/docs/tasks/traffic/http-request-mirroring/).
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ class ReplayError(Failure):
 
 
 class Differs(PodProblem):
-    """A new version answers otherwise than the old one, more often than it may; the text says how often, and the first."""
+    """The answers of a new version differ from the old version's more often than allowed.
+
+    The text has the share and the first difference.
+    """
 
 
 class Request(BaseModel):
-    """One line of the file: a model, and the inputs as in golden.json."""
+    """One line of the file: a model, and its inputs as in golden.json."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,14 +59,14 @@ class Request(BaseModel):
 
 @dataclass(frozen=True)
 class Replay:
-    """The requests of a file by model, each with its line, and the share of the answers that may differ."""
+    """The requests of a file by model, with line numbers. `may_differ` is the share of answers that may differ."""
 
     requests: Mapping[str, Sequence[tuple[int, Request]]]
     may_differ: float
 
     @classmethod
     def read(cls, path: Path, may_differ: float) -> Replay:
-        """Read a file of one JSON object a line. Raises ReplayError with every mistake, and Unreadable."""
+        """Read a file with one JSON object per line. Raises ReplayError with all mistakes, and Unreadable."""
         requests: dict[str, list[tuple[int, Request]]] = {}
         mistakes = []
         text = reading.text_file(path, _MOST_BYTES)
@@ -85,7 +88,7 @@ class Replay:
         return cls(requests, may_differ)
 
     def refuse_unknown(self, manifest: Manifest) -> None:
-        """Raise ReplayError with every model that is asked and that the release does not have."""
+        """Raise ReplayError with all requested models that the release does not have."""
         unknown = [
             f"line {requests[0][0]}: release {manifest.id} has no model {model!r}, but {', '.join(sorted(manifest.models))}"
             for model, requests in self.requests.items()
@@ -103,12 +106,11 @@ class Replay:
         check: Callable[[], None],
         tell: Callable[[str], None],
     ) -> None:
-        """Ask both versions, and tell what came of it; `check` as in `Site`.
+        """Send the requests to both versions and report the comparison; `check` as in `Site`.
 
-        `fleets`: the pods of the old version and those of the new one, which are the same where pods serve both. `old_name`:
-        what people call the old one.
-
-        Raises Differs, PodProblem, FleetError, and ReplayError where the old version refuses every request.
+        `fleets`: the pods of the old and of the new version; the same if each pod serves both. `old_name`: the name of the
+        old version for messages. Raises Differs, PodProblem, FleetError, and ReplayError if the old version refuses every
+        request.
         """
         if change.old is None:
             return
@@ -157,10 +159,10 @@ class _Asked:
 
 
 def _ask_both(fleets: tuple[Fleet, Fleet], request: Request, versions: tuple[int, int], turn: int) -> _Asked:
-    """Ask the old and the new version on a pod of each, others each turn, and each version first every other turn.
+    """Send a request to the old and the new version, on one pod of each.
 
-    A pod that is overloaded or hangs says nothing of its versions: others are asked. Where none has time, both answers are
-    PodOverloaded.
+    Each turn uses other pods and changes which version comes first. An overloaded or hanging pod says nothing about its
+    versions, so other pods are tried. If none has time, both answers are PodOverloaded.
     """
     pairs = _pairs(*fleets, request.model)
     down = PodDown("no pod answers")
@@ -189,7 +191,8 @@ def _ask_both(fleets: tuple[Fleet, Fleet], request: Request, versions: tuple[int
 
 
 def _pairs(old: Fleet, new: Fleet, model: str) -> list[tuple[Pod, Pod]]:
-    """Return each pod that serves the model with one of the other fleet, or with itself where one serves both versions."""
+    """Return pairs of pods that serve the model, one pod of each fleet. If each pod serves both versions, each with
+    itself."""
     olds, news = ([pod for pod in fleet.pods() if pod.serves(model)] for fleet in (old, new))
     number = max(len(olds), len(news)) if olds and news else 0
     return [(olds[at % len(olds)], news[at % len(news)]) for at in range(number)]

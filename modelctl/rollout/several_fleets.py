@@ -1,4 +1,4 @@
-"""All pods of a stack with several fleets, for rollouts that change them together: a model may be on more than one."""
+"""Combine a stack's fleets for rollouts. Several fleets may serve one model, so they change together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from modelctl.rollout.fleet import Fleet, Pod, ServedVersion
 
 
 class SeveralFleets:
-    """The fleets of a stack by their names, each with its models, as one `Fleet` whose pods know what they serve."""
+    """The fleets of a stack by name, each with its models, as one `Fleet`. Its pods know their models."""
 
     def __init__(self, fleets: Mapping[str, tuple[Fleet, frozenset[str]]]) -> None:
         self._fleets = fleets
@@ -31,7 +31,7 @@ class SeveralFleets:
         self._fleets[pod.fleet][0].restart(pod)
 
     def served(self) -> dict[str, ServedVersion]:
-        """See `Fleet`: clients are told by model, whichever fleets serve it."""
+        """See `Fleet`. The served versions are per model, whichever fleets serve it."""
         return self._any.served()
 
     def serve(self, versions: Mapping[str, ServedVersion | None]) -> None:

@@ -1,7 +1,7 @@
-"""Judge a release that a rolling update has brought to the pods: its golden inferences, then what its requests come to.
+"""Judge a release after a rolling update: first its golden inferences, then the results of its requests.
 
-A rolling update has no canary: its pods have the requests as soon as their models answer, and the old pods are gone. So the
-release is judged by its budgets alone, and by its answers.
+A rolling update has no canary: its pods get requests as soon as their models are ready, and the old pods are gone. So the
+release is judged only by its budgets and its answers.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from spec.failure import NOT_TRIED, Failure
 
 
 class NotServed(Failure):
-    """The pods do not serve the release, so that there is nothing to watch."""
+    """The pods do not serve the release, so there is nothing to watch."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The findings of a watch, a sentence each. `wrong`: why the release is no good; `open`: what few requests, or pods
-    without time for their golden inferences or metrics, left open, and which fleets had no pods.
+    """The findings of a watch, a sentence each.
+
+    `wrong`: why the release is bad. `open`: questions left open by too few requests, by pods without time for golden
+    inferences or metrics, and by fleets without pods.
     """
 
     wrong: list[str]
@@ -38,9 +40,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Watched:
-    """A fleet, with the versions that it serves by model. `asked`: the models of which it gets requests.
+    """A fleet with the versions that it serves by model. `asked`: the models for which it gets requests.
 
-    `name` tells it from the other fleets of its stack; None where it is the only one.
+    `name` distinguishes it from the stack's other fleets; None if it is the only one.
     """
 
     fleet: Fleet
@@ -49,7 +51,7 @@ class Watched:
     name: str | None = None
 
     def told(self, sentences: Sequence[str]) -> list[str]:
-        """Return what holds for the whole fleet, with its name."""
+        """Return sentences about the whole fleet, prefixed with its name."""
         return [sentence if self.name is None else f"fleet {self.name}: {sentence}" for sentence in sentences]
 
 
@@ -60,10 +62,10 @@ def watch(
     limits: Limits,
     tell: Callable[[str], None],
 ) -> Seen:
-    """Watch all fleets of a stack for `limits.watch` seconds, or until something is wrong. `tell` gets a line per step.
+    """Watch all fleets of a stack for `limits.watch` seconds, or until an error is found. `tell` gets a line per step.
 
-    A fleet without pods, as autoscaling may leave one that nobody asks, is left open. Raises NotServed where none has any,
-    FleetError and StoreError.
+    A fleet without pods is reported as open, because autoscaling may remove the pods of an idle fleet. Raises NotServed if
+    no fleet has pods, FleetError and StoreError.
     """
     watches = [Watch(release, one, slo_p95_ms, limits, tell) for one in fleets]
     if not any(one.began_with_pods for one in watches):
@@ -76,7 +78,7 @@ def watch(
 
 
 class Watch:
-    """Watches the pods of a fleet for what they do with a release."""
+    """Watches how the pods of a fleet serve a release."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Watch:
         limits: Limits,
         tell: Callable[[str], None],
     ) -> None:
-        """Raises FleetError and StoreError."""
+        """Prepare the gate and the golden inferences. Raises FleetError and StoreError."""
         self._release = release
         self._watched = watched
         self._fleet = watched.fleet
@@ -106,7 +108,7 @@ class Watch:
         self._pods = Pods(self._fleet, limits, lambda: None, tell)
 
     def look(self) -> list[str]:
-        """Ask pods for what they have not shown yet, and count requests; return what is wrong.
+        """Check new pods and count requests; return the errors found.
 
         Raises NotServed, FleetError and StoreError.
         """
@@ -114,14 +116,14 @@ class Watch:
         self._uncounted = []
         try:
             self._gate.look(self._pods.counters())
-        except PodHangs as problem:  # the requests of one pod are missing, so that this look counts for nothing
+        except PodHangs as problem:  # the counts of one pod are missing, so this look does not count
             self._uncounted.append(f"{problem}, where its metrics were asked for")
         return [*wrong, *self._watched.told(self._gate.breaches())]
 
     def end(self) -> list[str]:
-        """Return what few requests, or pods without time, left open. Raises NotServed where pods never answered.
+        """Return the questions left open by too few requests or by pods without time.
 
-        Pods that a fleet without any gets at last may still be starting.
+        Raises NotServed if pods existed at the start but never answered. Pods that were added later may still be starting.
         """
         if not self._proven and not self._unproven:
             if not self.began_with_pods:
@@ -131,14 +133,14 @@ class Watch:
         return [*self._unproven, *(self._uncounted if undecided else ()), *self._watched.told(undecided)]
 
     def figures(self) -> list[str]:
-        """Return what was seen of each model, a line each."""
+        """Return the figures of each model, a line each."""
         return self._watched.told(self._gate.figures())
 
     def _of(self) -> str:
         return "" if self._watched.name is None else f" of fleet {self._watched.name}"
 
     def _prove_new_pods(self) -> list[str]:
-        """Ask each pod that has not given its golden inferences before; return what is wrong with the answers."""
+        """Send the golden inferences to each pod that has not passed them yet. Return the errors in the answers."""
         wrong: list[str] = []
         self._unproven = []
         for pod in self._fleet.pods():
@@ -146,7 +148,7 @@ class Watch:
                 continue
             try:
                 wrong += self._prove(pod)
-            except PodDown:  # it starts, or ends
+            except PodDown:  # it starts or ends
                 continue
             except WITHOUT_TIME as problem:
                 self._unproven.append(f"{problem}, where its golden inferences were asked for")
@@ -155,8 +157,8 @@ class Watch:
         return wrong
 
     def _prove(self, pod: Pod) -> list[str]:
-        """Return what is wrong with a pod's answers. Raises PodHangs and PodOverloaded when the others are right."""
-        # Two releases of the same versions may have other configs, so that what answers does not tell them apart.
+        """Return the errors in a pod's answers. Raises PodHangs and PodOverloaded when the other answers are right."""
+        # Two releases with the same versions may have different configs, so a right answer does not identify the release.
         served, watched = self._fleet.release(pod), self._release.manifest.id
         if served not in {None, watched}:
             raise NotServed(f"{pod.name} serves release {served}, not {watched}; run `pulumi up` first")

@@ -1,1 +1,1 @@
-"""Hold releases in a bucket: objects under `releases/<id>/` with a manifest, and the repository `live/` beside them."""
+"""Store releases in a bucket: objects under `releases/<id>/` with a manifest, and the repository `live/`."""

@@ -28,11 +28,11 @@ from spec.settings.addresses import is_host
 from spec.stack_names import region_of_model_bucket
 
 PART_BYTES = 16 * 1024 * 1024
-"""Size of the parts of a big object, and the size from which an object is uploaded in parts."""
+"""The part size of large objects, and the size from which an object is uploaded in parts."""
 
 _SHA256_METADATA = "sha256"
 REFUSED = frozenset({"PreconditionFailed", "412"})
-"""How S3 says that the condition of a write does not hold: something is there, or something else."""
+"""S3's error codes for a failed write condition: the object exists, or it has changed."""
 _CONFLICT = frozenset({"ConditionalRequestConflict", "409"})
 _CONFLICTS = 5
 _READ_BYTES = 1024 * 1024
@@ -40,7 +40,7 @@ _READ_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object as a listing shows it: its size, and when it was last written."""
+    """An object as in a listing: its size, and when it was last written."""
 
     bytes: int
     modified: datetime
@@ -54,13 +54,12 @@ def open_store(
     part_bytes: int = PART_BYTES,
     connections: int = 10,
 ) -> Store:
-    """Return a store on `bucket` with the credentials of the environment, in botocore's standard retry mode.
+    """Return a store for `bucket` with the credentials of the environment, in botocore's standard retry mode.
 
-    `region` is the bucket's; without it the region in a stack's bucket name counts, then the environment's.
-    `connections`: how many requests run at a time.
-
-    `endpoint_url` is that of an S3-compatible store; without it AWS_ENDPOINT_URL(_S3) count, then AWS.
-    Raises StoreError when there is no region or the AWS configuration cannot be read.
+    `region` is the bucket's region; without it, the region in a stack's bucket name is used, then the environment's.
+    `connections`: the maximum number of concurrent requests. `endpoint_url` is the URL of an S3-compatible store; without
+    it, AWS_ENDPOINT_URL(_S3) is used, then AWS. Raises StoreError when there is no region or the AWS configuration cannot be
+    read.
     """
     endpoint_url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint_url and (wrong := _wrong_with(endpoint_url)):
@@ -71,13 +70,13 @@ def open_store(
         if region is None:
             if endpoint_url is None:
                 raise StoreError("no AWS region: set AWS_REGION to the bucket's region")
-            region = "us-east-1"  # signed into requests, of no meaning to a store that is not AWS
+            region = "us-east-1"  # signed into requests, but meaningless to stores other than AWS
         config = Config(
             retries={"mode": "standard", "max_attempts": 3},
             connect_timeout=5,
             read_timeout=60,
             max_pool_connections=connections,
-            # A bucket is no host name of another store.
+            # In another store, a bucket has no host name.
             s3={"addressing_style": "path"} if endpoint_url else {},
         )
         client = boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
@@ -88,7 +87,7 @@ def open_store(
 
 
 def _wrong_with(endpoint_url: str) -> str | None:
-    """Return what keeps a text from being the address of a server; None where nothing does."""
+    """Return why a text is not the address of a server. None if it is one."""
     if "@" in endpoint_url:
         return "the endpoint has a name or a password in its address, which nothing sends; leave them out"
     try:
@@ -98,7 +97,7 @@ def _wrong_with(endpoint_url: str) -> str | None:
         return f"{endpoint_url!r} is no endpoint: {error}"
     if parts.scheme not in ("http", "https"):
         return f"{endpoint_url!r} is no endpoint: it does not begin with http:// or https://"
-    if not (is_host(host) or ":" in host) or port == 0:  # an address of IPv6 stands in brackets, which urlsplit has read
+    if not (is_host(host) or ":" in host) or port == 0:  # an IPv6 address in brackets, which urlsplit has parsed
         return f"{endpoint_url!r} is no endpoint: it has no name of a host, or no port from 1 to 65535"
     if not endpoint_url.isprintable() or " " in endpoint_url or parts.query or parts.fragment:
         return f"{endpoint_url!r} is no endpoint: it has more than host, port and path"
@@ -115,11 +114,11 @@ class Store:
 
     @property
     def client(self) -> Any:
-        """Return the S3 client, for what lies beside the releases (`live/`)."""
+        """Return the S3 client, for objects outside the releases (`live/`)."""
         return self._client
 
     def release_ids(self) -> list[str]:
-        """Return every id that has any object, finished or not, sorted."""
+        """Return all ids that have any object, finished or not, sorted."""
         ids: list[str] = []
         with sentences(self.place):
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -130,9 +129,9 @@ class Store:
         return sorted(ids)
 
     def manifest(self, release_id: str, signers: Sequence[str] = ()) -> Manifest | None:
-        """Return the manifest, None when there is none: the release is unfinished or unknown.
+        """Return the manifest; None without one, since then the release is unfinished or unknown.
 
-        Raises ManifestError, also for the manifest of another release, and SignatureError where none of `signers` signed it.
+        Raises ManifestError, also for the manifest of another release, and SignatureError if none of `signers` signed it.
         """
         content = self.document(release_id, RELEASE_MANIFEST)
         if content is None:
@@ -148,7 +147,7 @@ class Store:
         return manifest
 
     def document(self, release_id: str, name: str) -> bytes | None:
-        """Return the manifest or its signature as it is stored, None when there is none."""
+        """Return the bytes of the manifest or its signature; None if it does not exist."""
         with sentences(self.place):
             try:
                 answer = self._client.get_object(Bucket=self.place.bucket, Key=_key(release_id, name))
@@ -156,15 +155,15 @@ class Store:
                 if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
                     return None
                 raise
-            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # one more, and the parser refuses it
+            content: bytes = answer["Body"].read(LARGEST_BYTES + 1)  # with one byte too many, the parser refuses it
         return content
 
     def write_manifest(self, manifest: Manifest) -> bool:
-        """Finish a release; return False when it has a manifest already, which then stays as it is."""
+        """Finish a release; return False if it already has a manifest, which then stays unchanged."""
         return self.write_document(manifest.id, RELEASE_MANIFEST, manifest.to_json().encode())
 
     def write_document(self, release_id: str, name: str, content: bytes) -> bool:
-        """Write a manifest or its signature; return False when there is one already, which then stays as it is."""
+        """Write a manifest or its signature. Return False if it already exists, and leave it unchanged."""
         with sentences(self.place):
             try:
                 self.put_on_condition(_key(release_id, name), content, ContentType="application/json")
@@ -175,7 +174,7 @@ class Store:
         return True
 
     def objects(self, release_id: str) -> dict[str, StoredObject]:
-        """Return what lies under the release, by key relative to it, without the manifest and its signature."""
+        """Return the objects of the release, by key relative to it, without the manifest and its signature."""
         found: dict[str, StoredObject] = {}
         prefix = _key(release_id, "")
         with sentences(self.place):
@@ -188,7 +187,8 @@ class Store:
         return found
 
     def holds(self, release_id: str, key: str, digest: Digest) -> bool:
-        """Return whether the object is there with this content, by its size and by what S3 and we noted on its upload."""
+        """Return whether the object exists with this content. It compares size, S3's checksum and the hash in the
+        metadata."""
         with sentences(self.place):
             try:
                 head = self._client.head_object(Bucket=self.place.bucket, Key=_key(release_id, key), ChecksumMode="ENABLED")
@@ -199,7 +199,7 @@ class Store:
         if head["ContentLength"] != digest.bytes or head["Metadata"].get(_SHA256_METADATA) != digest.sha256:
             return False
         checksums = {name: value for name, value in head.items() if name.startswith("Checksum")}
-        if not checksums:  # a store that keeps none; AWS always does
+        if not checksums:  # some stores keep no checksum; AWS always does
             return True
         # AWS writes "<checksum>-<parts>" for an object in parts.
         return str(checksums.get("ChecksumSHA256", "")).partition("-")[0] == digest.s3_checksum
@@ -207,9 +207,9 @@ class Store:
     def upload(
         self, release_id: str, key: str, source: Path | bytes, digest: Digest, on_bytes: Callable[[int], None]
     ) -> None:
-        """Upload one object, in parts when it is big, unless it exists. `on_bytes` is called from several threads.
+        """Upload one object, in parts if it is large, unless it exists. Several threads call `on_bytes`.
 
-        Raises StoreError also for an object with other content: it is never replaced.
+        Raises StoreError also for an existing object with other content, which is never replaced.
         """
         target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
         extra = {"Metadata": {_SHA256_METADATA: digest.sha256}, "ChecksumAlgorithm": "SHA256"}
@@ -235,7 +235,7 @@ class Store:
             )
 
     def write_once(self, key: str, file: Path) -> bool:
-        """Write a file of up to 5 GiB beside the releases; return False where there is one, which stays as it is."""
+        """Write a file of up to 5 GiB next to the releases. Return False if the key exists, and leave it unchanged."""
         with sentences(self.place), file.open("rb") as body:
             try:
                 self.put_on_condition(key, body, IfNoneMatch="*")
@@ -246,15 +246,15 @@ class Store:
         return True
 
     def put_on_condition(self, key: str, body: bytes | BinaryIO, **condition: str) -> Any:
-        """Write an object if a condition holds, again where another request for it is under way; return S3's answer.
+        """Write an object if a condition holds, and return S3's response. Retry while another request for the object runs.
 
-        Such a conflict says nothing of the condition: the other one may fail, or be a removal:
+        Such a conflict says nothing about the condition, because the other request may fail, or be a deletion:
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html. Raises ClientError.
         """
 
         def put() -> Any:
             if not isinstance(body, bytes):
-                body.seek(0)  # a request that was refused has read it
+                body.seek(0)  # an earlier, refused request has read it
             return self._client.put_object(
                 Bucket=self.place.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", **condition
             )
@@ -268,13 +268,13 @@ class Store:
         return again(put)
 
     def tags(self, release_id: str, key: str) -> dict[str, str] | None:
-        """Return the object's tags, None when there is no such object."""
+        """Return the object's tags; None if it does not exist."""
         with sentences(self.place):
             try:
                 answer = self._client.get_object_tagging(Bucket=self.place.bucket, Key=_key(release_id, key))
             except ClientError as error:
                 code = error.response["Error"]["Code"]
-                if code in {"404", "NoSuchKey", "MethodNotAllowed"}:  # the last: its current version is a delete marker
+                if code in {"404", "NoSuchKey", "MethodNotAllowed"}:  # MethodNotAllowed: a delete marker is current
                     return None
                 if code == "NotImplemented":  # a compatible store without tags
                     return {}
@@ -282,7 +282,7 @@ class Store:
         return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
 
     def write_tags(self, release_id: str, key: str, tags: Mapping[str, str]) -> None:
-        """Make `tags` the only tags of the object; its content and date stay."""
+        """Make `tags` the only tags of the object; its content and date stay unchanged."""
         target = {"Bucket": self.place.bucket, "Key": _key(release_id, key)}
         with sentences(self.place):
             if tags:
@@ -292,9 +292,9 @@ class Store:
                 self._client.delete_object_tagging(**target)
 
     def pieces(self, release_id: str, key: str, first: int, end: int) -> Iterator[bytes]:
-        """Yield the object's bytes from `first` to `end`, without the last, or fewer where it is shorter.
+        """Yield the object's bytes from `first` to `end`, without the byte at `end`. Fewer if it is shorter.
 
-        Raises what boto3 raises, for callers that go on where a connection broke, and StoreError.
+        Raises boto3's errors, for callers that continue where a connection broke, and StoreError.
         """
         answer = self._client.get_object(
             Bucket=self.place.bucket, Key=_key(release_id, key), Range=f"bytes={first}-{end - 1}"
@@ -311,7 +311,8 @@ class Store:
 
 
 def _write_once(params: dict[str, Any], **_: object) -> None:
-    """Let S3 refuse to replace an object of a release, as the bucket's policy requires. `upload_file` takes no condition."""
+    """Make S3 refuse to replace an object of a release, as the bucket's policy requires. `upload_file` takes no
+    condition."""
     if params["Key"].startswith(RELEASES_PREFIX):
         params["IfNoneMatch"] = "*"
 

@@ -1,4 +1,4 @@
-"""Hashes of what is uploaded: the sha-256 of the whole, and the checksum that S3 will show for it."""
+"""Hash uploads: the sha-256 of the whole content, and the checksum that S3 will report for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_BYTES = 1024 * 1024
 class Digest:
     """`sha256` in hex and `bytes` describe the content; `s3_checksum` is base64 as in S3's ChecksumSHA256.
 
-    For an object in parts S3 keeps the sha-256 over the parts' sha-256, so that it depends on `part_bytes`.
+    For an object in parts, S3 stores the sha-256 of the parts' sha-256, so it depends on `part_bytes`.
     """
 
     sha256: str
@@ -28,7 +28,7 @@ class Digest:
 
 
 def digest(source: Path | bytes, part_bytes: int, on_bytes: Callable[[int], None] = lambda _: None) -> Digest:
-    """Read the source once. `on_bytes` is told the size of each piece read. Raises OSError."""
+    """Read the source once and hash it. `on_bytes` gets the size of each piece. Raises OSError."""
     size = source.stat().st_size if isinstance(source, Path) else len(source)
     part_bytes = _fitting(part_bytes, size)
     whole, parts, part, in_part, total = hashlib.sha256(), hashlib.sha256(), hashlib.sha256(), 0, 0

@@ -1,4 +1,4 @@
-"""boto3's exceptions as sentences for people: what failed, and what would be right."""
+"""Explain boto3's exceptions in sentences: the problem, and the remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StoreError(Failure):
 
 @dataclass(frozen=True)
 class Place:
-    """Which bucket is talked to, and where; `endpoint_url` None is AWS."""
+    """A bucket and its endpoint; `endpoint_url` None is AWS."""
 
     bucket: str
     endpoint_url: str | None
@@ -50,7 +50,7 @@ class Place:
 
 @contextmanager
 def sentences(place: Place) -> Iterator[None]:
-    """Turn everything that boto3 raises inside into a StoreError."""
+    """Turn all boto3 errors inside the block into StoreError."""
     try:
         yield
     except S3UploadFailedError as error:
@@ -61,7 +61,7 @@ def sentences(place: Place) -> Iterator[None]:
 
 
 def explain(error: Exception, place: Place) -> str:
-    """Return one sentence for an exception of boto3 about `place`."""
+    """Return one sentence for a boto3 exception about `place`."""
     if isinstance(error, aws.ClientError):
         return _explain_answer(error, place)
     if isinstance(error, aws_errors.CONFIGURATION + aws_errors.SOURCES):

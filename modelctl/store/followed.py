@@ -1,4 +1,5 @@
-"""The answer of `modelctl follow` at /live: what a pod has of `live/` on its disk, which a rollout waits for."""
+"""The response of `modelctl follow` at /live. It describes the part of `live/` on a pod's disk, for which a rollout
+waits."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PATH = "/live"
 
 
 class FollowedModel(BaseModel):
-    """One model that a server can load: its versions, verified, and the digest of its config.pbtxt."""
+    """One model that a server can load: its verified versions, and the digest of its config.pbtxt."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,10 +25,10 @@ class FollowedModel(BaseModel):
 
 
 class Followed(BaseModel):
-    """Tell what is on the disk, how many bytes have arrived or were hashed since the start, and why no more comes.
+    """The models on a pod's disk, the bytes received or hashed since the start, and why fetching stopped.
 
-    `rollout_started`: when the rollout began of which `live/` told when it was read last; None while there was none.
-    A `problem` is of that one.
+    `rollout_started`: the start of the rollout in `live/` at the last read; None if there was none. `problem` belongs to
+    that rollout.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +40,7 @@ class Followed(BaseModel):
 
     @classmethod
     def parse(cls, content: bytes) -> Followed:
-        """Read an answer. Raises ValueError, in one sentence."""
+        """Read a response. Raises ValueError, in one sentence."""
         try:
             return documents.read(cls, content)
         except DocumentError as error:

@@ -1,6 +1,6 @@
-"""`live/rollout.json`: what the prefix `live/` serves, who works on it, and how far that is.
+"""`live/rollout.json`: what the prefix `live/` serves, the lock's holder, and the progress of a rollout.
 
-One object holds the lock and the journal, so that a step can only be recorded by whoever holds the lock.
+One object holds the lock and the journal, so only the holder of the lock can record a step.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class JournalError(Failure):
 
 
 class JournalChanged(Exception):
-    """The journal is no longer the one that was read."""
+    """The journal has changed since it was read."""
 
 
 class Phase(StrEnum):
-    """The next step of an unfinished rollout. The order is that of `Rollout.next_phase`; UNDO_… belong to a rollback.
+    """The next phase of an unfinished rollout, in order; UNDO_… phases belong to a rollback.
 
-    SEED fills an empty live/. COPY puts the new version beside the old one, LOAD loads it on every pod, CANARY gives it
-    a share of the requests, FLIP all of them, WATCH judges it by these, DRAIN waits until nobody asks for the old one,
-    SETTLE unloads it, CLEAN deletes it. UNDO_SERVE gives all requests to the old version again, UNDO_DRAIN waits until
-    nobody asks for the new one, UNDO_PODS unloads it, UNDO_CLEAN deletes it.
+    SEED fills an empty live/. COPY puts the new version next to the old one, LOAD loads it on every pod. CANARY gives it a
+    share of the requests, FLIP gives it all, WATCH judges it by these. DRAIN waits until clients stop requesting the old
+    version, SETTLE unloads it, CLEAN deletes it. UNDO_SERVE gives all requests to the old version again, UNDO_DRAIN waits
+    until clients stop requesting the new version, UNDO_PODS unloads it, UNDO_CLEAN deletes it.
     """
 
     SEED = "seed"
@@ -63,14 +63,14 @@ class _Document(BaseModel):
 
 
 class Lock(_Document):
-    """Who works on live/, until when at the latest (renewed while it works)."""
+    """The holder of the lock of live/, and when it expires (renewed while the holder works)."""
 
     holder: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}$")]
     expires: AwareDatetime
 
 
 class Change(_Document):
-    """One model of a rollout; `old` None: the release brings it."""
+    """One model of a rollout; `old` None: the model is new in the release."""
 
     model: Name
     old: Version | None
@@ -78,10 +78,10 @@ class Change(_Document):
 
 
 class Rollout(_Document):
-    """An unfinished rollout of `release`. `percent`: the share of requests that the new versions have been given.
+    """An unfinished rollout of `release`. `percent`: the share of requests for the new versions.
 
-    `back`: it returns to an earlier release. `reason`: why it is being undone; `without_traffic`: because its canary
-    was given too few requests to be judged.
+    `back`: it returns to an earlier release. `reason`: why it is rolled back. `without_traffic`: because its canary got too
+    few requests to be judged.
     """
 
     release: ReleaseId
@@ -125,7 +125,8 @@ class Journal(_Document):
 
     @property
     def releases(self) -> frozenset[str]:
-        """Return what must not be retired: what is served, what `--back` returns to, and what is being rolled out."""
+        """Return the releases that must not be retired. These are the served one, the target of `--back`, and the one being
+        rolled out."""
         rolling = self.rollout.release if self.rollout is not None else None
         return frozenset(release for release in (self.serving, self.previous, rolling) if release is not None)
 
@@ -137,7 +138,7 @@ class Journal(_Document):
 
 
 def _contradictions(rollout: Rollout, serving: str | None) -> Iterator[str]:
-    """Yield what no rollout has written, and what would delete a version that clients are still told of."""
+    """Yield contents that no rollout writes, and that would delete a version which clients may still request."""
     for index, change in enumerate(rollout.changes):
         # The old version is deleted when the new one serves.
         if change.old == change.new or change.model in {earlier.model for earlier in rollout.changes[:index]}:
@@ -162,4 +163,4 @@ _SHARES = {
     Phase.FLIP: range(_ALL),
     **dict.fromkeys((Phase.WATCH, Phase.DRAIN, Phase.SETTLE, Phase.CLEAN), range(_ALL, _ALL + 1)),
 }
-"""The percentages that the new versions may have when a phase begins; one that undoes comes after any."""
+"""The percentages that the new versions may have when a phase begins. UNDO phases may follow any percentage."""

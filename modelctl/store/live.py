@@ -1,7 +1,7 @@
-"""The prefix `live/` of the models bucket: the repository that pods in explicit mode load from, and its journal.
+"""The prefix `live/` of the models bucket: the repository for pods in explicit mode, and its journal.
 
-Whatever restarts reads it, so that it always says what a pod should serve. Versions are copied
-from `releases/<id>` by S3 itself and checked against the manifest.
+A restarted pod reads it, so it always contains what a pod should serve. S3 itself copies versions from `releases/<id>`; the
+copies are checked against the manifest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spec.reading import Unreadable
 
 JOURNAL_KEY = LIVE_PREFIX + "rollout.json"
 COPY_BYTES = 5 * 1024**3
-"""The largest object that S3 copies in one request; a larger one is copied in parts."""
+"""The largest object that S3 copies in one request. A larger one is copied in parts."""
 
 _MISSING = {"NoSuchKey", "404"}
 _CHANGED = {*REFUSED, *_MISSING}
@@ -33,7 +33,7 @@ _DELETE_AT_ONCE = 1000
 
 
 class WrongContent(Exception):
-    """An object is not what the manifest says; the text names it."""
+    """An object differs from the manifest; the text names it."""
 
 
 class LiveRepository:
@@ -70,7 +70,7 @@ class LiveRepository:
         return str(answer["ETag"])
 
     def models(self) -> dict[str, set[int]]:
-        """Return the versions that have any object, by model; what is not a model is left out."""
+        """Return the versions that have any object, by model; keys outside models are ignored."""
         found: dict[str, set[int]] = {}
         for key in self._keys(LIVE_PREFIX):
             model, _, rest = key.removeprefix(LIVE_PREFIX).partition("/")
@@ -82,7 +82,7 @@ class LiveRepository:
         return found
 
     def copy(self, release_id: str, key: str, entry: ObjectEntry) -> None:
-        """Copy one object of a release, unless it is there already. Raises WrongContent when it is not as released."""
+        """Copy one object of a release, unless it exists. Raises WrongContent when it differs from the manifest."""
         target = {"Bucket": self._bucket, "Key": LIVE_PREFIX + key}
         if self._sha256(key) == entry.sha256:
             return
@@ -90,8 +90,8 @@ class LiveRepository:
         with sentences(self._store.place):
             try:
                 if entry.bytes <= COPY_BYTES:
-                    # S3 computes the checksum of what it writes, whatever the source says of itself. The tags (retired)
-                    # are the release's, not the copy's.
+                    # S3 computes the checksum of the copy, independent of the source's metadata. The tags (retired) belong
+                    # to the release, not to the copy.
                     self._s3.copy_object(
                         CopySource=source, **target, ChecksumAlgorithm="SHA256", TaggingDirective="REPLACE", Tagging=""
                     )
@@ -114,7 +114,7 @@ class LiveRepository:
         return {model: text for model, text in found.items() if text is not None}
 
     def config(self, model: str) -> str | None:
-        """Return the model's config.pbtxt; None without one. Raises Unreadable for what is no text."""
+        """Return the model's config.pbtxt; None without one. Raises Unreadable if it is not text."""
         with sentences(self._store.place):
             try:
                 answer = self._s3.get_object(Bucket=self._bucket, Key=_config(model))
@@ -132,17 +132,17 @@ class LiveRepository:
             raise Unreadable(f"{error.problem}, or restore its earlier object version", source=where) from None
 
     def write_config(self, model: str, text: str) -> None:
-        """Replace the model's config.pbtxt: what a pod that starts from now on serves."""
+        """Replace the model's config.pbtxt, which pods use that start from now on."""
         with sentences(self._store.place):
             self._s3.put_object(Bucket=self._bucket, Key=_config(model), Body=text.encode(), ChecksumAlgorithm="SHA256")
 
     def delete_version(self, model: str, version: int) -> None:
-        """Delete one version of a model; fine when it is gone."""
+        """Delete one version of a model, if it exists."""
         self._delete(self._keys(f"{LIVE_PREFIX}{model}/{version}/"))
 
     def delete_model(self, model: str) -> None:
-        """Delete a model with all that it has; fine when it is gone."""
-        # Without its config a model is none: a pod that starts in between must not take a half-deleted one for one.
+        """Delete a model with all its objects, if it exists."""
+        # Delete the config first: without it there is no model, so a pod that starts in between ignores the remaining files.
         self._delete([_config(model)])
         self._delete(self._keys(f"{LIVE_PREFIX}{model}/"))
 
@@ -161,7 +161,8 @@ class LiveRepository:
                     raise StoreError(f"{self._store.place}: {error['Key']} cannot be deleted: {error['Message']}")
 
     def _sha256(self, key: str) -> str | None:
-        """Return the content's sha-256 by S3's own checksum; None without one. In parts, an object has that of its parts."""
+        """Return the content's sha-256 from S3's checksum; None without one. For an object in parts, S3 has only a hash of
+        the parts."""
         with sentences(self._store.place):
             try:
                 head = self._s3.head_object(Bucket=self._bucket, Key=LIVE_PREFIX + key, ChecksumMode="ENABLED")

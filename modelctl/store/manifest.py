@@ -1,4 +1,4 @@
-"""The manifest of a release: what it holds, hashed, and the id that follows from that alone."""
+"""The manifest of a release. It has the objects with their hashes, and an id that depends only on these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spec.names import MAX_OBJECT_BYTES
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Sha256
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-"""Of a model or a backend."""
+"""The name of a model or a backend."""
 StackName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 ServingDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
 
@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class ManifestError(Failure):
-    """A manifest that modelctl did not write, or that was changed afterwards."""
+    """The manifest was not written by modelctl, or was changed afterwards."""
 
 
 class ObjectEntry(BaseModel):
@@ -46,13 +46,13 @@ Version = Annotated[int, Field(ge=1, le=2**63 - 1)]
 class ModelEntry(BaseModel):
     """One model of a release, and the backend (or `ensemble`) that serves it.
 
-    `version` answers requests that name none. `others`, all lower, are served beside it. `steps` are the models of an
-    ensemble. `asks` are those that a model asks by itself, inside of its server. `decoupled`: its config says that a
-    request has any number of responses; of an ensemble its steps do. `self_placed`: it takes its GPUs by itself
-    (KIND_MODEL), so that its instances are not per GPU. `on_cpu`: it computes on the CPU in a pipeline on GPUs. `tensorrt`
-    are the versions that built its plans. `batch` is its config's `max_batch_size`: 0 where each request is a batch.
-    `open`: its own config leaves a queue without a bound, or instances to the server, and only a stack that has wants of it
-    may serve it. Manifests from before these eight were written say none of it.
+    `version` answers requests without a version; `others`, all lower, are served in addition. `steps`: the models of an
+    ensemble. `asks`: the models that a model calls by itself inside its server. `decoupled`: its config allows any number of
+    responses per request; for an ensemble, see its steps. `self_placed`: it chooses its GPUs by itself (KIND_MODEL), so its
+    instances are not per GPU. `on_cpu`: it computes on the CPU in a pipeline on GPUs. `tensorrt`: the versions that built
+    its plans. `batch`: its config's `max_batch_size`; 0 if each request is a batch. `open`: its own config leaves a queue
+    without a bound, or instances to the server. Then only a stack with settings for it may serve it. Older manifests lack
+    the last eight fields.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -73,8 +73,8 @@ class ModelEntry(BaseModel):
 class Derived(BaseModel):
     """Settings of models that a stack file leaves open, as the release derived them for one stack.
 
-    `instances` are those of models that got more than one, `gpu_memory_mib` the estimates for an instance. `engines` are the
-    models that have engines built when a pod starts.
+    `instances`: of models with more than one. `gpu_memory_mib`: the estimates for an instance. `engines`: the models whose
+    engines are built when a pod starts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -85,11 +85,11 @@ class Derived(BaseModel):
 
 
 class Manifest(BaseModel):
-    """`releases/<id>/manifest.json`. Object keys are relative to the release's prefix; `bytes` is their sum.
+    """`releases/<id>/manifest.json`. Object keys are relative to the release's prefix; `bytes` is their total size.
 
-    `id` depends on `objects` only: the same content has the same id everywhere, whenever it was released. `serving` is, by
-    stack, the digest of the wants that the configs in the release were made from; empty in releases without such configs.
-    `derived` is, by stack, what the release derived for it; manifests that are older say none of it.
+    `id` depends only on `objects`: the same content has the same id everywhere, whenever it was released. `serving`: by
+    stack, the digest of the serving settings for the configs in the release; empty without such configs. `derived`: by
+    stack, the settings that the release derived for it; older manifests lack it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -125,7 +125,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
-        """Read a manifest. Raises ManifestError when it is none, or when its id is not that of its objects."""
+        """Read a manifest. Raises ManifestError when it is invalid, or when its id does not match its objects."""
         if short := _SHORT_ID.search(text):
             raise ManifestError(
                 f"manifest.json: id: {short[1]} is the short id of an earlier version, which others can imitate; run "
@@ -159,17 +159,17 @@ class Manifest(BaseModel):
         return manifest
 
     def to_json(self) -> str:
-        """Return the text that is stored."""
+        """Return the text to store."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
 
     @property
     def versions(self) -> dict[str, int]:
-        """Return the version of each model that answers requests which name none: the stack's `models.release.models`."""
+        """Return each model's version for requests without a version: the stack's `models.release.models`."""
         return {name: entry.version for name, entry in self.models.items()}
 
     @property
     def others(self) -> dict[str, list[int]]:
-        """Return the versions served beside those, of the models that have any: the stack's `models.release.others`."""
+        """Return the versions that are served in addition, for models that have any: the stack's `models.release.others`."""
         return {name: list(entry.others) for name, entry in self.models.items() if entry.others}
 
     @property
@@ -179,22 +179,22 @@ class Manifest(BaseModel):
 
     @property
     def asks(self) -> dict[str, list[str]]:
-        """Return the models that each model asks by itself: the stack's `models.release.asks`."""
+        """Return the models that each model calls by itself: the stack's `models.release.asks`."""
         return {name: list(entry.asks) for name, entry in self.models.items() if entry.asks}
 
     @property
     def tensorrt(self) -> dict[str, list[str]]:
-        """Return the versions of TensorRT that built the plans of each model: the stack's `models.release.tensorrt`."""
+        """Return the TensorRT versions that built the plans of each model: the stack's `models.release.tensorrt`."""
         return {name: list(entry.tensorrt) for name, entry in self.models.items() if entry.tensorrt}
 
     @property
     def decoupled(self) -> list[str]:
-        """Return the models whose configs say that they are decoupled: the stack's `models.release.decoupled`."""
+        """Return the models with decoupled configs: the stack's `models.release.decoupled`."""
         return [name for name, entry in self.models.items() if entry.decoupled]
 
     @property
     def self_placed(self) -> list[str]:
-        """Return the models that take their GPUs by themselves: the stack's `models.release.selfPlaced`."""
+        """Return the models that choose their GPUs by themselves: the stack's `models.release.selfPlaced`."""
         return [name for name, entry in self.models.items() if entry.self_placed]
 
     @property
@@ -205,22 +205,22 @@ class Manifest(BaseModel):
 
     @property
     def batches(self) -> dict[str, int]:
-        """Return `max_batch_size` of the config of each model, where the manifest says it; ensembles make no batches."""
+        """Return `max_batch_size` of each model's config, if the manifest has it; ensembles make no batches."""
         return {name: entry.batch for name, entry in self.models.items() if entry.batch is not None and not entry.steps}
 
     def derived_for(self, stack: str | None) -> Derived:
-        """Return what the release derived for a stack."""
+        """Return the settings that the release derived for a stack."""
         return self.derived.get(stack or "", Derived())
 
     @property
     def download_bytes(self) -> int:
-        """Return what a pod downloads: the server fetches all of a model once for each version that it serves."""
+        """Return the bytes that a pod downloads. The server downloads all of a model once for each served version."""
         copies = {name: 1 + len(entry.others) for name, entry in self.models.items()}
         return sum(entry.bytes * copies[key.partition("/")[0]] for key, entry in self.objects.items())
 
 
 def _contradictions(manifest: Manifest) -> Iterator[str]:
-    """Yield what is said of models that the objects, of which alone the id is made, do not bear out."""
+    """Yield statements about models that contradict the objects; the id covers only the objects."""
     folders = {
         "/".join(parts[:depth]) for parts in (key.split("/") for key in manifest.objects) for depth in range(1, len(parts))
     }

@@ -1,4 +1,4 @@
-"""Sign releases, with a key in a file or in KMS."""
+"""Sign releases with a key in a file or in KMS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KMS = "awskms:"
 
 @dataclass(frozen=True)
 class Signer:
-    """A private EC key that signs bytes, and the certificates of its public half, which come first in their chain."""
+    """A private EC key that signs bytes, and the certificate chain of its public key, leaf first."""
 
     name: str
     public: ec.EllipticCurvePublicKey
@@ -32,7 +32,7 @@ class Signer:
 
     @classmethod
     def of(cls, key: str | None, certificates: Path | None = None) -> Signer | None:
-        """Return the signer with `key`, a file with a private key (PEM) or `awskms:` and the ARN of one; None without a key.
+        """Return the signer for `key`. It is a PEM file with a private key, or `awskms:` and a key ARN. None without a key.
 
         Raises SignatureError.
         """
@@ -47,7 +47,7 @@ class Signer:
             chain = x509.load_pem_x509_certificates(certificates.read_bytes()) if certificates else []
             if chain and chain[0].public_key() != public:
                 raise ValueError(f"the first certificate of {certificates} is of another key")
-        except Exception as error:  # of cryptography, of KMS, of files
+        except Exception as error:  # errors of cryptography, KMS or files
             raise SignatureError(
                 f"{key}: cannot sign: {str(error).strip().rstrip('.')}",
                 f"give an EC key (P-256, P-384 or P-521), unencrypted in a PEM file, or {KMS}ARN of one for SIGN_VERIFY",
@@ -57,7 +57,7 @@ class Signer:
     def sign(self, store: Store, manifest: Manifest) -> None:
         """Write the signature of a finished release.
 
-        Raises SignatureError where the stored manifest is not this one, or another key has signed it.
+        Raises SignatureError if the stored manifest is not this one, or if another key has signed it.
         """
         signature = self._bundle(store, manifest)
         if store.write_document(manifest.id, RELEASE_SIGNATURE, signature):
@@ -70,7 +70,7 @@ class Signer:
             )
 
     def require_one_of(self, signers: Sequence[str], store: Store, manifest: Manifest) -> None:
-        """Require that a signature of this key satisfies `signers`, with the release in `store`. Raises SignatureError."""
+        """Check that a signature by this key satisfies `signers`, for the release in `store`. Raises SignatureError."""
         try:
             verify(manifest.id, _stored(store, manifest), self._bundle(store, manifest), signers)
         except SignatureError:

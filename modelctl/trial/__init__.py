@@ -1,1 +1,1 @@
-"""A model on a Triton of this machine, for as long as one command."""
+"""Serve a model on a Triton of this machine for the duration of one command."""

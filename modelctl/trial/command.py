@@ -1,4 +1,4 @@
-"""Run `modelctl try`: a model on a real Triton of this machine, from its file to an answer and a short load."""
+"""Run `modelctl try`. It serves a model file on a real Triton of this machine, and prints an answer and a short load."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ LOAD_SECONDS = 5.0
 _LOADING_SECONDS = 300.0
 _DEADLINE_SECONDS = 60.0
 _FIRST = 5
-"""Requests one after another, which warm the model up and say how long one takes."""
+"""Number of sequential requests, which warm the model up and measure the time of one."""
 _SHARE = 0.5
-"""Load as a share of what one request after another reaches."""
+"""Load as a share of the rate that sequential requests reach."""
 _SLOWEST, _FASTEST = 1.0, 100.0
-"""Requests/s of the load: enough for a percentile, and no more than this generator sends on time."""
+"""Limits of the load in requests/s. It is enough for a percentile, and no more than this generator sends on time."""
 _SHOWN = 8
-"""Values of an output on the terminal."""
+"""Maximum values of an output on the terminal."""
 _LONGEST_BODY = 2000
-"""Characters of a request on the curl line; a longer one is in a file."""
+"""Maximum characters of a request on the curl line. A longer one goes into a file."""
 _NOT_IN_JSON = ("FP16", "BF16")
-"""Types that Triton takes and gives in binary form only (docs/your-model.md)."""
+"""Types that Triton accepts and returns only in binary form (docs/your-model.md)."""
 
 
 class UnusableRequest(Failure):
-    """A request file that does not fit the model; the text says what does."""
+    """A request file does not fit the model; the text says what does."""
 
     exit_code = NOT_TRIED
 
 
 class ModelFailed(Failure):
-    """The server does not load the model, or its answer is an error or wrong."""
+    """The server cannot load the model, or its answer is an error or wrong."""
 
 
 def try_model(source: Path, name: str | None, max_batch_size: int | None, request: Path | None) -> None:
     """Serve the model of `source` until Ctrl-C, and print an answer and the figures of a load. Raises Failure.
 
-    `request` is like golden.json; without it the golden.json beside the file, else random values.
+    `request` is like golden.json; without it, the golden.json next to the file is used, else random values.
     """
     file = request or _beside(source)
     known = _read(file) if file is not None else None
@@ -115,7 +115,6 @@ def _answer(server: Server, model: str, values: Mapping[str, Values], known: Req
 
 
 def _output(response: InferResult, tensor: Any) -> dict[str, Any]:
-    """Return an output as the JSON of an answer has it."""
     return {
         "name": tensor.name,
         "datatype": tensor.datatype,
@@ -129,7 +128,7 @@ def _listed(values: Values) -> list[Any]:
 
 
 async def _load(server: Server, model: str, values: Mapping[str, Values]) -> None:
-    """Send requests for a while, at half of the rate that one after another reaches, and print the latency."""
+    """Send requests for a while, at half the rate of sequential requests, and print the latency."""
     inputs = [tensor_of(*pair) for pair in values.items()]
     async with grpc_sender([server.grpc], model, inputs, deadline_seconds=_DEADLINE_SECONDS) as send:
         times = []
@@ -155,7 +154,7 @@ def _ms(value: float | None) -> str:
 
 
 def _print_curl(server: Server, model: str, values: Mapping[str, Values], file: Path) -> None:
-    """Print the line that sends the same request again; a long request goes into `file`."""
+    """Print the command that sends the same request again; a long request goes into `file`."""
     inputs = [
         {"name": name, "datatype": str(np_to_triton_dtype(value.dtype)), "shape": list(value.shape), "data": _listed(value)}
         for name, value in values.items()

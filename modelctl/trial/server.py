@@ -41,7 +41,7 @@ class Server:
     log: Path
 
     def wait(self) -> None:
-        """Return at Ctrl-C. Raises ServerEnded when the server exits before."""
+        """Wait until Ctrl-C. Raises ServerEnded when the server exits before."""
         try:
             code = self.process.wait()
         except KeyboardInterrupt:
@@ -51,7 +51,7 @@ class Server:
 
 @contextmanager
 def running(models: Path, log: Path) -> Iterator[Server]:
-    """Yield a server on a model repository; end it with the block, or with this process. Raises NoServer."""
+    """Yield a server on a model repository. Stop it with the block, or with this process. Raises NoServer."""
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -79,7 +79,7 @@ def running(models: Path, log: Path) -> Iterator[Server]:
 
 
 def _end_with_this_process() -> None:
-    """Let the kernel end the server when this process is killed (PR_SET_PDEATHSIG is 1)."""
+    """Let the kernel terminate the server when this process is killed (PR_SET_PDEATHSIG is 1)."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 

@@ -1,1 +1,1 @@
-"""Which batch size, delay and number of instances serve a model best under its SLO: measured, not guessed."""
+"""Measure which batch size, queue delay and number of instances serve a model best within its SLO."""

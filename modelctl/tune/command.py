@@ -42,9 +42,9 @@ from spec.names import TRITON_GRPC_PORT, TRITON_METRICS_PORT
 
 @dataclass(frozen=True)
 class Server:
-    """A Triton of its own for tuning: HOST:PORT of its gRPC, and the key when it restricts its model control.
+    """A dedicated Triton for tuning: HOST:PORT of its gRPC, and the key if it restricts model control.
 
-    `metrics`: HOST:PORT of its metrics, where that is not the usual port of the same host.
+    `metrics`: HOST:PORT of its metrics, if this is not the usual port of the same host.
     """
 
     address: str
@@ -59,7 +59,7 @@ class Server:
 
 @dataclass(frozen=True)
 class InCluster:
-    """Such a Triton as a pod, whose key is its UID, as the chart sets it up."""
+    """A dedicated Triton in a pod. Its key is the pod's UID, as the chart sets it up."""
 
     pod: str
     namespace: str
@@ -93,10 +93,10 @@ def tune(
     pace: Pace | None = None,
     request: Path | None = None,
 ) -> None:
-    """Search by measuring, write the evidence into `results` and the values into the stack file. Raises Failure.
+    """Measure candidates, write the evidence into `results` and the values into the stack file. Raises Failure.
 
-    `pace` is that of the sequences of a model that keeps a state; `request` is a file with the inputs to send. Of a pipeline
-    every part is searched, for the SLO of the whole, `goal.budget_seconds` each.
+    `pace` is the pace of the sequences of a model that keeps state. `request` is a file with the inputs to send. For a
+    pipeline, every part is searched, within the SLO of the whole, with `goal.budget_seconds` each.
     """
     if goal.slo_p99_ms is not None and goal.slo_p99_ms < goal.slo_p95_ms:
         raise TuneError(
@@ -141,7 +141,7 @@ def tune(
 
 
 def _kind(asked: Model, models: Sequence[Model], pace: Pace | None) -> tuple[Kind, str]:
-    """Return the kind of load that the model takes, and what it is called."""
+    """Return the kind of load that fits the model, and its description."""
     steps = models if backends.is_ensemble(asked.config) else [asked]
     streamed = any(model.decoupled for model in steps)
     if asked.config.HasField("sequence_batching"):
@@ -159,7 +159,8 @@ def _kind(asked: Model, models: Sequence[Model], pace: Pace | None) -> tuple[Kin
 
 
 def _making(model: Model, stack: Path | None) -> Callable[[Candidate], ModelConfig]:
-    """Return how the config of a candidate is made: as a release would for the stack, else from config.pbtxt alone."""
+    """Return the function that makes a candidate's config. With a stack it is a release's config, else it comes only from
+    config.pbtxt."""
     return partial(configured, model.config) if stack is None else stack_file.wanted(stack, model)
 
 
@@ -176,12 +177,12 @@ def _load(models: Path, name: str) -> dict[str, Model]:
 
 
 def _search(run: _Run, triton: TuningServer, gpu_memory: GpuMemory | None, found: dict[str, Found]) -> None:
-    """Search every part; `found` holds the last search of each, also after an interruption."""
+    """Search every part; `found` has the last search of each, also after an interruption."""
     inputs = request_of(run.asked, run.goal.seed, run.request)
-    for config in pipeline.ensembles_of(run.models, 1):  # and their steps with them
+    for config in pipeline.ensembles_of(run.models, 1):  # and their steps
         triton.load(config)
     if len(run.models) > 1:
-        # What is asked before what asks it, so that a warm-up is answered.
+        # Load called models before their callers, so a warm-up that calls them succeeds.
         for part in reversed(run.parts):
             triton.load(part.configured(part.space.first))
     with ExitStack() as stack:
@@ -211,7 +212,7 @@ def _search(run: _Run, triton: TuningServer, gpu_memory: GpuMemory | None, found
 
 
 def _best_so_far(searches: Sequence[Search]) -> str:
-    """Print what was measured; return what to tell whoever interrupted it."""
+    """Print the measurements; return the message for the user who interrupted them."""
     trials = [trial for search in searches for trial in search.trials]
     best = choose(trials)
     if best is None:
@@ -234,7 +235,7 @@ def _tell(run: _Run, found: Found, file: Path) -> None:
 
 
 def _tell_memory(run: _Run, last: Found, stack: Path | None) -> None:
-    """Say what all models of the run took of a GPU with the values that were chosen, and where the stack counts on less."""
+    """Print the GPU memory of all models with the chosen values. Also print whether the stack plans too little."""
     chosen = {last.part.model.name: last.winner.candidate, **last.beside}
     of_chosen = [
         trial.gpu_memory for trial in last.search.trials if trial.candidate == last.winner.candidate and trial.gpu_memory
@@ -282,7 +283,7 @@ def _evidence(run: _Run, triton: TuningServer, found: Found) -> record.Evidence:
 
 
 def _write(found: record.Evidence, results: Path) -> Path:
-    """Write the plot before the evidence, and return the file of that: evidence that is there is whole."""
+    """Write the plot before the evidence and return the evidence file. So existing evidence is always complete."""
     file = results / found.file_name
     rewrite(file.with_suffix(".svg"), plot(found).encode())
     rewrite(file, f"{found.model_dump_json()}\n".encode())
@@ -291,9 +292,9 @@ def _write(found: record.Evidence, results: Path) -> Path:
 
 @contextmanager
 def _reached(place: Server | InCluster) -> Iterator[Server]:
-    """Yield where the server is reached from here. Raises NoCluster and TuneError.
+    """Yield the address at which the server is reachable from here. Raises NoCluster and TuneError.
 
-    A forward that is lost ends it with TuneError: the requests that failed with it are no evidence against the candidate.
+    If a forward is lost, raises TuneError, because the failed requests are no evidence against the candidate.
     """
     if isinstance(place, Server):
         yield place

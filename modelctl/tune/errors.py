@@ -1,10 +1,10 @@
-"""Say what keeps a model from being tuned."""
+"""The errors that prevent tuning."""
 
 from spec.failure import Failure
 
 
 class TuneError(Failure):
-    """The model cannot be tuned; the text says why and what would be right."""
+    """The model cannot be tuned; the text gives the reason and the remedy."""
 
 
 class SloUnreachable(TuneError):

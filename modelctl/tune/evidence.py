@@ -1,4 +1,4 @@
-"""The evidence that a tuning run leaves behind: every measurement, where and with what it was made, and the winner."""
+"""The evidence of a tuning run: every measurement, its machine and versions, and the winner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUESTS = "requests by themselves"
 STREAMS = "streams, of which the first response is judged"
 
 MOST_BUSY = 0.25
-"""Runnable processes per CPU before the first measurement, above which figures would be those of the other work."""
+"""Maximum runnable processes per CPU before the first measurement. With more, other work would distort the figures."""
 
 CLIENT_PACKAGES = ("tritonclient", "grpcio", "numpy", "optuna")
 
@@ -34,9 +34,10 @@ class _Record(BaseModel):
 
 
 class Machine(_Record):
-    """Where the load came from. With `server_on_loopback` the server ran there as well, or behind a forwarded port.
+    """The machine that generated the load. With `server_on_loopback`, the server ran there too, or behind a forwarded port.
 
-    The load averages (over one minute, before and after) tell how much else went on there: noise in every figure.
+    The load averages (over one minute, before and after) show how much other work ran there, which adds noise to every
+    figure.
     """
 
     system: str
@@ -48,7 +49,8 @@ class Machine(_Record):
 
 
 class Versions(_Record):
-    """`revision`: of the checkout, with "-dirty" when it had changes; None outside git."""
+    """The versions of the server and the client. `revision`: of the checkout, with "-dirty" if it had changes; None outside
+    git."""
 
     server: str
     python: str
@@ -57,7 +59,7 @@ class Versions(_Record):
 
 
 class Values(_Record):
-    """A candidate in the stack's words. A batch size of 1 is no batching."""
+    """A candidate under the stack's key names. A batch size of 1 means no batching."""
 
     maxBatchSize: int
     maxQueueDelayUs: int
@@ -65,8 +67,10 @@ class Values(_Record):
 
 
 class LoadRecord(_Record):
-    """One load of Poisson arrivals, without its warm-up. Latencies count from the scheduled time; a percentile that
-    failures make infinite is null. `stopped`: cut short because the SLO could not hold any more.
+    """One load of Poisson arrivals, without its warm-up.
+
+    Latencies count from the scheduled time; a percentile that failures make infinite is null. `stopped`: cut short because
+    the SLO could no longer hold.
     """
 
     rate: float = Field(description="requests/s asked for")
@@ -87,7 +91,7 @@ class LoadRecord(_Record):
 
 
 class GpuMemoryRecord(_Record):
-    """MiB in use of the whole GPU of which most was taken, by all models of the run and whatever else was on it."""
+    """MiB in use on the GPU with the largest increase. Models of the run and other processes count."""
 
     before_mib: int = Field(description="before any model of the run was loaded")
     loaded_mib: int = Field(description="when all of them were, with the values of the trial, and one request was answered")
@@ -95,7 +99,7 @@ class GpuMemoryRecord(_Record):
 
 
 class TrialRecord(_Record):
-    """One candidate measured once; `origin` says why: prior knowledge, the optimiser, or to measure the best again."""
+    """One measurement of a candidate. `origin` is its reason: prior knowledge, the optimiser, or a repetition."""
 
     number: int
     origin: Origin
@@ -107,7 +111,8 @@ class TrialRecord(_Record):
 
 
 class WinnerRecord(_Record):
-    """`noise`: the share within which configurations counted as equal, of which the winner is the cheapest."""
+    """The chosen values. `noise`: the share within which configurations count as equal; the winner is the cheapest of
+    them."""
 
     values: Values
     rate: float
@@ -142,7 +147,7 @@ class Evidence(_Record):
 
     @property
     def file_name(self) -> str:
-        """<model>-<date>-<8 hex of the content>.json"""
+        """Return <model>-<date>-<8 hex digits of a hash of the content>.json."""
         digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:8]
         return f"{self.model}-{self.started:%Y-%m-%d}-{digest}.json"
 
@@ -175,7 +180,7 @@ def winner_record(winner: Winner) -> WinnerRecord:
 
 
 def machine(load_before: float, server_on_loopback: bool) -> Machine:
-    """Return this machine; `load_before` is what `load_average` said before the first measurement."""
+    """Return this machine; `load_before` is the `load_average` before the first measurement."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu(),
@@ -192,7 +197,7 @@ def load_average() -> float:
 
 
 def most_load() -> float:
-    """Return the load average up to which a measurement on this machine is one of what it measures."""
+    """Return the maximum load average for valid measurements on this machine."""
     return MOST_BUSY * _cpus()
 
 
@@ -206,7 +211,7 @@ def versions(server: str) -> Versions:
 
 
 def revision() -> str | None:
-    """Return the commit of the current directory's checkout, with "-dirty" when files differ from it; None without git."""
+    """Return the commit of the current directory's checkout, with "-dirty" if files differ from it. None without git."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty", "--exclude=*"],
@@ -221,7 +226,7 @@ def revision() -> str | None:
 
 
 def sequences(pace: Pace) -> str:
-    """Return what a load of sequences is."""
+    """Return the description of a load of sequences."""
     return f"sequences of {pace.requests} requests, one each {1000 * pace.gap_seconds:g} ms"
 
 
@@ -230,7 +235,7 @@ def _values(measured: Trial | Winner) -> Values:
 
 
 def values_of(candidate: Candidate) -> Values:
-    """Return a candidate in the stack's words."""
+    """Return a candidate under the stack's key names."""
     return Values(
         maxBatchSize=candidate.max_batch_size,
         maxQueueDelayUs=candidate.max_queue_delay_us,

@@ -1,4 +1,4 @@
-"""The SLO that tuning keeps to, and how long and at what low rate a load has to be to tell whether it holds."""
+"""The SLO of a tuning run, and the loads that check it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from spec import objectives
 
 @dataclass(frozen=True)
 class Length:
-    """How long a load has to be, at least.
+    """The minimum length of a load.
 
-    `late`: requests that may be late in it. How many are scatters by the square root of that number, so that of 20 the share
-    is known to within 1.96 / sqrt(20) = 44 % of itself (95 % confidence): who sees 5 % of 400 late has 3.2 to 7.6 % late in
-    the long run.
+    `late`: the number of requests that may be late in it. This number scatters by its square root. So with 20 the share is
+    known to within 1.96 / sqrt(20) = 44 % of itself (95 % confidence). For example, 5 % of 400 late means 3.2 to 7.6 % late
+    in the long run.
 
-    `slos`: times of the SLO. At a rate above what the server answers, the wait grows from nothing as long as the load lasts,
-    and misses the SLO once it is longer than that. Five times the SLO show a rate that is 21 % too high, ten times one that
-    is 11 % too high.
+    `slos`: multiples of the SLO's time. At a rate above the server's capacity, the wait grows as long as the load lasts,
+    until it is longer than the SLO. Five times the SLO show a rate that is 21 % too high, ten times a rate that is 11 % too
+    high.
     """
 
     late: int
@@ -27,23 +27,23 @@ class Length:
 
 
 TO_COMPARE = Length(late=2, slos=5)
-"""Of a load that candidates are compared by: 40 requests for p95, 200 for p99."""
+"""For loads that compare candidates: 40 requests for p95, 200 for p99."""
 
 TO_CLAIM = Length(late=20, slos=10)
-"""Of the load that the result rests on: 400 requests for p95, 2000 for p99."""
+"""For the load that proves the result: 400 requests for p95, 2000 for p99."""
 
 STALL_MS = 500.0
-"""A server may leave a request for so long in a bounded queue: docs/serving.md#known-limits-of-the-server."""
+"""A server may leave a request in a bounded queue for this long: docs/serving.md#known-limits-of-the-server."""
 
 BUSY_AT_LOW_RATE = 0.3
-"""Of a single instance, at most: a request that is late at a low rate is so by a stall, and not by the queue before it."""
+"""Maximum utilization of a single instance at a low rate. Then a request is late because of a stall, not of the queue."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The SLO that the search keeps to (ms), how long it may take (seconds), and the seed of everything random in it.
+    """The SLO in ms, the time budget of the search in seconds, and its random seed.
 
-    `low_rates`: whether the SLO has to hold at a low rate, too. Not of sequences, of which too few would be open.
+    `low_rates`: whether the SLO has to hold at a low rate, too. False for sequences, because too few would be open.
     """
 
     slo_p95_ms: float
@@ -58,12 +58,12 @@ class Goal:
 
     @property
     def objective(self) -> float:
-        """Return the share of the requests that has to be in time by the SLO that is the harder one to measure."""
+        """Return the share of requests that must be in time. The SLO that is harder to measure counts."""
         return objectives.LATENCY if self.slo_p99_ms is None else objectives.TAIL_LATENCY
 
     @property
     def objective_ms(self) -> float:
-        """Return the time in which that share has to be answered."""
+        """Return the time in ms in which that share must be answered."""
         return self.slo_p95_ms if self.slo_p99_ms is None else self.slo_p99_ms
 
     def requests(self, length: Length) -> int:
@@ -71,28 +71,29 @@ class Goal:
         return math.ceil(round(length.late / (1 - self.objective), 6))
 
     def probe_seconds(self, rate: float, length: Length) -> float:
-        """Return how long a load at `rate` lasts: a hundredth of the budget, 1 to 6 s, longer where `length` asks for it."""
+        """Return the seconds of a load at `rate`. They are a hundredth of the budget, 1 to 6 s, or longer if `length`
+        requires it."""
         usual = min(max(self.budget_seconds / 100, 1.0), 6.0)
         return max(usual, self.least_seconds(rate, length), self.overload_seconds(length))
 
     def overload_seconds(self, length: Length) -> float:
-        """Return the least length of a load that shows a rate as too high."""
+        """Return the minimum seconds of a load that shows that a rate is too high."""
         return length.slos * self.objective_ms / 1000
 
     def least_seconds(self, rate: float, length: Length) -> float:
-        """Return the length of a load at `rate` that has the requests which its percentile needs.
+        """Return the seconds of a load at `rate` with the requests that its percentile needs.
 
-        Three standard deviations are added, because arrivals are Poisson's.
+        Three standard deviations are added, because arrivals are Poisson distributed.
         """
         fewest = self.requests(length)
         return (fewest + 3 * math.sqrt(fewest)) / rate
 
     def low_rate(self, lone_ms: float) -> float | None:
-        """Return the requests/s at which stalls make the largest share late; None where they cannot break the SLO.
+        """Return the requests/s at which stalls make the largest share late. None if they cannot break the SLO.
 
-        A request that comes while the only instance is busy may be left in the queue until the next one comes, or for
-        STALL_MS, and is late then when none comes in what the SLO leaves it. At a lower rate fewer requests come upon a busy
-        instance, at a higher one the next comes soon. `lone_ms` is how long a lone request takes.
+        A request that arrives while the only instance is busy may stay in the queue until the next one arrives, or for
+        STALL_MS. It is late if none arrives in the time that the SLO leaves. At a lower rate fewer requests meet a busy
+        instance; at a higher rate the next one arrives soon. `lone_ms` is the latency of a single request without others.
         """
         slos = [(self.slo_p95_ms, objectives.LATENCY)]
         if self.slo_p99_ms is not None:
@@ -106,7 +107,8 @@ class Goal:
         return None
 
     def within_at_least(self, requests: int) -> float:
-        """Return the share that is in time in the long run, at least, where a load of so many requests just held the SLO.
+        """Return the minimum long-run share of requests in time, after a load of `requests` requests. The load just held the
+        SLO.
 
         The lower end of Wilson's interval, 95 % confidence on both sides.
         """

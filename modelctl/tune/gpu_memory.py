@@ -1,4 +1,4 @@
-"""The GPU memory that models under load take, as the metrics of their Triton say: that of whole GPUs, whoever uses them."""
+"""Read the GPU memory in use under load from Triton's metrics. It counts whole GPUs with all their processes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ANSWER_SECONDS = 5.0
 _EVERY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _NEW_SECONDS = 6.0
-"""By then a server that reads its GPUs every two seconds (--metrics-interval-ms), as by default, has read them anew."""
+"""By then a server has read its GPUs again, which it does every two seconds by default (--metrics-interval-ms)."""
 
 Used = Mapping[str, float]
-"""Bytes in use by GPU; of none where the server has no GPU, or has not read one yet."""
+"""Bytes in use by GPU. Empty if the server has no GPU, or has not read one yet."""
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """MiB in use of the GPU of which most was taken: before anything was loaded, when all was, at the highest under load."""
+    """MiB in use on the GPU with the largest increase: before loading, loaded, and at most."""
 
     before_mib: int
     loaded_mib: int
@@ -35,12 +35,12 @@ class MemoryUse:
 
     @property
     def taken_mib(self) -> int:
-        """Return what the models took at the highest."""
+        """Return the maximum that the models took, in MiB."""
         return self.highest_mib - self.before_mib
 
 
 class GpuMemory:
-    """The GPUs of a server, on which nothing was loaded yet when this was made. Made by `watched`."""
+    """The GPUs of a server that had no models loaded at creation. Created by `watched`."""
 
     def __init__(self, scrape: Callable[[], str], before: Used) -> None:
         self._scrape, self._before = scrape, before
@@ -49,13 +49,13 @@ class GpuMemory:
         self._highest: dict[str, float] = {}
 
     def loaded(self) -> None:
-        """Note that all is loaded and nothing asked yet: what comes from now on is load."""
+        """Record the use when all models are loaded and idle; later use counts as load."""
         now = _new(self._scrape)
         with self._lock:
             self._loaded, self._highest = now, dict(now)
 
     def use(self) -> MemoryUse | None:
-        """Return what was used since `loaded`; None when the server does not say it any more."""
+        """Return the use since `loaded`; None if the server no longer reports it."""
         last = _new(self._scrape)
         self._note(last)
         gpus = self._before.keys() & self._loaded.keys() & last.keys()
@@ -65,7 +65,7 @@ class GpuMemory:
         return MemoryUse(*(round(used[most] / _MIB) for used in (self._before, self._loaded, self._highest)))
 
     def follow(self, ended: threading.Event) -> None:
-        """Note the highest use until the event."""
+        """Record the highest use until the event."""
         while not ended.wait(_EVERY_SECONDS):
             self._note(_read(self._scrape)[0])
 
@@ -77,9 +77,9 @@ class GpuMemory:
 
 @contextmanager
 def watched(address: str, say: Callable[[str], None]) -> Iterator[GpuMemory | None]:
-    """Yield the memory of the server whose metrics are at `address` (host:port), followed; None where it has no GPU.
+    """Follow and yield the GPU memory of the server with metrics at `address` (host:port). None if it has no GPU.
 
-    Also None where nothing answers there, which is said. A server without models is expected.
+    Also None if the address does not respond, which is reported. The server must have no models loaded.
     """
     with httpx.Client(timeout=_ANSWER_SECONDS, trust_env=False) as client:
 
@@ -107,9 +107,9 @@ def watched(address: str, say: Callable[[str], None]) -> Iterator[GpuMemory | No
 
 
 def _new(scrape: Callable[[], str]) -> Used:
-    """Return what is used now, not what was when the server last looked: its counter of energy grows each time that it does.
+    """Return the current use, not the server's last reading: its energy counter grows with each reading.
 
-    Of a GPU without such a counter it is waited for as long as that may take.
+    For a GPU without such a counter, wait as long as a reading may take.
     """
     end = time.monotonic() + _NEW_SECONDS
     used, first = _read(scrape)
@@ -122,9 +122,9 @@ def _new(scrape: Callable[[], str]) -> Used:
 
 
 def _read(scrape: Callable[[], str]) -> tuple[Used, Mapping[str, float]]:
-    """Return the bytes in use and the energy (J) by GPU; nothing where the server does not answer.
+    """Return the bytes in use and the energy (J) by GPU. Empty if the server does not respond.
 
-    A GPU of which nothing is in use is one that was not read yet: the server itself takes some.
+    A GPU with no memory in use has not been read yet, because the server itself takes some.
     """
     found: dict[str, dict[str, float]] = {_USED: {}, _ENERGY: {}}
     try:

@@ -1,7 +1,8 @@
-"""Tuning of several models that answer a request together: the steps of an ensemble, and models that a model asks.
+"""Tune several models that answer a request together, as in ensembles or with models that a model calls.
 
-The load and the SLO are of the whole. The parts are searched one after the other, each while the others have the best that
-was found for them, and all once more where anything has changed: a part that was no bottleneck may have become one.
+The load and the SLO apply to the whole pipeline. The parts are searched one after the other, each while the others have
+their best values so far. If any value changed, all parts are searched again, because a part that was no bottleneck may have
+become one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Part:
-    """A model whose values are searched, and how the config of a candidate is made."""
+    """A model whose values are searched, and the function that makes a candidate's config."""
 
     model: Model
     configured: Callable[[Candidate], ModelConfig]
@@ -40,7 +41,7 @@ class Found:
 
 
 def models_of(models: Mapping[str, Model], name: str) -> list[Model]:
-    """Return the model, and those that its ensemble or it itself asks, each once, whatever asks before what is asked."""
+    """Return the model and the models that it or its ensemble calls, each once, callers first."""
     found: dict[str, Model] = {}
 
     def add(one: str) -> None:
@@ -54,14 +55,17 @@ def models_of(models: Mapping[str, Model], name: str) -> list[Model]:
 
 
 def refuse_parts(asked: Model, parts: Sequence[Model]) -> None:
-    """Raise TuneError for a part that is no model of requests by themselves."""
+    """Raise TuneError for a called part that keeps sequences."""
     for part in parts:
         if part is not asked and part.config.HasField("sequence_batching"):
             raise TuneError(f"{asked.name} asks {part.name}, which keeps sequences: a load of {asked.name} begins none")
 
 
 def ensembles_of(models: Sequence[Model], largest: int) -> Iterator[ModelConfig]:
-    """Yield the configs of the ensembles among them, with a batch that each step may have: requests of a load have one."""
+    """Yield the configs of the ensembles among the models, with a batch size that each step supports.
+
+    Each request of a load has a batch of one.
+    """
     for model in models:
         if backends.is_ensemble(model.config):
             config = ModelConfig()
@@ -72,7 +76,7 @@ def ensembles_of(models: Sequence[Model], largest: int) -> Iterator[ModelConfig]
 
 
 def batch_limit(ensemble: Model, models: Mapping[str, Model], chosen: Mapping[str, Candidate]) -> int:
-    """Return the largest batch that every step of an ensemble takes: of those that were tuned, with their values."""
+    """Return the largest batch that every step of an ensemble supports, by its chosen values or its config."""
     limits = [
         chosen[step].max_batch_size if step in chosen else models[step].config.max_batch_size for step in ensemble.steps
     ]
@@ -85,7 +89,10 @@ def search(
     use: Callable[[Part, Candidate], None],
     found: Callable[[Found], None],
 ) -> dict[str, Candidate]:
-    """Return the values of every part. `search_one` searches a part as the others are served, `use` serves one so."""
+    """Search all parts and return their values.
+
+    `search_one` searches one part while the others are served as they are; `use` serves a part with a candidate.
+    """
     chosen = {part.model.name: part.space.first for part in parts}
     for _ in range(MOST_ROUNDS):
         before = dict(chosen)

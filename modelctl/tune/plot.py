@@ -1,4 +1,4 @@
-"""Throughput against p95 of every load of a tuning run."""
+"""Plot throughput against p95 for every load of a tuning run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAMED = 5
-"""So many configurations get a colour and a name; the others are grey."""
+"""Number of configurations with a colour and a name; the others are grey."""
 
 
 def plot(evidence: Evidence) -> str:
     """Return an SVG; the same evidence gives the same bytes."""
-    from matplotlib.figure import Figure  # here: half a second that only this command has to spend
+    from matplotlib.figure import Figure  # imported here, because it takes half a second
 
     loads: dict[tuple[int, int, int], list[LoadRecord]] = defaultdict(list)
     best: dict[tuple[int, int, int], float] = defaultdict(float)

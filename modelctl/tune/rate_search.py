@@ -1,4 +1,4 @@
-"""The highest rate at which the SLO holds, by a few short loads."""
+"""Find the highest rate at which the SLO holds with a few short loads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from collections.abc import Callable
 from modelctl.tune.subject import Probe
 
 RESOLUTION = 0.06
-"""The highest rate that held and the lowest that did not are brought this close, as a share: shorter loads tell no more."""
+"""The search ends when the lowest failed rate is within this share of the highest held rate.
+
+Shorter loads cannot measure more precisely.
+"""
 
 COARSE = 1.3
-"""The same for a candidate that has lost already: the optimiser only has to know that it is bad, and about how bad."""
+"""The same for a candidate that has lost already: the optimiser needs only a rough rate."""
 
 STEP = 1.5
 MOST_PROBES = 9
 LOWEST_RATE = 0.01
-"""Requests/s below which nothing is searched: the 100 requests of one load would take three hours."""
+"""Lowest requests/s that is searched: below, the 100 requests of one load would take three hours."""
 
 
 def highest_rate(probe: Callable[[float], Probe], guess: float, to_beat: float = 0.0, breaks: float = math.inf) -> float:
-    """Return requests/s, 0 when the SLO holds at no rate that was tried. `to_beat` is the best of the candidates so far.
+    """Return requests/s, 0 if the SLO held at no tried rate. `to_beat` is the best rate of the candidates so far.
 
-    From `guess` the rate is raised until the SLO breaks or lowered until it holds, then the gap is halved (in ratio).
+    From `guess` the rate is raised until the SLO breaks, or lowered until it holds; then the gap is halved (in ratio).
     `breaks` is a rate that is known to break it.
     """
     holds = 0.0

@@ -1,4 +1,4 @@
-"""How far a tuning run is, and what it found, for people."""
+"""Show the progress and the results of a tuning run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMERIC = frozenset({"#", "batch", "delay µs", "instances", "requests/s", "p95
 
 
 class Lines(Watch):
-    """A line per trial, for logs and pipes."""
+    """Prints a line per trial, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -38,7 +38,7 @@ class Lines(Watch):
 
 
 class Bar(Lines):
-    """A bar that fills with the budget, and what is measured right now; above it a line per trial."""
+    """Shows a bar that fills with the budget, and the current measurement. Above it a line per trial."""
 
     def __init__(self, console: Console, budget_seconds: float) -> None:
         super().__init__(console)
@@ -73,7 +73,7 @@ class Bar(Lines):
 
 
 def watch_on(console: Console, budget_seconds: float) -> Bar | Lines:
-    """Return what fits the console."""
+    """Return the watch that fits the console."""
     return Bar(console, budget_seconds) if console.is_terminal else Lines(console)
 
 
@@ -88,7 +88,7 @@ def _rate(trial: Trial) -> str:
 
 
 def table_of(trials: Sequence[Trial]) -> Table:
-    """Return the trials, best first; with the GPU memory that was taken at the highest where that was measured."""
+    """Return the trials, best first, with the maximum GPU memory if it was measured."""
     columns = ["#", "batch", "delay µs", "instances", "requests/s", "p95 ms", "lone p95 ms", "loads"]
     on_gpu = any(trial.gpu_memory is not None for trial in trials)
     made = table(*columns, *[_GPU_MEMORY] * on_gpu, "why", right=_NUMERIC)
@@ -107,7 +107,7 @@ def table_of(trials: Sequence[Trial]) -> Table:
 def memory_in_words(
     use: MemoryUse, instances: Mapping[str, int], instance_mib: Mapping[str, int], stack: Path | None
 ) -> str:
-    """Return what was taken of a GPU, with what the stack counts for `instances` of its models where that is less."""
+    """Return the GPU memory that was taken. If the stack's total for `instances` of its models is less, it is added."""
     said = (
         f"GPU memory: {use.taken_mib} MiB taken at the highest "
         f"({use.before_mib} in use before, {use.loaded_mib} when loaded, {use.highest_mib} then)"
@@ -124,7 +124,7 @@ def memory_in_words(
 
 
 def busy_in_words(load: float, most: float) -> str:
-    """Return what a load average says of figures that were measured beside other work."""
+    """Return the warning for figures that were measured while other work ran."""
     return (
         f"the machine was busy: its load average was {load:g} before the first measurement, and is {most:g} at most where "
         "other work changes no figure; tune again on a machine that does nothing else before you keep these values"

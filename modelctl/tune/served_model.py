@@ -1,4 +1,4 @@
-"""A model on a real Triton, as the search sees it."""
+"""The search's view of a model on a real Triton."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from modelctl.tune.workload import Kind, Workload, requests
 WARM_UP_SECONDS = 0.5
 LONE_REQUESTS = 20
 LONE_GAP_SECONDS = 0.01
-"""Server 2.51's dynamic batcher forgets about one in a hundred requests that come within a fraction of a millisecond after
-the last answer, until it looks again after 500 ms (measured; not without dynamic batching). Independent clients hardly do
-that; a loop of lone requests would do nothing else.
+"""The pause between single requests.
+
+Some requests arrive within a fraction of a millisecond after the last answer. Server 2.51's dynamic batcher misses about one
+in a hundred of them, until it looks again after 500 ms (measured; not without dynamic batching). Independent clients hardly
+ever do that; a loop of single requests always would.
 """
 
 SETTLE_SECONDS = 60.0
@@ -34,7 +36,7 @@ SETTLE_SECONDS = 60.0
 class ServedModel:
     """The model of `server` under loads of `inputs` of a kind, judged by `slo_p95_ms` and `slo_p99_ms`.
 
-    `configured` gives the full config of a candidate. A context manager: it holds connections.
+    `configured` returns the complete config of a candidate. A context manager, because it holds connections.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class ServedModel:
         self.load(self._configured(candidate))
 
     def load(self, config: ModelConfig) -> None:
-        """Serve with exactly this config, and answer one request before anything is measured."""
+        """Load exactly this config, and wait for one answer before any measurement."""
         self._server.load(config)
         self._runner.run(self._settle())
         if self._gpu_memory is not None:
@@ -85,12 +87,12 @@ class ServedModel:
         latencies = []
         for number in range(LONE_REQUESTS):
             latencies.append(await self._one(number))
-            await self._workload.end()  # a stream goes on behind its first response
+            await self._workload.end()  # a stream continues after its first response
             await asyncio.sleep(LONE_GAP_SECONDS)
         return nearest_rank(latencies, 95)
 
     async def _one(self, number: int) -> float:
-        """Return the latency in ms of a request with nothing else in flight."""
+        """Return the latency in ms of a request with no others in flight."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
@@ -119,7 +121,7 @@ class ServedModel:
         return Probe(rate, seed, held, measured.summary())
 
     async def _settle(self) -> None:
-        """Wait until the queue that a broken load left is gone: a lone request comes out behind it."""
+        """Wait until the queue of an overload is empty, by sending a single request behind it."""
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_SECONDS
         while True:
@@ -137,10 +139,9 @@ class ServedModel:
 
 @asynccontextmanager
 async def _answered(send: Send) -> AsyncIterator[Send]:
-    """Yield a `send` whose requests run to their end when their load is cancelled, and wait for them.
+    """Yield a `send` whose requests finish even if their load is cancelled. At the end, wait for them.
 
-    Some servers end with SIGSEGV when requests are cancelled by the hundred:
-    docs/facts/triton-server.md#cancelled-requests.
+    Some servers crash with SIGSEGV when hundreds of requests are cancelled: docs/facts/triton-server.md#cancelled-requests.
     """
     requests: list[asyncio.Future[str | None]] = []
 
@@ -153,7 +154,7 @@ async def _answered(send: Send) -> AsyncIterator[Send]:
 
 
 def breaks_slo(schedule: Schedule, slos_ms: Mapping[float, float]) -> Callable[[Outcome], bool]:
-    """Says, told one outcome after another, when so many missed an SLO that its percentile misses it whatever the rest does.
+    """Return a function that takes outcomes and returns True once an SLO can no longer be met.
 
     `slos_ms`: by percentile, like 95.
     """

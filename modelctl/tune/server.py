@@ -1,4 +1,4 @@
-"""A Triton of our own, in explicit mode, whose model, and those that it asks, are loaded with one config after another."""
+"""Load one config after another for a model and its parts, on a dedicated Triton in explicit mode."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from modelctl.tune.errors import TuneError
 
 CALL_SECONDS = 10.0
 LOAD_SECONDS = 300.0
-"""A model that is not loaded by then never will be: a partial upload hangs server 2.51's loader.
+"""A model that is not loaded by then never will be. A partial upload hangs server 2.51's loader.
 
 See docs/facts/triton-server.md#missing-model-file.
 """
 
 MARK = "modelctl_tune"
-"""A parameter of every config that is loaded here, so that a killed run's model is known from one that serves users."""
+"""A parameter of every config loaded here. It distinguishes a killed run's model from one that serves users."""
 
 
 class TuningServer:
-    """Loads candidates of `model`, or of `parts` that it asks. Made by `connect`."""
+    """Loads candidates of `model`, or of the `parts` that it calls. Created by `connect`."""
 
     def __init__(
         self,
@@ -44,12 +44,11 @@ class TuningServer:
         self.version = ""
 
     def load(self, config: ModelConfig) -> None:
-        """Make the server use `config` and check that it does. Raises TuneError when it cannot or does not.
+        """Load `config` for the model, or for the part that it names, and check it. Raises TuneError when the server does
+        not use it.
 
-        It is that of the model, or of the part that it names.
-
-        The config is sent whole each time: a partial one gives a model without inputs, and after an override a plain
-        load does not bring the repository's config back (docs/facts/triton-server.md#load-with-config).
+        The complete config is sent each time, because a partial one gives a model without inputs. After an override, a plain
+        load does not restore the repository's config either (docs/facts/triton-server.md#load-with-config).
         """
         name = config.name or self.model
         wanted = ModelConfig()
@@ -66,10 +65,10 @@ class TuningServer:
             raise TuneError(f"{self.address} took the config of {name} but serves another: {'; '.join(different)}")
 
     def check(self) -> None:
-        """Raise TuneError unless the server answers, is in explicit mode, and serves nothing that is not ours."""
+        """Raise TuneError unless the server responds, is in explicit mode, and serves only our models."""
         try:
             self.version = self._client.get_server_metadata(client_timeout=CALL_SECONDS).version
-            # Only explicit mode knows unloading, and there a model that does not exist is unloaded at once:
+            # Only explicit mode supports unloading, and it unloads a model that does not exist at once:
             # docs/facts/triton-server.md#model-control.
             self._client.unload_model(MARK, self._headers, client_timeout=CALL_SECONDS)
             index = self._client.get_model_repository_index(headers=self._headers, client_timeout=CALL_SECONDS)
@@ -89,7 +88,7 @@ class TuningServer:
             raise TuneError(self._sentence(error, "cannot be driven")) from None
 
     def unload(self) -> None:
-        """Leave the server as it was found; say nothing when it is gone."""
+        """Unload the models; ignore errors when the server is gone."""
         try:
             for name in self._models:
                 self._client.unload_model(name, self._headers, client_timeout=CALL_SECONDS)
@@ -127,9 +126,9 @@ class TuningServer:
 
 @contextmanager
 def connect(address: str, model: str, admin_key: str | None, parts: Sequence[str] = ()) -> Iterator[TuningServer]:
-    """Yield the server at `address` (host:port of its gRPC), checked; `model` and its `parts` are unloaded at the end.
+    """Yield the checked server at `address` (host:port of its gRPC). Unload `model` and its `parts` at the end.
 
-    Raises TuneError when it does not answer, is not in explicit mode, or serves models that are not ours.
+    Raises TuneError when it does not respond, is not in explicit mode, or serves other models.
     """
     headers = {"triton-grpc-protocol-admin-key": admin_key} if admin_key else {}
     with InferenceServerClient(address) as client:
@@ -142,7 +141,7 @@ def connect(address: str, model: str, admin_key: str | None, parts: Sequence[str
 
 
 def differences(wanted: Message, served: Message, path: str = "") -> Iterator[str]:
-    """Yield each field set in `wanted` that `served` has not or has otherwise; what the server fills in is no difference."""
+    """Yield each field set in `wanted` that is missing or different in `served`. Fields that the server adds are ignored."""
     for field, value in wanted.ListFields():
         name = f"{path}.{field.name}" if path else field.name
         other = getattr(served, field.name)

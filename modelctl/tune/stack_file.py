@@ -1,4 +1,7 @@
-"""The tuned values of a model in a stack file, `triton-eks:models.serving.<model>`, with everything else left as it is."""
+"""Read and write the tuned values of a model in a stack file, `triton-eks:models.serving.<model>`.
+
+The rest of the file stays unchanged.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from spec.stack_editor import StackEditor
 
 
 def check_slo(file: Path, name: str, slo_p95_ms: float, slo_p99_ms: float | None = None) -> None:
-    """Refuse another SLO than the stack has for the model: with that it would not be the stack's values."""
+    """Refuse an SLO that differs from the stack's, because the values would not fit the stack."""
     wants = _stack_of(file, name).serving[name]
     if wants.slo_p95_ms != slo_p95_ms:
         raise TuneError(
@@ -36,10 +39,10 @@ def check_slo(file: Path, name: str, slo_p95_ms: float, slo_p99_ms: float | None
 
 
 def wanted(file: Path, model: Model) -> Callable[[Candidate], ModelConfig]:
-    """Return how the stack would serve a candidate: the config that a release would make for it.
+    """Return the function that makes a candidate's config as a release would for the stack.
 
-    Raises TuneError unless the file is right and says what it wants of the model. That is looked at before anything is
-    measured: an hour later nobody wants to hear that the file has no such model.
+    Raises TuneError unless the file is right and has settings for the model. This is checked before any measurement, because
+    an error an hour later would waste the run.
     """
     stack = _stack_of(file, model.name)
     wants = stack.serving[model.name]
@@ -58,7 +61,7 @@ def wanted(file: Path, model: Model) -> Callable[[Candidate], ModelConfig]:
 
 
 def gpu_memory_mib(file: Path, models: Iterable[str]) -> dict[str, int]:
-    """Return what the stack counts for an instance of each of the models that it has on a GPU."""
+    """Return the GPU memory in MiB that the stack plans for an instance of each model."""
     counted = {name: _stack_of(file, name).serving[name].gpu_memory_mib for name in models}
     return {name: mib for name, mib in counted.items() if mib is not None}
 
@@ -75,10 +78,10 @@ def _stack_of(file: Path, model: str) -> Stack:
 
 
 def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
-    """Return the wants with the candidate's values, without what would not be measured or a server of its own may not have.
+    """Return the settings with the candidate's values, without parts that cannot be measured on a dedicated server.
 
-    All requests of a load are alike, so a response cache would answer them; resources of the rate limiter are shared with
-    models that are not there; the tuned server may be older than the metric of the histogram.
+    All requests of a load are identical, so a response cache would answer them. Resources of the rate limiter are shared
+    with models that are not loaded. The tuned server may be older than the metric of the histogram.
     """
     largest = candidate.max_batch_size
     return wants.model_copy(
@@ -95,9 +98,9 @@ def _with(wants: ModelServing, candidate: Candidate) -> ModelServing:
 
 
 def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[str]:
-    """Write the values and where their evidence is; return what changed, a line each.
+    """Write the values and the path of their evidence; return the changes, a line each.
 
-    Raises PinError when the file cannot be read or replaced, TuneError when it has no entry of the model.
+    Raises PinError when the file cannot be read or replaced, and TuneError when it has no entry for the model.
     """
     editor, entry = _entry(file, model)
     said = []
@@ -114,9 +117,9 @@ def write(file: Path, model: str, candidate: Candidate, evidence: str) -> list[s
 
 
 def write_batch(file: Path, ensemble: str, largest: int) -> list[str]:
-    """Write the largest batch of an ensemble, which none of its steps may be below; return what changed, a line each.
+    """Write the largest batch of an ensemble, which all its steps must support. Return the changes, a line each.
 
-    An ensemble that the stack has no entry for stays: a release says that its batch does not fit.
+    An ensemble without an entry in the stack stays unchanged; a release reports if its batch does not fit.
     """
     editor = edit(file)
     models = section(editor)
@@ -130,7 +133,7 @@ def write_batch(file: Path, ensemble: str, largest: int) -> list[str]:
 
 
 def values(candidate: Candidate, evidence: str) -> dict[str, int | str]:
-    """In the stack's words. A model without a batch dimension has instances only."""
+    """Return the values under the stack's key names. A model without a batch dimension has only instances."""
     if not candidate.max_batch_size:
         return {"instances": candidate.instances, "tuned": evidence}
     return {

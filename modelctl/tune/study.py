@@ -1,8 +1,8 @@
-"""The search: which candidate holds the SLO at the highest rate, and which is the cheapest of those as good.
+"""Search the candidate with the highest rate within the SLO, and the cheapest of equally good ones.
 
-Optuna proposes; each proposal's value is the highest rate at which p95 stays within the SLO, so the constraint is part of
-the value. Then the neighbours of the best are tried. The last part of the budget measures the best again in turns,
-because a single short search on a machine that does other things too is not to be trusted to a few percent.
+Optuna proposes candidates. Each proposal's value is the highest rate at which p95 stays within the SLO, so the constraint is
+part of the value. Then the neighbours of the best are tried. The last part of the budget measures the best again in turns.
+One short search on a machine with other work is not accurate to a few percent.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from modelctl.tune.rate_search import RESOLUTION, STEP, highest_rate
 from modelctl.tune.subject import Probe, Subject
 
 SEARCH_SHARE = 0.6
-"""Of the budget, for the optimiser."""
+"""Share of the budget for the optimiser."""
 
 NEIGHBOUR_SHARE = 0.75
-"""Of the budget, until the neighbours of the best were tried; the rest is for measuring the best again."""
+"""Share of the budget until the neighbours of the best are tried. The rest is for measuring the best again."""
 
 MOST_FINALISTS = 4
 MOST_ROUNDS = 3
 MOST_NOISE = 0.2
-"""A spread above that says that nothing was measured well; candidates further apart are not taken for equal."""
+"""A larger spread means that no measurement is good. Candidates further apart never count as equal."""
 
 REPEATED_PROPOSALS = 12
-"""So many proposals in a row that are known already end the search: it has converged."""
+"""The search has converged after this many known proposals in a row."""
 
 FEWEST_CANDIDATES = 2
-"""Measured however short the budget: with and without batching, or there is nothing to choose from."""
+"""The minimum to measure, however short the budget: with and without batching, so there is a choice."""
 
 LOW_RATE_TRIES = 2
-"""Loads of a low rate that have to miss the SLO before it counts as missed."""
+"""Number of loads at a low rate that must miss the SLO before it counts as missed."""
 
 MOST_CLAIMS = 5
 LESS = 0.12
-"""The rate of a claim that does not hold is lowered by so much, for the next: short loads find too high a rate by chance."""
+"""Share by which a claim's rate is lowered if it does not hold. Short loads find too high a rate by chance."""
 
 _LOADS = 20
-"""Loads that a search has at least, to be worth its while."""
+"""The minimum number of loads for a useful search."""
 
 Origin = Literal["prior", "search", "neighbour", "again", "claim"]
 
 
 @dataclass
 class Trial:
-    """One candidate measured once. `rate` in requests/s: the highest at which the SLO held, 0 for none."""
+    """One measurement of a candidate. `rate`: the highest requests/s at which the SLO held, 0 for none."""
 
     number: int
     origin: Origin
@@ -66,9 +66,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Winner:
-    """`rate`: the median of its measurements, or less where that did not hold for longer; `noise`: the share within which
-    candidates count as equal; `requests`: of the load that held at this rate; `low_rate`: one that held as well, in
-    requests/s, None where it could not be missed.
+    """The chosen candidate.
+
+    `rate`: the median of its measurements, or less if that did not hold for longer. `noise`: the share within which
+    candidates count as equal. `requests`: the number in the load that held at this rate. `low_rate`: a low rate in
+    requests/s that held as well; None if it could not be missed.
     """
 
     candidate: Candidate
@@ -79,17 +81,17 @@ class Winner:
 
 
 class Watch:
-    """Told how far the search is; this one says nothing."""
+    """Gets the progress of the search; this base class ignores it."""
 
     def probing(self, trial: Trial, rate: float) -> None:
-        """Note that a load of `rate` requests/s begins."""
+        """Report that a load of `rate` requests/s begins."""
 
     def measured(self, trial: Trial) -> None:
-        """Note that a trial is over."""
+        """Report that a trial is over."""
 
 
 class Search:
-    """One search. `trials` holds what was measured so far, also after an exception out of `run`."""
+    """One search. `trials` has all measurements so far, also after `run` raised an exception."""
 
     def __init__(
         self,
@@ -107,7 +109,8 @@ class Search:
         self.trials: list[Trial] = []
 
     def run(self) -> Winner:
-        """Raise SloUnreachable when the SLO holds at no rate at all, and what the subject raises."""
+        """Run the search and return the winner. Raises SloUnreachable when the SLO holds at no rate, and the subject's
+        errors."""
         self._search()
         self._try_the_neighbours()
         self._measure_the_best_again()
@@ -141,13 +144,13 @@ class Search:
         )
 
     def _search(self) -> None:
-        import optuna  # here: a second that only this command has to spend
+        import optuna  # imported here, because it takes a second
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         sampler = optuna.samplers.TPESampler(seed=self._goal.seed, n_startup_trials=len(self._space.prior()) + 3)
         study = optuna.create_study(direction="maximize", sampler=sampler)
         space, prior = self._space, self._space.prior()
-        # Positions in the space's values, which ascend, and not the values: neighbours are alike.
+        # Use positions in the ascending values instead of the values, so neighbours are similar.
         for candidate in prior:
             study.enqueue_trial(
                 {
@@ -174,7 +177,8 @@ class Search:
             study.tell(proposal, known[candidate])
 
     def _try_the_neighbours(self) -> None:
-        """Measure the best without its delay, and with an instance less or more: an optimiser does not ask for these."""
+        """Measure the best without its delay, and with one instance less or more. The optimiser does not propose these
+        systematically."""
         while not self._over(NEIGHBOUR_SHARE) and (best := choose(self.trials)) is not None:
             known = {trial.candidate for trial in self.trials}
             unknown = [candidate for candidate in self._space.neighbours(best.candidate) if candidate not in known]
@@ -212,7 +216,7 @@ class Search:
             low_rate = self._low_rate_below(guess, lone)
             if low_rate is None or self._holds_low_rate(trial, low_rate, TO_COMPARE):
                 trial.rate = highest_rate(probe, guess, to_beat=0.0 if earlier else best)
-            elif low_rate > best:  # less than that is of no use where another candidate holds more
+            elif low_rate > best:  # a lower rate is useless if another candidate holds a higher one
                 trial.rate = highest_rate(probe, low_rate / STEP**2, breaks=low_rate)
         trial.gpu_memory = self._subject.gpu_memory()
         self.trials.append(trial)
@@ -229,7 +233,7 @@ class Search:
         return trial.probes[-1]
 
     def _low_rate_below(self, rate: float, lone_ms: float) -> float | None:
-        """Return the low rate at which the SLO may be missed though it holds at `rate`; None where there is none."""
+        """Return the low rate at which the SLO may be missed although it holds at `rate`. None if there is none."""
         low_rate = self._goal.low_rate(lone_ms)
         return low_rate if low_rate is not None and low_rate < rate else None
 
@@ -237,9 +241,10 @@ class Search:
         return any(self._load(trial, rate, self._goal.least_seconds(rate, length)).held for _ in range(LOW_RATE_TRIES))
 
     def _claimed(self, winner: Winner) -> Winner | None:
-        """Hold the winner's rate, or a little less, for as many requests as the percentile needs, whatever the budget.
+        """Hold the winner's rate, or a little less, for as many requests as the percentile needs. The budget does not limit
+        this.
 
-        None when it does not hold at a low rate. Raises SloUnreachable when it does there alone.
+        Returns None when the SLO does not hold at a low rate. Raises SloUnreachable when it holds only there.
         """
         lone = min(trial.lone_p95_ms for trial in self.trials if trial.candidate == winner.candidate)
         trial, rate = Trial(len(self.trials) + 1, "claim", winner.candidate, lone), winner.rate
@@ -282,11 +287,11 @@ class Search:
 
 
 def choose(trials: Iterable[Trial]) -> Winner | None:
-    """Return the cheapest candidate within noise of the best; None when none held the SLO at any rate.
+    """Return the cheapest candidate within noise of the best. None if no candidate held the SLO at any rate.
 
-    A candidate counts with the median of its measurements (of two the lower). The noise is the widest spread among
-    measurements of one candidate, at least the resolution of a rate search. Once candidates were measured again only those
-    are compared: the highest of many single measurements is the luckiest one.
+    A candidate counts with the median of its measurements (the lower of two). The noise is the widest spread among
+    measurements of one candidate, and at least the resolution of a rate search. Once candidates were measured again, only
+    those are compared, because the highest of many single measurements is the luckiest one.
     """
     rates: dict[Candidate, list[float]] = {}
     for trial in trials:
@@ -307,12 +312,12 @@ def choose(trials: Iterable[Trial]) -> Winner | None:
 
 
 def in_short(rate: float) -> str:
-    """Return requests/s in as many digits as say something."""
+    """Return requests/s with only significant digits."""
     return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def _finalists(trials: Iterable[Trial]) -> list[Candidate]:
-    """Return the best, and what is cheaper and may be as good: those are measured again."""
+    """Return the candidates to measure again: the best, and cheaper ones that may be equally good."""
     rates = {trial.candidate: trial.rate for trial in trials if trial.rate > 0}
     if not rates:
         return []

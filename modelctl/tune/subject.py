@@ -1,4 +1,4 @@
-"""The subject of tuning, as the search sees it: it takes a candidate and is then loaded at a rate."""
+"""The subject of tuning, as the search uses it. It serves a candidate and is then loaded at a rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modelctl.tune.gpu_memory import MemoryUse
 
 @dataclass(frozen=True)
 class Probe:
-    """One load of Poisson arrivals at `rate` requests/s, and whether its p95 stayed within the SLO."""
+    """One load of Poisson arrivals at `rate` requests/s, and whether its latencies stayed within the SLO."""
 
     rate: float
     seed: int
@@ -30,7 +30,7 @@ class Subject(Protocol):
         """Return the p95 in ms of requests that are sent one at a time."""
 
     def probe(self, rate: float, seconds: float, seed: int) -> Probe:
-        """Load it and say whether the SLO held; a load that cannot hold it any more is cut short."""
+        """Run a load and return whether the SLO held. Stop a load early if the SLO can no longer hold."""
 
     def gpu_memory(self) -> MemoryUse | None:
-        """Return what was used of a GPU since `use`; None where that is not known."""
+        """Return the GPU memory used since `use`; None if it is unknown."""

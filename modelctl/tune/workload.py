@@ -1,4 +1,4 @@
-"""The load of a model: requests by themselves, streams of which the first response counts, or sequences."""
+"""The load of a model: independent requests, streams whose first response counts, or sequences."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from modelctl.loadgen.sequences import Place, schedule_of
 
 @dataclass(frozen=True)
 class Workload:
-    """`one` sends a request with nothing before it. `load` gives when requests are due, at a rate for so many seconds by a
-    seed, and what sends them; `end` is to be awaited behind each.
+    """The functions that load a model.
+
+    `one` sends a single request outside a load. `load` takes a rate, a duration in seconds and a seed, and returns the
+    schedule and the function that sends its requests. Await `end` after each.
     """
 
     one: Send
@@ -25,25 +27,25 @@ class Workload:
 
 
 Kind = Callable[[str, str, Sequence[InferInput], float], AbstractAsyncContextManager[Workload]]
-"""Opens the workload of a model at an address (host:port), of these inputs, with a deadline in seconds."""
+"""Opens a workload for a model at an address (host:port), with inputs and a deadline in seconds."""
 
 
 @asynccontextmanager
 async def requests(address: str, model: str, inputs: Sequence[InferInput], deadline: float) -> AsyncIterator[Workload]:
-    """Yield requests that come by themselves and have one response each."""
+    """Yield a workload of independent requests with one response each."""
     async with grpc_sender([address], model, inputs, deadline_seconds=deadline) as send:
         yield _independent(send, _nothing)
 
 
 @asynccontextmanager
 async def streams(address: str, model: str, inputs: Sequence[InferInput], deadline: float) -> AsyncIterator[Workload]:
-    """Yield requests that are answered by a stream; their latency is that of the first response."""
+    """Yield a workload of requests that are answered by a stream. The latency is the time to the first response."""
     async with stream_sender(address, model, inputs, deadline_seconds=deadline) as sender:
         yield _independent(sender.send, sender.end)
 
 
 def sequences(pace: Pace) -> Kind:
-    """Return the kind of workload whose requests come in sequences of that pace."""
+    """Return the kind of workload whose requests come in sequences at that pace."""
     return partial(_sequences, pace)
 
 

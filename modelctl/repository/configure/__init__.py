@@ -1,7 +1,7 @@
-"""The config.pbtxt of a model in one stack: the shape that its author wrote, and what the stack wants of it.
+"""Generate the config.pbtxt of a model for one stack from its author's config and the stack's settings.
 
-Everything goes through Triton's own protobuf, never through string templates, so that a field that the server does not
-have cannot be written. What comes out is validated by the same rules as what people write.
+The config is built with Triton's own protobuf, never with string templates, so it cannot have fields that the server does
+not know. The same rules validate generated and handwritten configs.
 """
 
 from modelctl.repository.configure.model import ConfigureError, Facts, configure

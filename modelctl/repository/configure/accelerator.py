@@ -1,6 +1,7 @@
-"""TensorRT as the accelerator of NVIDIA's onnxruntime backend: it builds an engine of the model when a pod starts.
+"""Configure TensorRT as the accelerator of NVIDIA's onnxruntime backend, which builds an engine when a pod starts.
 
-The keys are those of https://github.com/triton-inference-server/onnxruntime_backend/blob/013d274/README.md#parameter-mapping-between-onnx-runtime-and-triton-onnxruntime-backend.
+For the keys see
+https://github.com/triton-inference-server/onnxruntime_backend/blob/013d274/README.md#parameter-mapping-between-onnx-runtime-and-triton-onnxruntime-backend.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ _PROFILES = ("trt_profile_min_shapes", "trt_profile_opt_shapes", "trt_profile_ma
 
 
 def tensorrt_of(config: ModelConfig) -> Any:
-    """Return the accelerator; None without it."""
+    """Return the TensorRT accelerator; None without one."""
     accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
     return next((accelerator for accelerator in accelerators if accelerator.name == "tensorrt"), None)
 
 
 def builds_engines(config: ModelConfig) -> bool:
-    """Return whether an instance of the model has ONNX Runtime build TensorRT engines when it starts."""
+    """Return whether ONNX Runtime builds TensorRT engines when an instance of the model starts."""
     on_gpu = any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group)
     return on_gpu and backend_of(config) == "onnxruntime" and tensorrt_of(config) is not None
 
 
 def set_profile(config: ModelConfig) -> None:
-    """Give a model that builds engines one for batches from 1 to its largest, fastest for that.
+    """Set one profile for batch sizes from 1 to the largest, optimized for the largest.
 
-    Without a profile, ONNX Runtime builds another engine for each size beyond those that it has seen. A profile that the
-    author wrote stays. With a further variable size there is none: requests outside of a profile would fail.
+    Without a profile, ONNX Runtime builds another engine for each new size. A profile that the author wrote is kept. A model
+    with further variable sizes gets no profile, because requests outside it would fail.
     """
     tensorrt = tensorrt_of(config)
     if config.max_batch_size < 1 or any(name in tensorrt.parameters for name in _PROFILES):

@@ -1,6 +1,6 @@
-"""Model files for one GPU generation each, told by their names: `model_cc86.plan` is for compute capability 8.6.
+"""Select model files for one GPU generation each by name: `model_cc86.plan` is for compute capability 8.6.
 
-A TensorRT plan runs only on GPUs of the compute capability that it was built on
+A TensorRT plan runs only on GPUs of the compute capability on which it was built
 (docs/facts/triton-configuration.md#tensorrt-plans).
 """
 
@@ -15,7 +15,7 @@ from modelctl.repository.backends import model_file_of
 
 
 def files_by_capability(config: ModelConfig, names: Iterable[str]) -> dict[str, str]:
-    """Compute capability (`8.6`) to file, of those `names` that are the model's default file with `_cc<digits>`."""
+    """Return compute capability (`8.6`) to file, for `names` that are the model's default file with `_cc<digits>`."""
     default = model_file_of(config)
     if default is None:
         return {}
@@ -26,6 +26,6 @@ def files_by_capability(config: ModelConfig, names: Iterable[str]) -> dict[str, 
 
 
 def set_files(config: ModelConfig, files: Mapping[str, str]) -> None:
-    """Make `files` the model files of the config, by compute capability."""
+    """Set the model files of the config, by compute capability."""
     config.cc_model_filenames.clear()
     config.cc_model_filenames.update(files)

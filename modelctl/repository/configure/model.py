@@ -1,4 +1,4 @@
-"""The complete config of one model in one stack."""
+"""Generate the complete config of one model for one stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DECOUPLED_BACKENDS = frozenset({"python", "tensorrtllm", "vllm", "dali"})
 
 
 class ConfigureError(ValueError):
-    """A model cannot do what a stack wants of it. `problems`: a sentence each, beginning with the key of the stack."""
+    """A model does not meet a stack's settings. `problems`: a sentence each, beginning with the key of the stack."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -30,11 +30,11 @@ class ConfigureError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a config depends on beside the model and the wants.
+    """The facts that a config depends on besides the model and the stack's settings.
 
-    `compute_capabilities` are those of the pool's GPUs (`8.6`); `server` is the version of the server (`2.71.0`);
-    `versions` are those of the model that are released, and `files` the names in the directory of every one. `golden` is a
-    request that the version takes which answers requests that name none.
+    `compute_capabilities`: of the pool's GPUs (`8.6`). `server`: the version of the server (`2.71.0`). `versions`: the
+    released versions of the model. `files`: the names that exist in the directory of every released version. `golden`: a
+    request for the version that answers requests without a version.
     """
 
     compute_capabilities: tuple[str, ...]
@@ -46,7 +46,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Draft:
-    """`config` is what is being made of the author's `base`."""
+    """`config` is generated from the author's `base`."""
 
     config: ModelConfig
     base: ModelConfig
@@ -55,11 +55,12 @@ class _Draft:
 
 
 def configure(base: ModelConfig, wants: ModelServing, facts: Facts) -> ModelConfig:
-    """Return the config that serves `base` as wanted. `base` stays as it is. Raises ConfigureError with every problem.
+    """Return the config that serves `base` by the stack's settings, without changing `base`. Raises ConfigureError with all
+    problems.
 
-    `wants` come from checked settings: what contradicts itself there, whatever the model, has been refused.
-    Of the author's config remain the tensors, backend, parameters, control inputs and whatever else the stack says nothing
-    about; scheduling, instances, warm-up, response cache and version policy are the stack's.
+    `wants` come from checked settings, so they do not contradict each other. The author's tensors, backend, parameters,
+    control inputs and all other fields without a setting are kept. The stack sets scheduling, instances, warm-up, response
+    cache and version policy.
     """
     config = ModelConfig()
     config.CopyFrom(base)
@@ -92,7 +93,7 @@ def _scheduling(draft: _Draft) -> Iterator[str]:
 
 
 def _scheduled_by_the_engine(backend: str, wants: ModelServing) -> Iterator[str]:
-    """Yield what is wanted of Triton's scheduler, past which every request goes straight to the engine."""
+    """Yield settings for Triton's scheduler, which requests to such an engine bypass."""
     given = {
         "instances": derive.instances(wants) != 1,
         "maxBatchSize": wants.max_batch_size is not None,
@@ -109,7 +110,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     if draft.wants.device == "cpu" and backend_of(draft.base) in ("tensorrt", "tensorrtllm"):
         yield f"device: cpu, but the {backend_of(draft.base)} backend runs on GPUs only; write gpu"
     if backend_of(draft.base) in ENGINES:
-        return  # KIND_CPU is right for TensorRT-LLM, whose process takes the GPUs by itself
+        return  # KIND_CPU is right for TensorRT-LLM, whose process chooses the GPUs by itself
     written = draft.base.instance_group
     if len(written) > 1:
         yield (
@@ -128,7 +129,7 @@ def _instances(draft: _Draft) -> Iterator[str]:
     group.ClearField("rate_limiter")
     if wants.rate_limiter is not None:
         for name, count in sorted(wants.rate_limiter.resources.items()):
-            # Of the pod, not of each of its GPUs: that is what `triton.rateLimiterResources` counts.
+            # Resources are per pod, not per GPU, because `triton.rateLimiterResources` counts per pod.
             group.rate_limiter.resources.add(name=name, count=count, **{"global": True})
         group.rate_limiter.priority = wants.rate_limiter.priority
 
@@ -141,7 +142,7 @@ def _optimization(draft: _Draft) -> Iterator[str]:
 
 
 def _model_files(draft: _Draft) -> Iterator[str]:
-    """Set the model file of each compute capability in the pool; yield those for which there is none."""
+    """Set the model file of each compute capability in the pool. Yield capabilities without a file."""
     capabilities = draft.facts.compute_capabilities
     if draft.wants.device != "gpu":
         return
@@ -188,7 +189,7 @@ def _responses(draft: _Draft) -> Iterator[str]:
 
 
 def _engine(draft: _Draft) -> Iterator[str]:
-    """Have vLLM's own numbers exported where a stack scales on them and watches them; the backend does so only if told."""
+    """Export vLLM's own metrics, because the stack scales on and monitors them. The backend exports them only on request."""
     backend, wants = backend_of(draft.base), draft.wants
     if wants.llm is None:
         return
@@ -226,7 +227,7 @@ def _metrics(draft: _Draft) -> Iterator[str]:
 
 
 def _version(draft: _Draft) -> Iterator[str]:
-    """Name the versions to serve: by the server's default policy, a new one would take all traffic at once."""
+    """Set the versions to serve. By the server's default policy a new version would get all traffic at once."""
     draft.config.ClearField("version_policy")
     draft.config.version_policy.specific.versions.extend(draft.facts.versions)
     yield from ()

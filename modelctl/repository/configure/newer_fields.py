@@ -1,4 +1,4 @@
-"""Fields of a config that a stack's server does not know yet; it would refuse the whole config."""
+"""Find fields of a config that are too new for a stack's server. It would refuse the whole config."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from spec.triton_options import CONFIG_FIELDS, newer_than
 
 
 def newer_fields(config: ModelConfig, server: str) -> dict[str, str]:
-    """Field to the server version that brought it, of the fields in `config` that server `server` (`2.71.0`) lacks."""
+    """Return the fields in `config` that server `server` (`2.71.0`) lacks. Each has the server version that
+    introduced it."""
     used = dict.fromkeys(_names(config))
     return {name: CONFIG_FIELDS[name] for name in used if name in CONFIG_FIELDS and newer_than(CONFIG_FIELDS[name], server)}
 

@@ -1,4 +1,4 @@
-"""The queue of a model: dynamic batching with a bound, or sequence batching."""
+"""Configure the queue of a model: dynamic batching with a bound, or sequence batching."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spec.settings import ModelServing, Sequence
 
 
 def fill(config: ModelConfig, wants: ModelServing) -> Iterator[str]:
-    """Give `config` (whose max_batch_size is settled) its scheduler; yield what stands in the way."""
+    """Set the scheduler of `config`, whose max_batch_size is final; yield the obstacles."""
     if wants.sequence is not None:
         yield from _sequences(config, wants, wants.sequence)
     elif config.HasField("sequence_batching"):
@@ -51,7 +51,7 @@ def _dynamic(config: ModelConfig, wants: ModelServing) -> None:
 
 def _sequences(config: ModelConfig, wants: ModelServing, sequence: Sequence) -> Iterator[str]:
     batching = config.sequence_batching
-    # A state that the server keeps, and begins anew, tells a model all that it has to know of a sequence.
+    # If the server keeps the state and initializes it, the model needs no control inputs.
     is_kept = batching.state and all(state.initial_state for state in batching.state)
     if not batching.control_input and not is_kept:
         yield (

@@ -1,4 +1,4 @@
-"""A config as the text that Triton reads."""
+"""Render a config as text for Triton."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 
 def render(config: ModelConfig, comment: str = "") -> str:
-    """`config` as protobuf text, the same for equal configs (maps are sorted); `comment` stands above it, after `# `."""
+    """Return `config` as protobuf text, the same for equal configs (maps are sorted).
+
+    `comment` is written above it, each line after `# `.
+    """
     heading = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     return heading + text_format.MessageToString(config, as_utf8=True)

@@ -1,4 +1,4 @@
-"""model_warmup of a generated config: one sample per batch size that matters."""
+"""Generate model_warmup of a config: one sample per relevant batch size."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from modelctl.repository.configure import accelerator, derive
 from modelctl.repository.golden import Request, Tensor, flat
 
 FOLDER = "warmup"
-"""Beside config.pbtxt, where the server looks for the file of a sample."""
+"""The directory next to config.pbtxt in which the server looks for the file of a sample."""
 FROM_GOLDEN = "golden-"
-"""Prefix of the files whose data are from golden.json."""
+"""Prefix of files with data from golden.json."""
 
 
 def fill(config: ModelConfig, required: Sequence[int] | None, golden: Request | None) -> Iterator[str]:
-    """Replace the samples of `config`, whose scheduling and accelerator are settled, by one per size; yield what stands in
-    the way.
+    """Replace the samples of `config` by one per size; yield the obstacles.
 
-    The data of an input are the author's sample; without one, the first request of `golden`; without either, zeros of its
-    own shape, without the batch. The server repeats them for each request of the batch
-    (docs/facts/triton-configuration.md#warm-up). `required` None: the derived sizes, of a model that has data for each
-    input: an empty text or a guessed length could keep it from loading.
+    The scheduling and accelerator of `config` are final. The data of an input are the author's sample, or the first request
+    of `golden`, or zeros of its own shape, without the batch. The server repeats them for each request of the batch
+    (docs/facts/triton-configuration.md#warm-up). With `required` None, derived sizes are used if the model has data for each
+    input. An empty text or a guessed length could keep it from loading.
     """
     samples = _samples(config, golden)
     del config.model_warmup[:]
@@ -62,7 +61,7 @@ def fill(config: ModelConfig, required: Sequence[int] | None, golden: Request | 
 
 
 def without_data(config: ModelConfig, golden: Request | None) -> list[str]:
-    """Return the inputs for which nothing provides data: neither the author's samples, nor `golden`, nor zeros."""
+    """Return the inputs without data from the author's samples, `golden` or zeros."""
     return inputs_without_data(config, _samples(config, golden))
 
 
@@ -78,7 +77,7 @@ def inputs_without_data(config: ModelConfig, samples: Mapping[str, ModelWarmup.I
 
 
 def data_files(config: ModelConfig, golden: Request | None) -> dict[str, bytes]:
-    """Return the data of `golden` that the samples of `config` name, by file name."""
+    """Return the data of `golden` that the samples of `config` refer to, by file name."""
     named = {sample.input_data_file for warmup in config.model_warmup for sample in warmup.inputs.values()}
     tensors = golden.inputs.values() if golden is not None else ()
     contents = (_first_request(tensor, batched=config.max_batch_size > 0)[1] for tensor in tensors)
@@ -87,14 +86,14 @@ def data_files(config: ModelConfig, golden: Request | None) -> dict[str, bytes]:
 
 def _derived_sizes(config: ModelConfig) -> list[int]:
     if accelerator.builds_engines(config):
-        # One engine serves all sizes, and the first run builds it.
+        # One engine serves all sizes; the first run builds it.
         return sorted({1, max(config.max_batch_size, 1)}, reverse=True)
     on_gpu = any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group)
     return derive.warmup_batch_sizes(config.max_batch_size, on_gpu=on_gpu)
 
 
 def _samples(config: ModelConfig, golden: Request | None) -> dict[str, ModelWarmup.Input]:
-    """Return the first sample of each input that the author wrote, and that of `golden` of the others."""
+    """Return the author's first sample of each input, and `golden`'s sample for inputs without one."""
     samples: dict[str, ModelWarmup.Input] = {}
     for tensor in config.input:
         if golden is not None and tensor.name in golden.inputs:
@@ -120,12 +119,12 @@ def _first_request(tensor: Tensor, *, batched: bool) -> tuple[list[int], bytes]:
 
 
 def _file_name(content: bytes) -> str:
-    """Return the name of a sample's file: equal for equal data, so versions of a model share no changed file."""
+    """Return the name of a sample's file, a hash of its data. So a name always has the same content in all versions."""
     return f"{FROM_GOLDEN}{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _obstacles(config: ModelConfig, samples: Mapping[str, ModelWarmup.Input]) -> Iterator[str]:
-    """Yield why a sample would keep the model from loading; each was seen on server 2.51."""
+    """Yield reasons why a sample would keep the model from loading. Each was seen on server 2.51."""
     if config.HasField("sequence_batching"):
         yield (
             "warmup: a warm-up request passes the sequence batcher by, so the model gets no control inputs and fails; "

@@ -1,5 +1,5 @@
-"""Rules that a model must keep, one module per subject.
+"""Rules for models, one module per subject.
 
-Each rule yields sentences `<field>: <what is wrong>; <what is right>`. Those marked "fatal" below were seen
-to stop a real server (docs/facts/triton-configuration.md#text-of-configpbtxt); the others load, and do harm in production.
+Each rule yields sentences `<field>: <problem>; <remedy>`. Mistakes marked "fatal" below were seen to stop a real server
+(docs/facts/triton-configuration.md#text-of-configpbtxt). With others a model loads, but they do harm in production.
 """

@@ -1,6 +1,6 @@
-"""Models that a model asks by itself, inside of its server, as its config names them: `parameters[asks]`.
+"""Read the models that a model calls by itself inside its server, from its config's `parameters[asks]`.
 
-Nothing else tells them: a Python model asks others by a request that its code makes
+Only the config can name them, because a Python model calls others from its code
 (https://github.com/triton-inference-server/python_backend/blob/0192ff5aefc212479f23a49682f23636d2eb84bf/README.md#business-logic-scripting).
 """
 
@@ -16,13 +16,13 @@ PARAMETER = "asks"
 
 
 def asked(config: ModelConfig) -> tuple[str, ...]:
-    """Return the models that it asks, each once."""
+    """Return the models that the model calls, each once."""
     value = config.parameters[PARAMETER].string_value if PARAMETER in config.parameters else ""
     return tuple(dict.fromkeys(name for part in value.split(",") if (name := part.strip())))
 
 
 def check(name: str, config: ModelConfig, models: Collection[str]) -> Iterator[str]:
-    """Yield the mistakes of what model `name` asks of `models`, all of the repository."""
+    """Yield the mistakes in the calls of model `name`. `models` are all models of the repository."""
     where = f"parameters[{PARAMETER}]"
     others = sorted(set(models) - {name})
     if PARAMETER in config.parameters and not asked(config):

@@ -1,6 +1,6 @@
-"""The config of one model, by itself: what no server is to be given, and what it leaves to the server.
+"""Check the config of one model by itself: mistakes, and decisions that it leaves to the server.
 
-A stack that has wants of the model (`models.serving`) decides the latter, so there they are no mistake.
+If a stack has settings for the model (`models.serving`), it makes these decisions, so leaving them open is no mistake.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from modelctl.repository.selection import RELEASE_FILE
 def check(
     config: ModelConfig, directory: Path, versions: Sequence[int], own_backends: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield what is wrong with the config of the model in `directory`, when these versions are released.
+    """Yield the mistakes in the config of the model in `directory` for a release of these versions.
 
-    `own_backends`: those that it may name beside NVIDIA's.
+    `own_backends`: the backends besides NVIDIA's that the config may name.
     """
     name = directory.name
     if config.name and config.name != name:
@@ -39,7 +39,7 @@ def check(
 
 
 def left_open(config: ModelConfig, *, queues: bool = True) -> Iterator[str]:
-    """Yield queues without a bound (not with `queues` False), and instances that the server would choose."""
+    """Yield instances that the server would choose and, with `queues`, queues without a bound."""
     if backends.is_ensemble(config):
         return
     if queues:

@@ -1,7 +1,7 @@
-"""The content of each file of a release: the one that its name says, and no placeholder, error page or secret.
+"""Check the content of each file of a release. It must match its name and be no placeholder, error page or secret.
 
-A download that failed, a checkout without Git LFS and a copy that was cut off leave files of the right name, and the server
-tells only when it loads them, minutes after the pod was scheduled.
+Failed downloads, checkouts without Git LFS and truncated copies leave files with the right name. The server reports them
+only when it loads them, minutes after the pod was scheduled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POINTERS = (
     (re.compile(rb"# xet version "), "a pointer of Xet, not the file itself; download it with git-xet or huggingface-cli"),
 )
 _DVC = re.compile(rb"^outs:[ \t]*\r?\n-[ \t]+\w+:", re.MULTILINE)
-"""Kept by DVC in the place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
+"""DVC stores this in place of a file: https://dvc.org/doc/user-guide/project-structure/dvc-files."""
 _MARKS = (
     (codecs.BOM_UTF8, None),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -40,7 +40,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""How a text may begin, the longer mark first, and what it is written in where its letters are not single bytes."""
+"""Byte order marks, longer ones first, with the encoding if characters are wider than a byte."""
 _PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html[\s>]|(<\?xml[^>]*\?>\s*)?<error[\s>])", re.IGNORECASE)
 _SECRETS = (
     ("an AWS secret key", re.compile(rb"(?i)aws_secret_access_key[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}\b")),
@@ -49,7 +49,7 @@ _SECRETS = (
 
 
 def check(path: Path, *, environment: bool = False) -> Iterator[Problem]:
-    """Yield what is wrong with the content of one file of a release; `environment`: a Python model runs in this archive."""
+    """Yield the mistakes in one file of a release. `environment`: the file is the archive in which a Python model runs."""
     try:
         size = path.stat().st_size
         if size > MAX_OBJECT_BYTES:
@@ -79,11 +79,11 @@ def check(path: Path, *, environment: bool = False) -> Iterator[Problem]:
 
 
 def _wide_encoding(head: bytes) -> str | None:
-    """Return the encoding of a text in UTF-16 or UTF-32, as editors and shells of Windows write it; None for other files."""
+    """Return the encoding of a UTF-16 or UTF-32 text, as Windows editors and shells write it. None for other files."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding
-    # Without a mark, mostly of ASCII: every other byte is a NUL.
+    # In text without a mark, mostly ASCII, every other byte is NUL.
     some = head[:_SAMPLE_BYTES]
     if len(some) > 1 and b"\0" in some:
         for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):

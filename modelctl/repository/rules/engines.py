@@ -1,4 +1,4 @@
-"""Models of the backends of language models: vLLM's model.json, and the templates of TensorRT-LLM."""
+"""Check models of language model backends: vLLM's model.json, and the templates of TensorRT-LLM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LORA_FILE = "multi_lora.json"
 _PLACE = re.compile(r"\$\{(\w+)\}")
 _STRING_OR_COMMENT = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""")
 _MANDATORY = {"tensorrtllm": ("gpt_model_path", "gpt_model_type"), "python": ("tokenizer_dir",)}
-"""Parameters without which a model does not start; the others, left as they are in the template, count as not given.
+"""Parameters that a model requires to start. Other unfilled parameters of the template count as missing.
 
 See https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/docs/model_config.md#model-parameters.
 """
@@ -30,7 +30,7 @@ _FILL = "fill it, as TensorRT-LLM's fill_template.py does"
 
 
 def unfilled(path: Path, text: str) -> list[Problem]:
-    """Return the places of a template, `${name}`, that stand where text of a config has to: with one, it is no config."""
+    """Return the unfilled places of a template, `${name}`, outside strings and comments. With one, the text is no config."""
     blank = _STRING_OR_COMMENT.sub(lambda match: " " * len(match[0]), text)
     problems = []
     for place in _PLACE.finditer(blank):
@@ -41,13 +41,13 @@ def unfilled(path: Path, text: str) -> list[Problem]:
 
 
 def check(config: ModelConfig) -> Iterator[str]:
-    """Yield values that are still places of a template, where the model does not start without them."""
+    """Yield unfilled places of a template in values that the model requires to start."""
     for field in ("backend", "name", "platform"):
         if _PLACE.search(value := getattr(config, field)):
             yield f"{field}: {value} is a place of a template that is not filled; {_FILL}"
     backend = backend_of(config)
     for key in _MANDATORY.get("tensorrtllm" if runs_tensorrt_llm(config) else backend or "", ()):
-        # Not read where it is missing: that would put an empty one into the config.
+        # A missing key must not be read, because reading would add an empty one to the config.
         value = config.parameters[key].string_value if key in config.parameters else ""
         if _PLACE.search(value):
             yield f"parameters[{key}]: {value} is a place of a template that is not filled; {_FILL}"
@@ -60,9 +60,9 @@ def check(config: ModelConfig) -> Iterator[str]:
 
 
 def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[Problem]:
-    """Yield what is wrong with the arguments of vLLM's engine in one version of a model of its backend.
+    """Yield the mistakes in the arguments of vLLM's engine in one version of a model.
 
-    That the file is there, and that it is JSON, other rules say.
+    Other rules check that the file exists and is JSON.
     """
     folder = directory / str(version)
     path = _arguments_file(config, folder)
@@ -91,7 +91,7 @@ def check_vllm(config: ModelConfig, directory: Path, version: int) -> Iterator[P
 
 
 def against_wants(config: ModelConfig, directory: Path, version: int, wants: LanguageModel) -> Iterator[str]:
-    """Yield where vLLM's arguments and what a stack wants of the model differ, as sentences that begin with the key."""
+    """Yield the differences between vLLM's arguments and a stack's settings, as sentences that begin with the key."""
     if backend_of(config) != "vllm":
         return
     path = _arguments_file(config, directory / str(version))
@@ -114,7 +114,7 @@ def against_wants(config: ModelConfig, directory: Path, version: int, wants: Lan
 
 
 def names_the_release(config: ModelConfig, directory: Path, versions: Iterable[int]) -> bool:
-    """Return whether a model names files of the release where pods have them that fetched it (`FETCHED_RELEASE`)."""
+    """Return whether a model refers to files of the release by their path on pods. See `FETCHED_RELEASE`."""
     named = [parameter.string_value for parameter in config.parameters.values()]
     if backend_of(config) == "vllm":
         found = (_arguments(_arguments_file(config, directory / str(version))) for version in versions)
@@ -136,12 +136,12 @@ def _arguments(path: Path) -> Any:
 
 
 def _splits(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return into how many parts, each on a GPU of its own, the arguments split a model in either way; unchecked."""
+    """Return into how many parts, each on one GPU, the arguments split a model in each way, unchecked."""
     return {key: arguments.get(key, 1) for key in ("tensor_parallel_size", "pipeline_parallel_size")}
 
 
 def _model_problem(model: Any, folder: Path) -> str | None:
-    """Return what is wrong with the weights that an engine is given: a name on a hub, or a directory."""
+    """Return the mistake in an engine's weights, a name on a hub or a directory. None if it is right."""
     if not isinstance(model, str) or not model:
         return "missing; the name of a model on a hub, or the directory of one"
     if ".." in PurePosixPath(model).parts:

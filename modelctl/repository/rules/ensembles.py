@@ -1,6 +1,4 @@
-"""Ensembles: every step, version and tensor must meet its counterpart (each mistake is fatal for the
-server).
-"""
+"""Check that every step, version and tensor of an ensemble has its counterpart. Each mistake is fatal for the server."""
 
 from __future__ import annotations
 
@@ -12,8 +10,9 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelEnsem
 
 @dataclass(frozen=True)
 class Peer:
-    """A model that a step may use: its config (None where that cannot be read) and the versions being
-    released, none where that cannot be told.
+    """A model that a step may use.
+
+    `config` is None if it cannot be read; `versions` are the released versions, empty if they are unknown.
     """
 
     config: ModelConfig | None
@@ -30,7 +29,7 @@ class _Tensor:
 
 
 def check(name: str, config: ModelConfig, peers: Mapping[str, Peer]) -> Iterator[str]:
-    """Yield the mistakes of the ensemble `name` among its `peers`, all models of the repository by name."""
+    """Yield the mistakes in the ensemble `name`. `peers` are all models of the repository by name."""
     if config.instance_group:
         yield "instance_group: an ensemble has no instances; leave it out, its steps have their own"
     if config.model_warmup:
@@ -60,7 +59,7 @@ def _step(
         )
     if peer.config is None:
         return
-    # One that does not batch may be a step of one that does, where its tensors have the batch in their dims:
+    # A model without batching may be a step of a model with batching, if its tensors have the batch in their dims:
     # https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_utils.cc#L291-L300.
     if config.max_batch_size > peer.config.max_batch_size > 0:
         yield (
@@ -134,7 +133,7 @@ def _deadlock(config: ModelConfig, written: set[str]) -> Iterator[str]:
 
 
 def _circle(name: str, peers: Mapping[str, Peer]) -> Iterator[str]:
-    """Yield an ensemble that contains itself, directly or through another ensemble."""
+    """Yield a mistake if the ensemble contains itself, directly or through another ensemble."""
     frontier, seen = [name], set[str]()
     while frontier:
         peer = peers.get(frontier.pop())

@@ -1,4 +1,4 @@
-"""The archives in which Python models bring their packages: `EXECUTION_ENV_PATH`.
+"""Check the archives that contain the packages of Python models: `EXECUTION_ENV_PATH`.
 
 See docs/serving.md#packages-of-python-models.
 """
@@ -19,18 +19,20 @@ from modelctl.repository.rules.members import TarMembers
 
 PARAMETER = "EXECUTION_ENV_PATH"
 MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-"""How a parameter of the python backend names the directory of its model."""
+"""The placeholder for the model's directory in a parameter of the python backend."""
 _ACTIVATE = "bin/activate"
 _UNREADABLE = f"{PARAMETER}: it is no tar archive, or is cut off or damaged; pack it again"
 _BLOCK = 4096
 _READ_WHOLE = (".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
-"""Ends of names of archives that Python reads; the backend's libarchive reads more kinds."""
+"""Suffixes of archives that Python reads; the backend's libarchive reads more kinds."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An archive: the bytes that its files take on a disk, whether the backend finds what it starts the model with, and
-    the first of its members that leads out.
+    """An archive with the packages of a Python model.
+
+    `unpacked`: the bytes that its files take on a disk. `activates`: whether it has the script with which the backend starts
+    the model. `leads_out`: the first member that leads out of the archive.
     """
 
     unpacked: int
@@ -39,7 +41,7 @@ class Environment:
 
 
 def archive_of(config: ModelConfig, directory: Path) -> Path | None:
-    """Return the archive of a model; None where it has none, or its place is wrong."""
+    """Return the archive of a model. None if it has none, or its path is wrong."""
     value = config.parameters[PARAMETER].string_value if PARAMETER in config.parameters else ""
     name = value.removeprefix(f"{MODEL_DIRECTORY}/")
     archive = directory / name
@@ -47,9 +49,9 @@ def archive_of(config: ModelConfig, directory: Path) -> Path | None:
 
 
 def read(archive: Path) -> Environment | None:
-    """Look through an archive to its end; None where Python cannot read it.
+    """Read an archive to its end; None if Python cannot read it.
 
-    Gigabytes are unpacked for that: once, however many rules ask, until the file is another one.
+    This unpacks gigabytes, so the result is cached until the file changes.
     """
     try:
         found = archive.stat()
@@ -67,7 +69,7 @@ def _looked_through(archive: Path, _file: tuple[int, int, int]) -> Environment |
                 unpacked += -(-member.size // _BLOCK) * _BLOCK
                 names.add(member.name.removeprefix("./"))
                 wrong = wrong or tar_members.mistake(member)
-            while packed.fileobj is not None and packed.fileobj.read(_BLOCK):  # what lies behind its end has a checksum too
+            while packed.fileobj is not None and packed.fileobj.read(_BLOCK):  # the data after the end has a checksum too
                 pass
     except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError):
         return None
@@ -75,9 +77,9 @@ def _looked_through(archive: Path, _file: tuple[int, int, int]) -> Environment |
 
 
 def mistake(archive: Path, head: bytes, size: int) -> str | None:
-    """Return what keeps the backend from starting a model in this archive, or does harm there; None where nothing is seen.
+    """Return why the backend cannot start a model in this archive, or why it does harm. None if none is found.
 
-    `head` and `size`: as for any file (`formats.mistake`), which says of an archive that cannot be read how one can tell.
+    `head` and `size` are as in `formats.mistake`, which explains why an archive is unreadable.
     """
     found = read(archive)
     if found is None:

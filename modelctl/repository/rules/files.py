@@ -1,7 +1,7 @@
-"""The files of a model: what its config names and its backend loads has to be in the release.
+"""Check that the release has the files that the config names and the backend loads.
 
-A version directory without its model file is the worst that is missing: the python backend then hangs for ever while
-loading (docs/facts/triton-server.md#missing-model-file).
+A version directory without its model file is the worst case: the python backend then hangs for ever while loading
+(docs/facts/triton-server.md#missing-model-file).
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ LARGEST_PYTHON_BYTES = 4 * 1024**2
 _CONFIG = "config.pbtxt"
 _LONGEST_SHOWN = 100
 _LONGEST_NAME_BYTES = 255
-"""Of a file or directory, where Triton puts its copy."""
+"""Longest name of a file or directory on the disk to which Triton copies it."""
 FETCHED_RELEASE = "/models/current"
-"""Where the pods have a release that was fetched to their disks, whatever its id: `models.access: local`."""
+"""The directory on the pods of a release on their disks (`models.access: local`). It is the same for every release."""
 _NAMES_A_FILE = re.compile(r"(?!.*model_path$)(^|.*[^a-z])(file|filename|path)s?", re.IGNORECASE)
-"""Of a parameter. `gpt_model_path` and its like are directories of engines (TensorRT-LLM), which may lie in the image."""
+"""Parameter names that denote a file.
+
+`gpt_model_path` and similar names denote directories of engines (TensorRT-LLM), which may be in the image.
+"""
 _NAMES_A_PLACE = re.compile(r"(^|.*[^a-z])(file|filename|path|dir|directory|folder)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Released:
-    """The files that a release takes of the model in `directory`, and those that it leaves out, by paths relative to it."""
+    """The released and the left out files of the model in `directory`, by paths relative to it."""
 
     directory: Path
     files: frozenset[Path]
@@ -46,14 +49,14 @@ class Released:
         return path in self.files or any(path in file.parents for file in self.files)
 
     def missing(self, path: Path) -> str | None:
-        """Return why what a config names is not released; None where it is, or where it is told elsewhere."""
+        """Return why a file in the config is not released. None if it is, or if another rule reports it."""
         if self.has(path):
             return None
         if any(left == path or left in path.parents for left in self.left_out):
             return "left out of the release, as its name begins with a dot or is that of a backup or cache; rename it"
         try:
             return None if (self.directory / path).is_file() else "missing"
-        except OSError:  # a path that is longer than any
+        except OSError:  # the path is too long
             return "missing"
 
 
@@ -62,7 +65,7 @@ def _quoted(name: str) -> str:
 
 
 def place_problem(name: str) -> str | None:
-    """Return why the name of a file in a config leads out of its model, or could mean another one; None for a right one."""
+    """Return why a file name in a config leads out of its model or is ambiguous. None if it is right."""
     if any(not character.isprintable() for character in name):
         return "has a character that no name of a file has"
     if "\\" in name:
@@ -79,7 +82,7 @@ def place_problem(name: str) -> str | None:
 
 
 def served_path_problem(path: str, repository: Path) -> str | None:
-    """Return why an absolute path below /models is no file or directory of the release, as pods have it; None elsewhere."""
+    """Return why an absolute path below /models is not in the release as pods have it. None for other paths."""
     if not path.startswith("/models/"):
         return None
     try:
@@ -94,7 +97,7 @@ def served_path_problem(path: str, repository: Path) -> str | None:
 
 
 def check_config_files(config: ModelConfig, released: Released, versions: Sequence[int]) -> Iterator[Problem]:
-    """Yield files that the config names or the backend expects, and that are not in the release of these versions."""
+    """Yield files that the config names or the backend expects, and that the release lacks."""
     path = released.directory / _CONFIG
     for version in versions:
         yield from _model_files(config, released, version)
@@ -173,12 +176,12 @@ def _model_file(released: Released, version: int, name: str, wanted_by: str) -> 
 
 
 def _beside_golden(version_directory: Path) -> list[str]:
-    """Return what may be the model: everything but the inference that tests it."""
+    """Return the names of possible model files: all except the golden inference."""
     return sorted(path.name for path in version_directory.iterdir() if path.name != golden.FILE)
 
 
 def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
-    """Yield parameters whose file is not in the model. Paths of directories of the image, as engines need, are let be."""
+    """Yield parameters whose file is not in the model. Directories in the image, which engines need, are accepted."""
     for key in sorted(config.parameters):
         value = config.parameters[key].string_value
         where = f"parameters[{key}]"
@@ -201,7 +204,7 @@ def _parameters(config: ModelConfig, released: Released) -> Iterator[str]:
 
 
 def check_python(path: Path, *, entry_point: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the syntax of a Python file; `entry_point`: a python backend loads it."""
+    """Yield the syntax errors of a Python file; `entry_point`: the python backend loads it."""
     if path.suffix != ".py" or (size := path.stat().st_size) == 0:
         return
     if size > LARGEST_PYTHON_BYTES:
@@ -222,7 +225,7 @@ def check_python(path: Path, *, entry_point: bool) -> Iterator[Problem]:
 
 
 def _longest_line(content: bytes) -> int:
-    """Return the number of the line with the most tokens: an expression that is too deep stands there."""
+    """Return the line with the most tokens. It contains the expression that is nested too deep."""
     counts: dict[int, int] = {}
     try:
         for token in tokenize.tokenize(io.BytesIO(content).readline):
@@ -243,7 +246,7 @@ def _python_model(path: Path, tree: ast.Module) -> Iterator[Problem]:
 
 
 def _run_at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module or class, those in an `if`, a `try`, a `with` or a loop too."""
+    """Yield the statements of a module or class, also inside `if`, `try`, `with` and loops."""
     for node in body:
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -254,7 +257,7 @@ def _run_at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _names(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that the statements define, assign or import; `*` stands for any."""
+    """Return the names that the statements define, assign or import; `*` means any name."""
     found: set[str] = set()
     for node in _run_at_import(body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

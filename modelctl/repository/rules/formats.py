@@ -1,7 +1,7 @@
-"""The formats of model files, as far as a file's name says one: how it begins, and whether it is there to its end.
+"""Check the formats of model files by their suffix. The beginning must be right, and the file complete.
 
-What a format's own library would find out by loading the model is left to the server. Nothing is unpacked: an archive is
-read as a stream, and no further than a bound.
+Errors that only a format's own library finds by loading the model are left to the server. Nothing is written to a disk: an
+archive is read as a stream, up to a limit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from modelctl.repository.golden import FILE
 from modelctl.repository.rules import members
 
 _UNPACKED_BYTES = 256 * 1024**2
-"""As much of a compressed archive is read; what lies behind is believed."""
+"""The limit for reading a compressed archive; data beyond it is not checked."""
 _LARGEST_HEADER_BYTES = 100_000_000
-"""Of a file of safetensors, by its own format."""
+"""The limit of the safetensors format."""
 _LARGEST_JSON_BYTES = 64 * 1024**2
 _MOST_MEMBERS = 100_000
 _GGUF_HEADER_BYTES = 24
@@ -43,7 +43,7 @@ _BLOCK = 1024**2
 
 @dataclass(frozen=True)
 class _File:
-    """A file with its first bytes, 64 KiB at least where it has so many, and its size."""
+    """A file with its size and its first bytes. These are at least 64 KiB, or the whole file if it is shorter."""
 
     path: Path
     head: bytes
@@ -51,23 +51,23 @@ class _File:
 
 
 class _Broken(Exception):
-    """A file is not of its format; the text says how one can tell."""
+    """A file does not have its format; the text gives the evidence."""
 
 
 class _Harmful(Exception):
-    """An archive that nobody should unpack; the text says why."""
+    """An archive is unsafe to unpack; the text says why."""
 
 
 def mistake(path: Path, head: bytes, size: int) -> str | None:
-    """Return why the file is not what the end of its name says; None where it is, or where the name says nothing.
+    """Return why the file does not match its suffix. None if it does, or if the suffix is unknown.
 
-    `head` are its first bytes, 64 KiB at least where it has so many. Raises OSError.
+    `head` is the beginning of the file: at least 64 KiB, or all of it if it is shorter. Raises OSError.
     """
     name = path.name.lower()
     for suffix, (what, check) in _FORMATS.items():
         if not name.endswith(suffix):
             continue
-        if path.name == FILE:  # which is read as what it is, elsewhere
+        if path.name == FILE:  # the rules for golden inferences check this file
             return None
         if size == 0:
             return "empty; a model file cannot be"
@@ -122,7 +122,7 @@ def _zip(file: _File) -> None:
 
 
 def _torch(file: _File) -> None:
-    # A pickle of weights, as torch.save wrote it before version 1.6 and still may.
+    # A pickle of weights, as torch.save wrote it before version 1.6 and still can.
     if file.head[:1] == b"\x80":
         return
     _zip(file)
@@ -148,12 +148,12 @@ def _tar_gzip(file: _File) -> None:
     except tarfile.TarError as error:
         if stream.size <= _UNPACKED_BYTES:
             raise _Broken(f"it is damaged ({error})") from None
-    while stream.read(_BLOCK):  # what lies behind its end has a checksum too
+    while stream.read(_BLOCK):  # the data after the end has a checksum too
         pass
 
 
 class _Stream(io.RawIOBase):
-    """The bytes that a generator yields, as a file that tarfile reads from its beginning."""
+    """The bytes from a generator, as a file that tarfile reads from its beginning."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest, self.size = pieces, b"", 0
@@ -164,7 +164,7 @@ class _Stream(io.RawIOBase):
         return found
 
     def beginning(self, size: int) -> bytes:
-        """Return what the next `read` would."""
+        """Return the bytes that the next `read` returns."""
         while len(self._rest) < size and (piece := next(self._pieces, None)) is not None:
             self._rest += piece
             self.size += len(piece)
@@ -172,7 +172,7 @@ class _Stream(io.RawIOBase):
 
 
 def _look_through(archive: tarfile.TarFile) -> int:
-    """Return where the last member ends. Raises _Harmful and TarError."""
+    """Return the end of the last member. Raises _Harmful and TarError."""
     tar_members, end = members.TarMembers(), 0
     for number, member in enumerate(archive):
         if leads_out := tar_members.mistake(member):
@@ -184,7 +184,7 @@ def _look_through(archive: tarfile.TarFile) -> int:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield what a file of gzip holds, up to a bound. Raises _Broken where it is damaged or ends early."""
+    """Yield the content of a gzip file, up to a limit. Raises _Broken if it is damaged or truncated."""
     stream, total = zlib.decompressobj(wbits=31), 0
     with path.open("rb") as file:
         data = file.read(1 << 16)
@@ -198,7 +198,7 @@ def _unpacked(path: Path) -> Iterator[bytes]:
             if total > _UNPACKED_BYTES:
                 return
             data = stream.unconsumed_tail or (stream.unused_data if stream.eof else b"")
-            if stream.eof and data.startswith(b"\x1f\x8b"):  # files of gzip may be put one behind the other
+            if stream.eof and data.startswith(b"\x1f\x8b"):  # gzip files may be concatenated
                 stream = zlib.decompressobj(wbits=31)
             elif stream.eof:
                 return
@@ -249,9 +249,9 @@ def _safetensors(file: _File) -> None:
 
 
 def _placed(name: str, tensor: dict[str, Any]) -> tuple[int, int, str, int | None]:
-    """Return where a tensor lies, and its bytes by type and shape, None for a type that is not known here.
+    """Return the position of a tensor, and its size in bytes by type and shape. None for an unknown type.
 
-    Raises what is raised for values of other kinds.
+    Raises TypeError, ValueError and LookupError for invalid values.
     """
     begin, end = tensor["data_offsets"]
     if not all(isinstance(number, int) for number in (begin, end, *tensor["shape"])):
@@ -264,7 +264,7 @@ def _npy(file: _File) -> None:
     _begins_with(b"\x93NUMPY")(file)
     begun = io.BytesIO(file.head)
     try:
-        # Of the third form is a header with letters beyond those of Latin.
+        # The third format version has a header with non-Latin letters.
         header = numpy.lib.format.read_magic(begun)
         read = {(1, 0): numpy.lib.format.read_array_header_1_0, (2, 0): numpy.lib.format.read_array_header_2_0}.get(header)
         if read is None:
@@ -292,7 +292,7 @@ def _parquet(file: _File) -> None:
 
 
 def _index(file: _File) -> None:
-    """Refuse the index of weights of which some are there and others not: with none they may be there in another format."""
+    """Refuse the index of weights if only some of them exist. If none exists, they may be there in another format."""
     _json(file)
     if file.size > _LARGEST_JSON_BYTES:
         return
@@ -368,4 +368,4 @@ _FORMATS: dict[str, tuple[str, Callable[[_File], None]]] = {
     ".json": ("JSON", _json),
     ".xml": ("an XML file", _xml),
 }
-"""End of a name to what the file is, the longer one first."""
+"""File suffix to the format's name and check; longer suffixes come first."""

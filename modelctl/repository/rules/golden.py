@@ -1,6 +1,6 @@
-"""golden.json beside a model file: an inference that the model can take, with an answer that it can give.
+"""Check golden.json next to a model file. The model must be able to take the inference and give the answer.
 
-A rollout asks it of every pod before traffic moves there; a mistake in it would stop every rollout.
+A rollout sends it to every pod before traffic moves there, so a mistake in it would stop every rollout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from modelctl import documents
 from modelctl.documents import DocumentError
 from modelctl.repository.golden import FILE, Golden, Tensor, flat
 
-# The protocol's name of each type of a config that has a form in JSON (FP16 and BF16 have none).
+# The protocol's name of each config type that has a JSON form (FP16 and BF16 have none).
 _DATATYPES = {
     DataType.TYPE_BOOL: "BOOL",
     DataType.TYPE_UINT8: "UINT8",
@@ -33,11 +33,11 @@ _DATATYPES = {
 }
 
 _BEYOND_FP32 = 2**128 - 2**103
-"""From here on a number is infinity in FP32."""
+"""From this value on, a number is infinity in FP32."""
 
 
 def check(config: ModelConfig, version_directory: Path) -> Iterator[str]:
-    """Yield what is wrong with the golden.json of a version; nothing where there is none. Raises OSError."""
+    """Yield the mistakes in the golden.json of a version, if it has one. Raises OSError."""
     path = version_directory / FILE
     if not path.is_file():
         if path.exists():

@@ -1,4 +1,4 @@
-"""Instance groups and optimization: what runs where, written down instead of guessed by the server."""
+"""Check that instance groups and optimizations are explicit, so the server does not guess them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 from modelctl.repository.backends import DEFAULT_MODEL_FILES, backend_of
 
 _MOST_INSTANCES = 1024
-"""Each is a thread of the server, or a process, with the model in memory."""
+"""Each instance is a thread of the server, or a process, with the model in memory."""
 
 
 def left_open(config: ModelConfig) -> Iterator[str]:
     """Yield missing or multiplying instance groups.
 
-    A count that is left out is let be: the server takes 1, of ONNX models on CPUs 2 (`SetDefaultInstanceCount` of
+    A missing count is accepted: the server uses 1, and 2 for ONNX models on CPUs (`SetDefaultInstanceCount` in
     https://github.com/triton-inference-server/core/blob/73aad7c/src/model_config_utils.cc#L1030-L1048).
     """
     if not config.instance_group:

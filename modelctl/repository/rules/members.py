@@ -1,7 +1,7 @@
-"""Members of archives that would be written, or lead, out of the folder in which an archive is unpacked.
+"""Find archive members that would be written outside the target folder, or that link out of it.
 
-Whoever unpacks a model's archive on a pod asks nothing: the python backend has libarchive write `../` and absolute names as
-they stand (https://github.com/triton-inference-server/python_backend/blob/0192ff5/src/pb_env.cc).
+A pod unpacks a model's archive without checks: the python backend's libarchive writes `../` and absolute names as they are
+(https://github.com/triton-inference-server/python_backend/blob/0192ff5/src/pb_env.cc).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import PurePosixPath
 
 _LONGEST_TARGET = 4096
 _OF_THE_IMAGE = ("/usr/", "/opt/")
-"""Where a virtual environment has the interpreter of the image that it was made in."""
+"""Directories of the image that hold the interpreter of a virtual environment built in it."""
 
 
 class TarMembers:
-    """Tells of the members of one tar archive, asked in their order, what leads out."""
+    """Checks the members of one tar archive, in their order, for paths that lead out."""
 
     def __init__(self) -> None:
         self._out: set[PurePosixPath] = set()
 
     def mistake(self, member: tarfile.TarInfo) -> str | None:
-        """Return what is wrong with the next member; None where it stays inside."""
+        """Return the mistake in the next member; None if it stays inside."""
         name = PurePosixPath(member.name)
         if _climbs(name):
             return f"its member {_shown(member.name)} would be written outside of the folder that it is unpacked in"
@@ -47,7 +47,7 @@ class TarMembers:
 
 
 def mistake_of_zip(archive: zipfile.ZipFile) -> str | None:
-    """Return the first member of a zip archive that leads out; None where all stay inside."""
+    """Return the first member of a zip archive that leads out. None if all stay inside."""
     for member in archive.infolist():
         name = PurePosixPath(member.filename)
         if _climbs(name):
@@ -60,7 +60,7 @@ def mistake_of_zip(archive: zipfile.ZipFile) -> str | None:
 
 
 def _climbs(path: PurePosixPath) -> bool:
-    """Return whether a path is absolute, or has more `..` than folders before them."""
+    """Return whether a path is absolute, or has more `..` than preceding folders."""
     depth = 0
     for part in path.parts:
         depth += -1 if part == ".." else 1

@@ -1,6 +1,6 @@
-"""The config of an ONNX model against the model file, which the server would do when it loads both.
+"""Check the config of an ONNX model against the model file, as the server does at loading.
 
-The rules are those of `ValidateInputs`, `ValidateOutputs` and `CompareDimsSupported` of the backend:
+The rules come from `ValidateInputs`, `ValidateOutputs` and `CompareDimsSupported` of the backend:
 https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc and onnxruntime_utils.cc.
 """
 
@@ -37,16 +37,16 @@ TYPES: Mapping[int, int] = {
     13: DataType.TYPE_UINT64,
     16: DataType.TYPE_BF16,
 }
-"""ONNX's number of a type (TensorProto.DataType) to Triton's; the others Triton has not."""
+"""ONNX's type number (TensorProto.DataType) to Triton's type; Triton lacks the other types."""
 _START = ModelSequenceBatching.Control.CONTROL_SEQUENCE_START
 
 
 def read_files(
     config: ModelConfig, released: Released, versions: Sequence[int]
 ) -> tuple[dict[Path, OnnxModel], list[Problem]]:
-    """Return what the files say that the onnxruntime backend loads, by their paths, and all that is wrong with them.
+    """Return the metadata of the files that the onnxruntime backend loads, by path, and all their problems.
 
-    Of a file that is missing, and of a damaged one whose name says that it is ONNX, nothing is said: that is told elsewhere.
+    Missing files, and damaged files with the suffix .onnx, are left to other rules.
     """
     models: dict[Path, OnnxModel] = {}
     problems: list[Problem] = []
@@ -77,7 +77,7 @@ def read_files(
 
 
 def check_model(model: OnnxModel) -> Iterator[str]:
-    """Yield why Triton can serve the file with no config at all."""
+    """Yield why Triton cannot serve the file with any config."""
     if not model.opsets:
         yield "it says no operator set (opset_import); export it again"
     if not model.required or not model.outputs:
@@ -94,7 +94,7 @@ def check_model(model: OnnxModel) -> Iterator[str]:
 
 
 def check_runtime(model: OnnxModel, runtime: OnnxRuntime, server: str) -> Iterator[str]:
-    """Yield why the ONNX Runtime of a server (`Triton 26.11`) does not read the file."""
+    """Yield why the ONNX Runtime of a server (`Triton 26.11`) cannot read the file."""
     if model.ir_version > runtime.ir_version:
         yield (
             f"it is of version {model.ir_version} of the format (ir_version), and the ONNX Runtime {runtime.version} of "
@@ -109,7 +109,7 @@ def check_runtime(model: OnnxModel, runtime: OnnxRuntime, server: str) -> Iterat
 
 
 def check(config: ModelConfig, model: OnnxModel) -> Iterator[str]:
-    """Yield what in a config of the onnxruntime backend is not as the file says; each begins with the field."""
+    """Yield the differences between a config of the onnxruntime backend and the file. Each begins with the field."""
     inputs, outputs = _by_name(model.inputs), _by_name(model.outputs)
     sequences = config.sequence_batching
     yield from _missing_inputs(config, model)
@@ -179,7 +179,8 @@ def _type(where: str, data_type: int, tensor: Tensor) -> Iterator[str]:
 
 
 def _shape(where: str, tensor: Any, of: Tensor, max_batch_size: int) -> Iterator[str]:
-    """Yield a shape that the backend refuses. What the file does not know, the runtime may find out, so it is let be."""
+    """Yield a shape that the backend refuses. Shapes that the file leaves open are accepted, since the runtime may infer
+    them."""
     field = f"{where}.reshape.shape" if tensor.HasField("reshape") else f"{where}.dims"
     dims = list(tensor.reshape.shape if tensor.HasField("reshape") else tensor.dims)
     if of.shape is None:
@@ -200,7 +201,7 @@ def _shape(where: str, tensor: Any, of: Tensor, max_batch_size: int) -> Iterator
 
 
 def _initial_state(where: str, state: ModelSequenceBatching.State, sequences: ModelSequenceBatching) -> Iterator[str]:
-    """Yield a state that begins with whatever the memory holds.
+    """Yield a state that starts with undefined memory.
 
     https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md
     """

@@ -1,4 +1,4 @@
-"""Responses: what the server refuses to cache when it loads the model."""
+"""Check response caches: the server refuses some when it loads the model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 
 def check(config: ModelConfig) -> Iterator[str]:
-    """Yield a response cache of a model whose requests have no one answer that depends on them alone (fatal).
+    """Yield a response cache of a decoupled model, or of a model with sequences (fatal).
 
-    See https://github.com/triton-inference-server/server/blob/v2.71.0/docs/user_guide/response_cache.md#limitations.
+    Their answers depend on more than the request. See
+    https://github.com/triton-inference-server/server/blob/v2.71.0/docs/user_guide/response_cache.md#limitations.
     """
     if not config.response_cache.enable:
         return

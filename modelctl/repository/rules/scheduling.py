@@ -1,4 +1,4 @@
-"""Batching and queues: an unbounded queue turns overload into a pod that dies.
+"""Check batching and queues: with an unbounded queue, a pod dies under overload.
 
 See docs/facts/triton-server.md#queues and docs/facts/triton-configuration.md#queue-delay.
 """
@@ -22,7 +22,7 @@ def check(config: ModelConfig) -> Iterator[str]:
 
 
 def left_open(config: ModelConfig) -> Iterator[str]:
-    """Yield queues without a bound, but where the backend takes each request at once."""
+    """Yield queues without a bound, unless the backend accepts all requests at once."""
     if config.HasField("sequence_batching") or backend_of(config) in ENGINES:
         return
     if not config.HasField("dynamic_batching"):
@@ -62,7 +62,7 @@ def _priorities(batching: ModelDynamicBatching) -> Iterator[str]:
 
 
 def _queue(where: str, policy: ModelQueuePolicy, delay: int) -> Iterator[str]:
-    """Yield a queue without a bound, and one that refuses a request before the batch that it waits for is closed."""
+    """Yield a queue without a bound. Also yield one that rejects a request before its batch can be complete."""
     if policy.max_queue_size == 0:
         yield f"{where}.max_queue_size: 0 means no bound; about what the model answers within its timeout, e.g. 64"
     if policy.default_timeout_microseconds == 0:

@@ -1,6 +1,4 @@
-"""Inputs and outputs: the server completes none of them, since it runs with
---disable-auto-complete-config.
-"""
+"""Check inputs and outputs; the server completes none of them, since it runs with --disable-auto-complete-config."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
 
 
 def check(config: ModelConfig) -> Iterator[str]:
-    """Yield wrong batch size, inputs and outputs (fatal, all but names that are used twice).
+    """Yield mistakes in batch size, inputs and outputs (fatal, except duplicate names).
 
-    An output that is declared twice alike is let be, as the server does: the ensemble of TensorRT-LLM has one
+    Identical duplicates of an output are accepted, as in the server; the ensemble of TensorRT-LLM has one
     (https://github.com/NVIDIA/TensorRT-LLM/blob/main/triton_backend/all_models/inflight_batcher_llm/ensemble/config.pbtxt).
     """
     if config.max_batch_size < 0:
@@ -34,7 +32,7 @@ def check(config: ModelConfig) -> Iterator[str]:
 
 
 def _made_by_the_batcher(config: ModelConfig) -> Iterator[str]:
-    """Yield what `ValidateBatchIO` of Triton's core refuses: tensors of the batch that are made of what is not there."""
+    """Yield the mistakes that `ValidateBatchIO` of Triton's core refuses: batch tensors built from missing tensors."""
     inputs, outputs = [tensor.name for tensor in config.input], [tensor.name for tensor in config.output]
     made: list[tuple[str, Sequence[str], Sequence[str]]] = []
     for index, given in enumerate(config.batch_input):
@@ -56,7 +54,8 @@ def _made_by_the_batcher(config: ModelConfig) -> Iterator[str]:
 
 
 def _reshape(where: str, dims: Sequence[int], shape: Sequence[int], max_batch_size: int) -> Iterator[str]:
-    """Yield what `ValidateIOShape` of Triton's core refuses: another number of elements, or of sizes that vary."""
+    """Yield the mistakes that `ValidateIOShape` of Triton's core refuses: different numbers of elements or of variable
+    sizes."""
     if not shape and not max_batch_size:
         yield f"{where}: empty, but the model does not batch (max_batch_size 0), and the server knows no scalars"
     elif [size for size in shape if size < 1 and size != -1]:
@@ -86,7 +85,7 @@ def _tensors(field: str, tensors: Sequence[ModelInput] | Sequence[ModelOutput]) 
 
 
 def check_compute_capabilities(config: ModelConfig) -> Iterator[str]:
-    """Yield keys of cc_model_filenames that no GPU will ever match."""
+    """Yield keys of cc_model_filenames that match no GPU."""
     for key in sorted(config.cc_model_filenames):
         if not re.fullmatch(r"\d{1,2}\.\d", key):
             yield f'cc_model_filenames: "{key}" is no compute capability; keys are written "7.5", "8.0", "8.6"'

@@ -1,4 +1,4 @@
-"""Warm-up samples: a wrong one is fatal when the model loads, minutes after the pod was scheduled."""
+"""Check warm-up samples. A wrong one is fatal when the model loads, minutes after the pod was scheduled."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Copies of live requests, asked of two releases at once, and their answers compared (`modelctl compare`)."""
+"""Send mirrored live requests to two releases at once, and compare their responses (`modelctl compare`)."""

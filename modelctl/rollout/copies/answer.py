@@ -1,4 +1,4 @@
-"""Answers of two releases to one request: read from what a server sends, and compared within a tolerance."""
+"""Read the responses of two releases to one request, and compare them within a tolerance."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from modelctl.repository.golden import flat
 
 
 class NoAnswer(ValueError):
-    """A server sent no answer that could be compared; the text says why, with nothing of its values."""
+    """A server sent no comparable response. The text gives the reason and none of its values."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor of an answer; `values` are in its shape."""
+    """An output tensor of a response; `values` have its shape."""
 
     datatype: str
     values: npt.NDArray[Any]
@@ -38,14 +38,17 @@ Answer = Mapping[str, Output]
 
 @dataclass(frozen=True)
 class Difference:
-    """How an answer differs, without a value of it. `distance`: that of the farthest number; None where that is not it."""
+    """How a response differs, without any of its values.
+
+    `distance`: the distance of the farthest number; None for a difference of another kind.
+    """
 
     said: str
     distance: float | None = None
 
 
 def of_http(content: bytes, json_length: int | None) -> Answer:
-    """Read the body of an answer over HTTP, whose first bytes are JSON where tensors follow. Raises NoAnswer."""
+    """Read an HTTP response body, which begins with JSON if binary tensors follow. Raises NoAnswer."""
     try:
         found: dict[str, Output] = {}
         at = len(content) if json_length is None else json_length
@@ -64,7 +67,7 @@ def of_http(content: bytes, json_length: int | None) -> Answer:
 
 
 def of_grpc(message: bytes) -> Answer:
-    """Read an answer over gRPC. Raises NoAnswer."""
+    """Read a gRPC response. Raises NoAnswer."""
     try:
         answer = ModelInferResponse.FromString(message)
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
@@ -77,10 +80,10 @@ def of_grpc(message: bytes) -> Answer:
 
 
 def difference(right: Answer, found: Answer, tolerance: float) -> Difference | None:
-    """Return the first way in which an answer is not `right`; None when it is.
+    """Return the first difference between a response and `right`; None when there is none.
 
-    Numbers may differ by `tolerance`, relative to the right one when that is over 1; anything else must be equal, as for
-    golden.json. An output that the right answer lacks is no difference: no client knows it yet.
+    Numbers may differ by `tolerance`, relative to the right number if its magnitude is over 1. All other values must be
+    equal, as for golden.json. An additional output is no difference, because clients do not use it yet.
     """
     for name, expected in right.items():
         output = found.get(name)
@@ -102,7 +105,7 @@ def _differing(right: npt.NDArray[Any], found: npt.NDArray[Any], tolerance: floa
     with np.errstate(all="ignore"):
         expected, given = right.astype(np.float64), found.astype(np.float64)
         distance = np.abs(given - expected) / np.maximum(1.0, np.abs(expected))
-        # Without a tolerance not even integers too large for a float may differ.
+        # Without a tolerance, integers must be equal even if they are too large for a float.
         close = same | ((distance <= tolerance) & (tolerance > 0)) | (np.isnan(expected) & np.isnan(given))
     count = int(close.size - close.sum())
     if not count:
@@ -121,7 +124,7 @@ def _of_bytes(content: bytes, datatype: str) -> npt.NDArray[Any]:
 
 
 def _type(datatype: str) -> Any:
-    """Return numpy's type of a datatype. Raises ValueError."""
+    """Return the numpy type of a datatype. Raises ValueError."""
     found = triton_to_np_dtype(datatype)
     if found is None:
         raise ValueError(f"there is no datatype {datatype}")

@@ -1,4 +1,4 @@
-"""A release that is asked a copy of a request, by the protocol and with the very bytes of its client."""
+"""Send copies of requests to a release, by the client's protocol and with the client's bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from modelctl.rollout.copies.answer import Answer, NoAnswer
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 JSON_LENGTH = "Inference-Header-Content-Length"
-"""The header that says how much of a body is JSON, where tensors follow it."""
+"""The header with the length of the JSON part of a body that also has binary tensors."""
 KEPT_HEADERS = ("Content-Type", "Content-Encoding", JSON_LENGTH)
-"""Those that say how a body is to be read. No other header of a client is sent on: keys and tokens are among them."""
+"""Headers that describe the encoding of a body. Other client headers are not forwarded, because they may hold keys and
+tokens."""
 
 _WITHOUT_TIME = frozenset({httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT})
 _WITHOUT_TIME_GRPC = frozenset(
@@ -30,7 +31,7 @@ _WITHOUT_TIME_GRPC = frozenset(
 )
 LARGEST_ANSWER = 64 * MIB
 _CHANNEL_OPTIONS = (
-    # A channel to one address stays with one pod; a headless Service's name stands for all of them.
+    # A channel to one address stays with one pod; the name of a headless Service resolves to all of them.
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", LARGEST_ANSWER),
@@ -40,7 +41,7 @@ _CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Copy:
-    """A request as its client sent it: over HTTP with its path and headers, over gRPC (no path) as the message."""
+    """A request as its client sent it. Over HTTP it has path and headers; over gRPC it is the message, without a path."""
 
     model: str
     body: bytes
@@ -50,28 +51,29 @@ class Copy:
 
 @dataclass(frozen=True)
 class Refused:
-    """The server answered with an error, or with what cannot be compared."""
+    """The server returned an error, or a response that cannot be compared."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """The server had no time, or nothing answers there, which says nothing of the release."""
+    """The server had no time, or did not respond; neither says anything about the release."""
 
     why: str
 
 
 class AskedRelease:
-    """Asks the Services of a release. `http` is a URL, `grpc_target` a name of gRPC's; an answer has `seconds` at most.
+    """Send requests to the Services of a release.
 
-    `http_proxy`: the URL of what reaches Services by their names over HTTP, where this process cannot.
+    `http` is a URL, `grpc_target` a gRPC name. A request times out after `seconds`. `http_proxy` is the URL of an HTTP proxy
+    that reaches Services by name, for processes that cannot.
     """
 
     def __init__(self, http: str, grpc_target: str, seconds: float, http_proxy: str | None = None) -> None:
         self._url = http
         self._seconds = seconds
-        # A proxy of the environment is for the world outside, never for pods.
+        # A proxy from the environment serves external hosts, never pods.
         timeout = httpx.Timeout(seconds, connect=min(seconds, 5.0))
         transport = Bounded(httpx.HTTPTransport(trust_env=False, proxy=http_proxy), LARGEST_ANSWER)
         self._http = httpx.Client(timeout=timeout, trust_env=False, transport=transport)
@@ -84,7 +86,7 @@ class AskedRelease:
         self._channel.close()
 
     def ask(self, copy: Copy) -> Answer | Refused | Unanswered:
-        """Return the answer to a copy, or why there is none."""
+        """Return the response to a copy, or why there is none."""
         try:
             return self._over_grpc(copy) if copy.path is None else self._over_http(copy, copy.path)
         except NoAnswer as error:

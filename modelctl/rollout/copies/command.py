@@ -1,4 +1,4 @@
-"""Run `modelctl compare`. Raises Failure with what is wrong."""
+"""Run `modelctl compare`. Raises Failure with the problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TARGET = re.compile(r"(dns://[^/\s]*/)?[^/\s]+:[0-9]{1,5}")
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a release is asked over HTTP and over gRPC."""
+    """The HTTP and gRPC addresses of a release."""
 
     http: str
     grpc: str
@@ -30,7 +30,7 @@ class Addresses:
 
 @dataclass(frozen=True)
 class Listen:
-    """Where copies come over HTTP and over gRPC, and Prometheus."""
+    """The addresses that listen for copies over HTTP and gRPC, and for Prometheus."""
 
     http: str
     grpc: str
@@ -45,7 +45,7 @@ def compare(
     seconds: float,
     http_proxy: str | None,
 ) -> NoReturn:
-    """Compare what two releases answer to copies, until interrupted. Raises Misused and WrongAddress."""
+    """Compare the responses of two releases to copies until interrupted. Raises Misused and WrongAddress."""
     wanted = _tolerances(tolerances)
     for protocol in ("http", "grpc"):
         address = getattr(release, protocol)

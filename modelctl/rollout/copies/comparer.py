@@ -1,4 +1,4 @@
-"""Ask two releases each copy in the same moment, from a bounded queue, and count how their answers compare."""
+"""Send each copy to two releases at the same time, and compare the responses. The queue of copies is bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from modelctl.rollout.copies.asked import AskedRelease, Copy, Refused, Unanswere
 from modelctl.rollout.copies.counts import COPIES, FARTHEST, Result
 
 LARGEST_COPY = 16 * 1024**2
-"""Bytes of a request; a larger one is not compared."""
+"""The largest request in bytes; larger ones are not compared."""
 _MOST_COPIES = 64
 _MOST_BYTES = 4 * LARGEST_COPY
 _AT_ONCE = 8
@@ -25,9 +25,9 @@ _MOST_TOLD = 20
 
 
 class Comparer(Collector):
-    """Compares what `release` and `candidate` answer, by the tolerance of each model; of others it takes no copy.
+    """Compare the responses of `release` and `candidate` by each model's tolerance.
 
-    `say` writes a line into the log, with distances and never a value.
+    Copies for models without a tolerance are refused. `say` logs a line, with distances and never with values.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Comparer(Collector):
         self._told: Counter[str] = Counter()
 
     def compares(self, model: str) -> bool:
-        """Return whether copies of the model are compared."""
+        """Return whether copies for the model are compared."""
         return model in self._tolerances
 
     def reserve(self, model: str, size: int) -> bool:
-        """Make room for a copy of so many bytes, before they are read; without room it is counted as dropped."""
+        """Reserve room for a copy of `size` bytes before it is read. Without room, count it as dropped."""
         with self._lock:
             if size > LARGEST_COPY or self._copies >= self._most_copies or self._bytes + size > _MOST_BYTES:
                 self._counts[model][Result.DROPPED] += 1
@@ -65,18 +65,18 @@ class Comparer(Collector):
             return True
 
     def lose(self, model: str, size: int) -> None:
-        """Give the room of a copy back that did not come whole, or was larger than it may be: it is dropped."""
+        """Release the room of a copy that arrived incomplete or too large, and count it as dropped."""
         with self._lock:
             self._counts[model][Result.DROPPED] += 1
         self._free(size)
 
     def add(self, copy: Copy, reserved: int) -> None:
-        """Have a copy compared for which there is room; returns at once."""
+        """Queue a copy for which room is reserved; return at once."""
         self._queue.put((copy, reserved))
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Compare while the context lasts; what waits at its end is left."""
+        """Compare copies while the context is open. At its end, discard the copies in the queue."""
         with ThreadPoolExecutor(2 * _AT_ONCE) as pool:
             workers = [threading.Thread(target=self._work, args=(pool,), daemon=True) for _ in range(_AT_ONCE)]
             for worker in workers:
@@ -92,7 +92,7 @@ class Comparer(Collector):
                     worker.join()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counts, and the farthest distance, by model."""
+        """Yield the counts and the farthest distance by model."""
         copies = CounterMetricFamily(COPIES, "Copies of requests, by what became of them.", labels=["model", "result"])
         farthest = GaugeMetricFamily(
             FARTHEST, "Of the numbers that differ, the one farthest from the release's.", labels=["model"]
@@ -116,7 +116,7 @@ class Comparer(Collector):
             copy, reserved = found
             try:
                 self._count(copy.model, *self._compared(copy, pool))
-            except Exception as error:  # one copy that nobody foresaw is no reason to compare no other
+            except Exception as error:  # an unexpected error with one copy must not stop the comparison of others
                 self._count(copy.model, Result.UNANSWERED, Difference(f"not compared ({type(error).__name__})"))
             finally:
                 self._free(reserved)

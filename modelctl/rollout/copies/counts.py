@@ -1,4 +1,4 @@
-"""The fate of copies, by model: as the comparer exports it, and as the rollout reads it."""
+"""The results of copies by model, as the comparer exports them and the rollout reads them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ FARTHEST = "triton_copies_farthest_distance"
 
 
 class Result(StrEnum):
-    """The fate of a copy: the candidate answers as the release does, or otherwise, or refuses what that answers.
+    """The result of a copy.
 
-    UNANSWERED: there are no two answers, because the release refuses it, or one of them had no time. DROPPED: nobody was
-    asked, because copies came faster than they are answered, or it was too large.
+    SAME: both releases gave the same response. DIFFERENT: the responses differ, or the candidate refused a request that the
+    release answered. UNANSWERED: one response is missing, because the release refused the request, or a release had no time.
+    DROPPED: no request was sent, because copies arrived faster than they were answered, or the copy was too large.
     """
 
     SAME = "same"
@@ -25,7 +26,7 @@ class Result(StrEnum):
 
 
 def parse(text: str) -> dict[str, Counter[Result]]:
-    """Return the counts by model. Raises ValueError for what are no metrics."""
+    """Return the counts by model. Raises ValueError for text that is not metrics."""
     found: dict[str, Counter[Result]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""The question of the gate that copies alone can answer: does the candidate answer as the release does?"""
+"""The gate that judges by mirrored requests: does the candidate respond like the release?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOGS = f"`kubectl -n {TRITON_NAMESPACE} logs deployment/{COMPARER}` says how"
 
 @dataclass(frozen=True)
 class CopiedModel:
-    """A model whose answers are compared: the version on trial, and the release that has the other one."""
+    """A model whose responses are compared. It has the version on trial, and the release of the other version."""
 
     model: str
     version: int
@@ -29,10 +29,10 @@ class CopiedModel:
 
 
 class AnswersGate:
-    """Judges by what comparers have counted of this candidate, since each of them began.
+    """Judge by what the comparers of this candidate have counted since they started.
 
-    `may_differ`: the share of the answers that may be others. Bad is twice that share, and a hundredth more at least; the
-    error rates are those of the other questions.
+    `may_differ`: the share of responses that may differ. Twice that share is bad, with a minimum of one hundredth above it.
+    The error rates are the same as for the other questions.
     """
 
     def __init__(self, models: Sequence[CopiedModel], may_differ: float, least: int) -> None:
@@ -44,7 +44,7 @@ class AnswersGate:
         self._last: dict[tuple[str, str], Counter[Result]] = {}
 
     def look(self, counts: Mapping[str, Mapping[str, Counter[Result]]]) -> None:
-        """Note what each comparer, by the uid of its pod, counts now by model; one that was started again begins anew."""
+        """Record the counts of each comparer by model; keys are pod uids. A restarted comparer counts from zero."""
         for uid, found in counts.items():
             for model, now in found.items():
                 last = self._last.get((uid, model), Counter())
@@ -53,11 +53,11 @@ class AnswersGate:
                 self._last[uid, model] = now
 
     def breaches(self) -> list[str]:
-        """Return why the candidate must not get requests, a sentence each."""
+        """Return the reasons why the candidate must not get requests, a sentence each."""
         return [f"{self._seen(one)}; {_LOGS}" for one in self._models if self._weight(one) >= REFUSE]
 
     def undecided(self) -> list[str]:
-        """Return what more copies have to tell, a sentence each."""
+        """Return the questions that need more copies, a sentence each."""
         sentences = []
         for one in self._models:
             _, compared = self._compared(one)
@@ -68,7 +68,7 @@ class AnswersGate:
         return sentences
 
     def figures(self) -> list[str]:
-        """Return what was seen of each model, a line each."""
+        """Return the figures of each model, a line each."""
         return [self._seen(one) for one in self._models]
 
     def _of(self, model: str) -> Counter[Result]:
@@ -79,7 +79,7 @@ class AnswersGate:
         return total
 
     def _compared(self, one: CopiedModel) -> tuple[int, int]:
-        """Return how many answers differ, and of how many."""
+        """Return the number of different responses, and the number of compared responses."""
         counts = self._of(one.model)
         return counts[Result.DIFFERENT], counts[Result.DIFFERENT] + counts[Result.SAME]
 

@@ -1,4 +1,4 @@
-"""Take copies of requests at a Triton's ports, and answer them at once with nothing: nobody reads the answer."""
+"""Receive mirrored requests on Triton's ports, and return empty responses at once, because the sender ignores them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_LINE = 65536
 
 @contextmanager
 def http(comparer: Comparer, option: str, host: str, port: int) -> Iterator[int]:
-    """Take copies over HTTP while the context lasts; yield the port. Raises WrongAddress, which names the option."""
+    """Receive copies over HTTP while the context is open; yield the port. Raises WrongAddress, which names the option."""
 
     class Handler(_Handler):
         copies = comparer
@@ -46,9 +46,9 @@ def http(comparer: Comparer, option: str, host: str, port: int) -> Iterator[int]
 
 @contextmanager
 def over_grpc(comparer: Comparer, option: str, host: str, port: int) -> Iterator[int]:
-    """Take copies over gRPC while the context lasts; yield the port. Raises WrongAddress, which names the option."""
+    """Receive copies over gRPC while the context is open; yield the port. Raises WrongAddress, which names the option."""
     options = (("grpc.max_receive_message_length", LARGEST_COPY), ("grpc.so_reuseport", 0))
-    # Each thread reads one message, so that no more are in memory; the others wait in their connections.
+    # Each thread reads one message, so at most that many are in memory; the others wait in their connections.
     server = grpc.server(ThreadPoolExecutor(_AT_ONCE), handlers=[_Inferences(comparer)], options=options)
     try:
         bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -81,7 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
     copies: Comparer
 
     def do_POST(self) -> None:
-        """Take an inference; refuse all else, and what has no room, with its connection, so that nothing of it is read."""
+        """Receive an inference request.
+
+        Close the connection on any other request and on a copy without room, so its body is not read.
+        """
         path = self.path.partition("?")[0]
         match = _PATH.fullmatch(path)
         model = unquote(match[1]) if match is not None else ""
@@ -109,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Leave the log to the command."""
+        """Log nothing; the command writes the log."""
 
     def _end(self, status: int) -> None:
         self.close_connection = True
@@ -119,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _chunks(self) -> bytes | None:
-        """Return the body of a request without a length; None where it is too large, or broken."""
+        """Return the body of a chunked request; None if it is too large or broken."""
         parts: list[bytes] = []
         left = LARGEST_COPY
         try:
@@ -141,7 +144,7 @@ class _Inferences(grpc.GenericRpcHandler):
         self._comparer = comparer
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """Take ModelInfer, and no other method: an answer of a stream has no one answer to be compared with."""
+        """Accept only ModelInfer, because a streaming method has no single response to compare."""
         return grpc.unary_unary_rpc_method_handler(self._take) if details.method == INFER else None
 
     def _take(self, message: bytes, context: grpc.ServicerContext) -> bytes:
