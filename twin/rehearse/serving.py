@@ -19,9 +19,9 @@ _FROM_BUCKET = "--model-repository=s3://"
 class Server:
     """A Deployment of Triton. `release` is None if rollouts change its models in place.
 
-    `gpus`: the GPU request of each pod, like `1 nvidia.com/gpu`. `pods`: its autoscaler's minimum, but at least 1, or
-    its own number of replicas without an autoscaler.
-    `reads_bucket`: whether its models come from S3, read by Triton or by an init container that fetches them.
+    `gpus`: the GPU request of each pod, like `1 nvidia.com/gpu`. `pods`: its autoscaler's minimum, but at least 1, or its
+    own number of replicas without an autoscaler. `reads_bucket`: whether its models come from S3, read by Triton or by an
+    init container that fetches them.
     """
 
     name: str
