@@ -1,1 +1,1 @@
-"""The charts that a stack installs, each with what the twin has in its place. `registry` has them all."""
+"""The charts that a stack installs, each with its substitute on the twin. `registry` lists them all."""

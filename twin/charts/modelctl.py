@@ -1,4 +1,4 @@
-"""The image of modelctl in pods that run as processes: containers that fetch releases, and what compares answers."""
+"""The image of modelctl in pods that run as processes: containers that fetch releases, and one that compares responses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EVERYWHERE = "=0.0.0.0:"
 
 
 def command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container that fetches releases: modelctl of this checkout.
+    """Return the command for a container that fetches releases: modelctl of this checkout.
 
-    Raises SpecError for another command, and for one that would call the real AWS.
+    Raises SpecError for another command, and for a command that would call the real AWS.
     """
     words = _words(launch, *_FETCHING)
     endpoint = next((word.removeprefix(_ENDPOINT) for word in words if word.startswith(_ENDPOINT)), "")
@@ -30,7 +30,7 @@ def command(launch: Launch) -> LocalCommand:
 
 
 def compare(launch: Launch) -> LocalCommand:
-    """Return what to start for the container that compares answers; names of the cluster are the twin's to answer.
+    """Return the command for the container that compares responses; it resolves the cluster's names with the twin's DNS.
 
     Raises SpecError for another command.
     """
@@ -40,7 +40,7 @@ def compare(launch: Launch) -> LocalCommand:
 
 
 def _words(launch: Launch, *commands: str) -> list[str]:
-    """Return the words of a container that runs one of these commands, which listens at its pod's address alone.
+    """Return the words of a container that runs one of these commands, changed to listen only at its pod's address.
 
     Raises SpecError for another command.
     """

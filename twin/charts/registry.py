@@ -1,7 +1,7 @@
-"""Every third-party chart that the program installs, with what stands for it, and every program that pods are run as.
+"""All third-party charts that the program installs, with their substitutes, and all programs that run as pods.
 
-A chart needs a record only for more than its name: for what to tell of it, for kinds of its own, or for programs, and then
-the record lies in a folder of its own beside this module.
+A chart needs its own record only for a description, for its own kinds, or for programs. A chart with programs has a folder
+next to this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RECORDS = (
     Chart(
         charts.AWS_LOAD_BALANCER_CONTROLLER,
         "no load balancer is made for a Service",
-        # The chart, of version 3.2.2, and the policy are in the module; no kind of its own is used here.
+        # The module has the chart, of version 3.2.2, and the policy; this project does not use its own kinds.
         GoModule("sigs.k8s.io/aws-load-balancer-controller", "v0.0.0-20260423195125-93ff3b5fdaad"),
     ),
     envoy_gateway.CHART,
@@ -49,7 +49,7 @@ CHARTS: Mapping[str, Chart] = {
     **{name: Chart(pin) for name, pin in charts.CHARTS.items()},
     **{chart.name: chart for chart in _RECORDS},
 }
-"""By the chart's name: each one that is pinned."""
+"""All pinned charts, by name."""
 
 POD_PROGRAMS = PodPrograms(
     (TRITON, WORKER, COMPARER, MODELCTL, *(program for chart in CHARTS.values() for program in chart.pods))
@@ -57,8 +57,8 @@ POD_PROGRAMS = PodPrograms(
 
 
 def families(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the families of programs (twin/host/tools.py) that a stack needs beside those of every twin.
+    """Return the families of programs (twin/host/tools.py) that a stack needs in addition to every twin's.
 
-    `config` is what stands below that key of its file, which need not have been checked.
+    `config` is the section `config` of its file, which may be unchecked.
     """
     return tuple(family for chart in CHARTS.values() for family in chart.families if chart.installed_by(config))

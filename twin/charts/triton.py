@@ -14,8 +14,8 @@ _S3_ENDPOINT = re.compile(r"s3://(?:https?://)?(127(?:\.\d+){3}|localhost):\d+/"
 
 
 def command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container of Triton's image. Raises SpecError, also for models in the real S3."""
-    # A warm pod (infra/serving/warm_pods.py) has the image of Triton and does nothing with it.
+    """Return the command for a container of Triton's image. Raises SpecError, also for models in the real S3."""
+    # A warm pod (infra/serving/warm_pods.py) has Triton's image and only sleeps.
     if launch.words[0] == "sleep":
         return LocalCommand(tuple(launch.words), launch.env)
     for word in launch.words:
@@ -36,7 +36,7 @@ def command(launch: Launch) -> LocalCommand:
 
 
 def _refuse_real_s3(word: str) -> None:
-    """Refuse what would call the real AWS: Triton takes an S3 endpoint only in the URL. Raises SpecError."""
+    """Raise SpecError for a URL of the real S3; Triton takes an S3 endpoint only in the URL."""
     found = re.search(r"s3://\S*", word)
     if found and not _S3_ENDPOINT.match(urllib.parse.unquote(found[0])):
         raise SpecError(

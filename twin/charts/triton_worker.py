@@ -12,7 +12,7 @@ TRITON_URLS, AWS_URL = ("WORKER_TRITON_URL", "WORKER_TRITON_FLEETS"), "AWS_ENDPO
 
 
 def command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container of the worker; names of the cluster are asked of the twin's own DNS.
+    """Return the command for a container of the worker, which resolves the cluster's names with the twin's DNS.
 
     Raises SpecError for another command, and for a worker that would call the real AWS.
     """

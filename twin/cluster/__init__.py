@@ -1,1 +1,1 @@
-"""The Kubernetes cluster: its control plane, its nodes, its names and addresses, and the client of its API."""
+"""The Kubernetes cluster: its control plane, nodes, names and addresses, and the client of its API."""

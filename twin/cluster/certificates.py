@@ -1,7 +1,8 @@
-"""The twin's certificates: one authority, the API server's certificate, one client certificate per component, the key that
-signs service account tokens, and the aggregation layer's own small authority.
+"""Create the twin's certificates and keys.
 
-Keys are elliptic (P-256) because they are made in no time; the service account key is RSA, as EKS signs its tokens RS256.
+These are an authority, the API server's certificate, a client certificate for each component, and the key that signs
+service account tokens. The aggregation layer has a small separate authority. Keys are elliptic (P-256), because these are
+created quickly. The service account key is RSA, because EKS signs its tokens with RS256.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Client:
-    """A client certificate: who (user), in which groups, issued by which authority."""
+    """A client certificate: its user, groups and authority."""
 
     name: str
     user: str
@@ -104,7 +105,7 @@ class Pki:
 
     @property
     def service_account_public_key(self) -> Path:
-        """Return the public half, for whoever checks those tokens."""
+        """Return the public key that verifies those tokens."""
         return self.directory / "service-account.pub"
 
     def client(self, client: Client) -> Pair:
@@ -116,7 +117,7 @@ class Pki:
         return self.directory / f"{client.name}.kubeconfig"
 
     def client_context(self, client: Client) -> ssl.SSLContext:
-        """Return the TLS settings of an HTTP client that is `client` and trusts this twin's API server only."""
+        """Return the TLS settings of an HTTP client that authenticates as `client` and trusts only this twin's servers."""
         context = ssl.create_default_context(cafile=str(self.ca))
         pair = self.client(client)
         context.load_cert_chain(pair.certificate, pair.key)
@@ -127,7 +128,7 @@ class Pki:
 
 
 def ensure(home: TwinHome) -> Pki:
-    """Make what is missing or about to expire. A new authority makes everything that it signs anew."""
+    """Create missing certificates and renew those about to expire. A new authority renews everything that it signs."""
     pki = Pki(home.pki)
     now = datetime.datetime.now(datetime.UTC)
     fresh: dict[str, bool] = {}
@@ -156,10 +157,10 @@ def ensure(home: TwinHome) -> Pki:
 
 
 def ensure_mutual(pki: Pki, directory: Path, names: Sequence[str]) -> None:
-    """Make `ca.crt`, `tls.crt` and `tls.key` in `directory`, for programs that are each other's servers and clients.
+    """Create `ca.crt`, `tls.crt` and `tls.key` in `directory`, for programs that are each other's servers and clients.
 
-    The certificate is for 127.0.0.1 and the DNS `names`, the first of which is its subject. Made anew when it is about to
-    expire, has other names, or the authority is another one.
+    The certificate is for 127.0.0.1 and the DNS `names`; the first name is its subject. It is renewed before it expires,
+    and if its names or the authority change.
     """
     pair, authority = Pair(directory / "tls.crt", directory / "tls.key"), directory / "ca.crt"
     wanted: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
@@ -182,7 +183,7 @@ def write_kubeconfig(path: Path, pki: Pki, client: Client, server: str) -> None:
 
 
 def write_token_kubeconfig(path: Path, pki: Pki, name: str, token_file: Path, server: str) -> None:
-    """Write a kubeconfig for who has the token in a file, which clients read again when it changes."""
+    """Write a kubeconfig with the path of a token file, which clients read again when it changes."""
     _write_kubeconfig(path, pki, name, {"tokenFile": str(token_file)}, server)
 
 
@@ -201,7 +202,7 @@ def _write_kubeconfig(path: Path, pki: Pki, name: str, user: Mapping[str, str], 
 
 
 def embedded(path: Path) -> str:
-    """Return a file as kubeconfigs and objects of the API hold it: in base64."""
+    """Return a file in base64, as in kubeconfigs and API objects."""
     return base64.b64encode(path.read_bytes()).decode()
 
 

@@ -1,7 +1,6 @@
 """A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the nodes.
 
-The flags, and why each is there: docs/facts/local-control-plane.md#flags. Everything listens on 127.0.0.1, on ports
-that the twin keeps.
+docs/facts/local-control-plane.md#flags explains the flags. Everything listens on 127.0.0.1, on ports that the twin keeps.
 """
 
 from __future__ import annotations
@@ -22,23 +21,25 @@ from twin.host.processes import Service
 
 SERVICE_CIDR = "10.96.0.0/16"
 SIMULATED_POD_CIDR = "10.244.0.0/17"
-"""Where kwok takes pod addresses from. The upper half of 10.244.0.0/16 belongs to pods that run as processes."""
+"""The range of kwok's pod addresses. The upper half of 10.244.0.0/16 belongs to pods that run as processes."""
 ISSUER = "https://kubernetes.default.svc"
-"""The `iss` of the API server's tokens. EKS gives each cluster an issuer URL that is known only once the cluster
-exists, so in the twin this one stands for it (twin/identity/irsa.py)."""
+"""The `iss` of the API server's tokens, in place of an EKS issuer.
+
+EKS gives each cluster an issuer URL that is known only once the cluster exists (twin/identity/irsa.py).
+"""
 STOP_ORDER_ETCD, STOP_ORDER_API_SERVER, STOP_ORDER_CONTROLLERS = 10, 20, 30
 _START_SECONDS = 90.0
-"""The longest start measured was 4 s; a machine that builds Go programs beside it needs more."""
+"""The longest measured start took 4 s; a machine that builds Go programs at the same time needs more."""
 
 Progress = Callable[[str], None]
 
 
 def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not_simulated: str = "") -> None:
-    """Make the whole control plane run and ready; what runs already is left alone, and kept data is kept.
+    """Start the whole control plane and wait until it is ready; keep running parts and stored data.
 
     Ready means that pods can be created: the API server answers /readyz and the namespace `default` has its service
-    account. Writes the kubeconfigs and the endpoints. Pods with a container that matches `not_simulated`, a regular
-    expression of name, blank and image, are left to others than kwok. Raises ProcessFailed or DeadlinePassed.
+    account. Write the kubeconfigs and the endpoints. kwok ignores pods with a container that matches `not_simulated`, a
+    regular expression of name, space and image. Raises ProcessFailed or DeadlinePassed.
     """
     pki = certificates.ensure(home)
     etcd_url = _ensure_etcd(home, tools["etcd"], progress)
@@ -56,7 +57,7 @@ def ensure(home: TwinHome, tools: Mapping[str, Path], progress: Progress, *, not
 
 
 def announce(home: TwinHome) -> None:
-    """Writes the kubeconfigs and the endpoints of a control plane that need not run yet."""
+    """Write the kubeconfigs and the endpoints of a control plane that may not run yet."""
     _write_access(home, certificates.ensure(home), f"https://127.0.0.1:{_port(home, 'kube-apiserver')}")
 
 
@@ -117,7 +118,7 @@ def _ensure_api_server(home: TwinHome, binary: Path, pki: Pki, etcd_url: str, pr
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         f"--proxy-client-cert-file={front_proxy.certificate}",
         f"--proxy-client-key-file={front_proxy.key}",
-        # A node's name must never be looked up in DNS: its address is the agent's, on loopback.
+        # Never look up a node's name in DNS: its address is the agent's, on loopback.
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={pki.ca}",
         f"--kubelet-client-certificate={kubelet.certificate}",
@@ -138,12 +139,12 @@ def _ensure_controller_manager(home: TwinHome, binary: Path, pki: Pki, progress:
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={pki.service_account_key}",
         f"--root-ca-file={pki.ca}",
-        # At the default rate the service account `default` comes 4 s later:
+        # At the default rate, the service account `default` is created 4 s later:
         # docs/facts/local-control-plane.md#service-account.
         "--kube-api-qps=300",
         "--kube-api-burst=600",
         f"--flex-volume-plugin-dir={home.cache / 'flex-volumes'}",
-        # On EKS it is 15 s. What it decides is the same; nobody wants to wait for it here.
+        # EKS uses 15 s. A shorter period gives the same decisions with less waiting.
         "--horizontal-pod-autoscaler-sync-period=5s",
     ]
     _ensure_component(home, "kube-controller-manager", argv, pki.kubeconfig(certificates.CONTROLLER_MANAGER), progress)
@@ -186,7 +187,7 @@ def _component(home: TwinHome, binary: Path, name: str, pki: Pki, client: Client
 def _ensure_component(home: TwinHome, name: str, argv: list[str], kubeconfig: Path, progress: Progress) -> None:
     service = _service(home, name, argv, STOP_ORDER_CONTROLLERS, files=[kubeconfig])
     url = f"https://127.0.0.1:{_port(home, name)}/healthz"
-    # The component signs its own certificate at each start; only its health is asked for, on loopback.
+    # The component signs its own certificate at each start; this only checks its health, on loopback.
     with httpx.Client(verify=False, timeout=5.0, trust_env=False) as client:  # noqa: S501
         _ensure(home, service, url, f"{name} to be healthy", progress, client)
 

@@ -1,7 +1,7 @@
-"""Say what the NVIDIA device plugin would advertise on a node, from the Helm values with which the program installed it.
+"""Compute what the NVIDIA device plugin would advertise on a node, from the installed Helm values.
 
-The plugin itself needs a GPU. What can be wrong without one is whether it lands on the node at all, and under which name and
-how often it offers each GPU; both follow from values, labels and taints (docs/facts/gpu-nodes.md).
+The plugin itself needs a GPU. The twin can check whether it is scheduled on the node, under which name it offers each GPU,
+and how often. All of these follow from values, labels and taints (docs/facts/gpu-nodes.md).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _DEFAULT_TOLERATIONS = [
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
 ]
-"""The chart's own defaults, for values that the release does not set."""
+"""The chart's defaults, for values that the release does not set."""
 
 
 @dataclass(frozen=True)
 class Advertisement:
-    """The plugin's offer on one node. `problem` says why that is nothing, on a node that has GPUs."""
+    """The resources that the plugin offers on one node. `problem`: why a node with GPUs has none of them."""
 
     resources: Mapping[str, int]
     problem: str | None = None
@@ -57,7 +57,7 @@ def advertised(
 ) -> Advertisement:
     """Return the extended resources of a node with `gpus` whole GPUs. `values` is None while the chart is not installed.
 
-    `mig`: profile and number of the instances that each GPU was cut into when the node started.
+    `mig`: profile and number of the instances that each GPU was partitioned into when the node started.
     """
     if gpus == 0:
         return Advertisement({})
@@ -78,7 +78,7 @@ def advertised(
 def scheduling_obstacle(
     values: Mapping[str, Any], labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]
 ) -> str | None:
-    """Return why the DaemonSet has no pod on a node with these labels and taints; None when it has one."""
+    """Return why the DaemonSet has no pod on a node with these labels and taints; None if it has one."""
     selector = values.get("nodeSelector") or {}
     for key, value in selector.items():
         if labels.get(key) != value:
@@ -98,7 +98,7 @@ def scheduling_obstacle(
 
 
 def _config(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return the configuration that the node's label picks."""
+    """Return the configuration that the node's label selects. Raises ValueError."""
     config = values.get("config") or {}
     known = config.get("map") or {}
     name = labels.get(CONFIG_LABEL) or config.get("default") or ""
@@ -117,7 +117,7 @@ def _config(values: Mapping[str, Any], labels: Mapping[str, str]) -> Mapping[str
 
 
 def _instances(config: Mapping[str, Any], gpus: int, profile: str, instances: int) -> Advertisement:
-    """Return what the plugin makes of GPUs that are cut: nothing of theirs is a whole GPU any more."""
+    """Return the plugin's offer for partitioned GPUs, which no longer count as whole GPUs."""
     strategy = (config.get("flags") or {}).get("migStrategy", "none")
     if strategy == "none":
         return Advertisement(

@@ -1,7 +1,7 @@
-"""The cluster's DNS for the pods that run as processes: a Service's name, and where its ready pods listen on this machine.
+"""DNS for pods that run as processes: resolve a Service's name to the addresses of its ready pods on this machine.
 
-What CoreDNS answers for a headless Service. Names of other Services get the same answer: their virtual addresses lead
-nowhere here.
+The answer is CoreDNS's answer for a headless Service. All other Services get the same kind of answer, because virtual
+addresses do not work here.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from twin.cluster.services import ClusterServices
 log = logging.getLogger("twin.dns")
 _HEADER = struct.Struct(">6H")
 _A, _INTERNET = 1, 1
-_ANSWER_FLAGS = 0x8580  # an answer, authoritative, recursion asked for and available
+_ANSWER_FLAGS = 0x8580  # an answer, authoritative, recursion desired and available
 _NO_SUCH_NAME, _SERVER_FAILURE = 3, 2
 _SECONDS = 1
 _MOST_ANSWERS = 24
-"""As many as fit into the 512 bytes of a datagram."""
+"""The number that fits into a datagram of 512 bytes."""
 
 
 class ClusterDns(asyncio.DatagramProtocol):
-    """Answers A questions over UDP; other types exist of no name."""
+    """Answers A questions over UDP; a name has no records of other types."""
 
     def __init__(self, services: ClusterServices) -> None:
         self._services = services
@@ -49,7 +49,7 @@ class ClusterDns(asyncio.DatagramProtocol):
         try:
             name, kind, end = question(data)
         except (IndexError, UnicodeDecodeError, struct.error):
-            return  # no question
+            return  # not a question
         addresses: list[str] | None
         try:
             addresses, failure = await self._services.addresses(name), _NO_SUCH_NAME
@@ -61,7 +61,10 @@ class ClusterDns(asyncio.DatagramProtocol):
 
 
 def question(data: bytes) -> tuple[str, int, int]:
-    """Return name and type asked for, and where the question ends. Raises IndexError, struct.error for a broken datagram."""
+    """Return the name and type of a question, and the offset of its end.
+
+    Raises IndexError or struct.error for a broken datagram.
+    """
     labels, at = [], _HEADER.size
     while length := data[at]:
         labels.append(data[at + 1 : at + 1 + length].decode("ascii"))
@@ -71,11 +74,11 @@ def question(data: bytes) -> tuple[str, int, int]:
 
 
 def answer(asked: bytes, addresses: list[str] | None, failure: int = _NO_SUCH_NAME) -> bytes:
-    """Return the datagram that answers `asked`, header and question; None says `failure` instead."""
+    """Return the response datagram for `asked`, header and question; None as addresses reports `failure` instead."""
     (number,) = struct.unpack_from(">H", asked)
     listed = (addresses or [])[:_MOST_ANSWERS]
     flags = _ANSWER_FLAGS | (failure if addresses is None else 0)
     head = _HEADER.pack(number, flags, 1, len(listed), 0, 0) + asked[_HEADER.size :]
-    # 0xc00c points back to the name of the question.
+    # 0xc00c points back to the name in the question.
     fixed = b"\xc0\x0c" + struct.pack(">HHIH", _A, _INTERNET, _SECONDS, 4)
     return head + b"".join(fixed + bytes(map(int, address.split("."))) for address in listed)

@@ -1,4 +1,4 @@
-"""Write how the API server reaches the webhooks that decide on IAM principals (twin/aws/access/webhooks.py)."""
+"""Write the configuration with which the API server reaches the IAM webhooks (twin/aws/access/webhooks.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from twin.aws.access import paths
 from twin.host.home import TwinHome
 
 CACHE_SECONDS = 2
-"""How long the API server remembers an answer, and thus lets somebody in whose access entry is gone."""
+"""How long the API server caches an answer, and so accepts a principal whose access entry was deleted."""
 _TIMEOUT_SECONDS = 30
-"""The longest that the API server waits; the first request of a busy machine's moto takes seconds."""
+"""The API server's timeout; the first request to moto on a busy machine takes seconds."""
 
 
 def write(home: TwinHome, port: int) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Read what Helm keeps of its releases: one Secret of each revision, in the release's namespace."""
+"""Read Helm's release records: one Secret for each revision, in the release's namespace."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 DEPLOYED = "owner=helm,status=deployed"
-"""The label selector of those that are installed now."""
+"""The label selector of the releases that are currently installed."""
 
 
 def values(secrets: Iterable[Mapping[str, Any]], chart: str) -> dict[str, Any] | None:
-    """Return the values with which somebody has installed the chart by Helm, over the chart's own; None where nobody has."""
+    """Return the values of the chart's Helm release, without the chart's defaults; None if there is no release."""
     for secret in secrets:
         release = _release(secret)
         if release.get("chart", {}).get("metadata", {}).get("name") == chart:
@@ -24,7 +24,7 @@ def values(secrets: Iterable[Mapping[str, Any]], chart: str) -> dict[str, Any] |
 
 
 def _release(secret: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Helm's own record; empty for one that cannot be read, which is not ours to complain about.
+    """Return Helm's record; empty if it cannot be read, because its validity is not checked here.
 
     https://github.com/helm/helm/blob/v3.19.0/pkg/storage/driver/util.go, `encodeRelease`.
     """

@@ -1,7 +1,7 @@
-"""Has the instances that Karpenter launched join the cluster, and takes the nodes of those that are gone away.
+"""Register the instances that Karpenter launched as nodes, and delete the nodes of terminated instances.
 
-It plays the machine, which boots and registers with what its user data says, the device plugin on it, and the cloud
-controller, which deletes the Node of an instance that EC2 does not have any more. All else about these nodes is Karpenter's.
+This simulates three parts. The machine boots and registers with the settings in its user data. It has a device plugin. The
+cloud controller deletes the Node of a terminated instance. Karpenter does everything else to these nodes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from twin.cluster.nodes import plugin_values, repeat, status_changes
 
 log = logging.getLogger("twin.instances")
 START_SECONDS = 5.0
-"""From the launch to the Node. In EC2 it is one to three minutes, and several with a large image."""
+"""From the launch to the Node. On EC2 it takes one to three minutes, and several with a large image."""
 _POOL_LABEL = "karpenter.sh/nodepool"
 
 
 class InstanceSimulator:
-    """Plays the instances of Karpenter's pools."""
+    """Simulates the instances of Karpenter's pools."""
 
     def __init__(self, api: KubeApi, instances: InstanceReader, kubelet_port: int) -> None:
         self._api = api
@@ -31,11 +31,11 @@ class InstanceSimulator:
         self._kubelet_port = kubelet_port
 
     async def run(self) -> None:
-        """Reconcile for ever; a failed round is logged and tried again."""
+        """Reconcile forever; log a failed round and try again."""
         await repeat(self.reconcile, log, "launched nodes")
 
     async def reconcile(self) -> None:
-        """Do one round: instances and nodes in, the difference out."""
+        """Do one round: compare instances with nodes, and apply the difference."""
         running = {one.provider_id: one for one in await asyncio.to_thread(self._instances.running)}
         listed = await self._api.get("/api/v1/nodes", labelSelector=f"type=kwok,{_POOL_LABEL}")
         present = {node["spec"]["providerID"]: node for node in listed["items"]}
@@ -58,7 +58,7 @@ class InstanceSimulator:
         try:
             await self._api.create("/api/v1/nodes", node)
         except ApiError as error:
-            if error.reason != "AlreadyExists":  # one of that address is still being taken away
+            if error.reason != "AlreadyExists":  # a node of that address is still being deleted
                 raise
             return
         log.info("node %s joined (%s)", node["metadata"]["name"], node["metadata"]["labels"][_POOL_LABEL])

@@ -1,7 +1,7 @@
 """The client of the Kubernetes API: plain JSON objects over HTTP, blocking (KubeClient) and for asyncio (KubeApi).
 
-Not the official package: it takes over a second to import, longer than a whole preview needs the API server for, and it
-has no server-side apply of plain objects that is as short as this.
+The official package is not used: its import takes over a second, longer than a whole preview needs the API server. Its
+server-side apply of plain objects is also not as short as this one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMEOUT = httpx.Timeout(_LONGEST_SECONDS, connect=5.0)
 _ENDLESS = httpx.Timeout(15.0, read=None)
 _RETRY_SECONDS = 0.5
 _GONE = (404, 409)
-"""Of a deletion: there is no such object, or another one of that name by now."""
+"""For a deletion: the object does not exist, or another object has that name now."""
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 Found = TypeVar("Found")
@@ -45,10 +45,10 @@ class _Request:
     content_type: str = "application/json"
     accept: str = "application/json"
     none_for: Collection[int] = ()
-    """The statuses that are answered with None."""
+    """The statuses for which the result is None."""
 
     def arguments(self) -> dict[str, Any]:
-        """Return it as httpx takes it."""
+        """Return it as arguments of httpx."""
         content = None if self.body is None else json.dumps(self.body)
         headers = {"Accept": self.accept, "Content-Type": self.content_type}
         return {"method": self.method, "url": self.path, "params": self.params, "content": content, "headers": headers}
@@ -57,7 +57,8 @@ class _Request:
 class _Requests(ABC, Generic[Found, MaybeFound]):
     """The requests of both clients. Paths are the API's own, e.g. `/api/v1/namespaces/triton/pods`.
 
-    `Found` is an object, or the awaitable of one. Each raises ApiError for an answer that is an error, Unreachable for none.
+    `Found` is an object, or an awaitable of an object. Each method raises ApiError for an error response, Unreachable
+    without a response.
     """
 
     def __init__(self, server: str) -> None:
@@ -67,33 +68,33 @@ class _Requests(ABC, Generic[Found, MaybeFound]):
     def _send(self, request: _Request) -> Any: ...
 
     def get(self, path: str, **params: str) -> Found:
-        """Return one object, or a list."""
+        """Return an object, or a list."""
         return self._send(_Request("GET", path, params))
 
     def find(self, path: str, **params: str) -> MaybeFound:
-        """Return one object, or a list; None when there is no such object, or its kind is not defined."""
+        """Return an object, or a list; None if the object does not exist, or its kind is not defined."""
         return self._send(_Request("GET", path, params, none_for=(404,)))
 
     def create(self, path: str, body: Object, *, manager: str = FIELD_MANAGER, dry_run: bool = False) -> Found:
-        """Create an object in the collection `path`. A field that its kind does not have is refused."""
+        """Create an object in the collection `path`. Raises ApiError for a field that its kind does not have."""
         return self._send(_Request("POST", path, _written(manager, dry_run), body))
 
     def patch(self, path: str, body: Object, kind: str = "strategic-merge") -> Found:
-        """Patch an object. `kind` is `strategic-merge` (lists by their keys, as the kubelet does it) or `merge`."""
+        """Patch an object. `kind` is `strategic-merge` (lists by their keys, like the kubelet) or `merge`."""
         return self._send(_Request("PATCH", path, {}, body, f"application/{kind}-patch+json"))
 
     def apply(
         self, path: str, body: Object, *, manager: str = FIELD_MANAGER, force: bool = True, dry_run: bool = False
     ) -> Found:
-        """Make the object at `path` what `body` says: create it, or change the fields that `manager` applied before.
+        """Apply `body` to the object at `path`: create it, or change the fields that `manager` applied before.
 
-        `force` takes over the fields of other managers. A field that its kind does not have is refused.
+        `force` takes over the fields of other managers. Raises ApiError for a field that its kind does not have.
         """
         params = {**_written(manager, dry_run), "force": str(force).lower()}
         return self._send(_Request("PATCH", path, params, body, "application/apply-patch+yaml"))
 
     def delete(self, path: str, options: Object | None = None) -> MaybeFound:
-        """Delete an object; None when it is gone already, or is another one than the `options` say (DeleteOptions)."""
+        """Delete an object; None if it does not exist, or does not match the `options` (DeleteOptions)."""
         body = None if options is None else {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         return self._send(_Request("DELETE", path, {}, body, none_for=_GONE))
 
@@ -106,7 +107,7 @@ class _Requests(ABC, Generic[Found, MaybeFound]):
 
 @dataclass(frozen=True)
 class ApiResource:
-    """One served kind: the name in its path (`deployments`) and whether it has a namespace."""
+    """One served kind: its name in paths (`deployments`) and whether it has a namespace."""
 
     api_version: str
     kind: str
@@ -119,7 +120,7 @@ class ApiResource:
 
 
 class KubeClient(_Requests[Object, Object | None]):
-    """A connection to one API server whose methods block; threads may share it."""
+    """A blocking connection to one API server; threads may share it."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class KubeClient(_Requests[Object, Object | None]):
         *,
         auth: httpx.Auth | None = None,
     ) -> None:
-        """`auth` authenticates each request, in the place of a certificate of `context` or of the `token`."""
+        """Connect to `server`. `auth` authenticates each request, instead of a certificate in `context` or the `token`."""
         super().__init__(server)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(
@@ -143,7 +144,7 @@ class KubeClient(_Requests[Object, Object | None]):
         return str(self.get("/version")["gitVersion"])
 
     def kind(self, api_version: str, kind: str) -> ApiResource | None:
-        """Return how a kind is served; None, which is asked anew each time, while it is not: its CRD may come."""
+        """Return how a kind is served; None if it is not. None is never cached, because a CRD may be added."""
         with self._kinds_lock:
             if self._kinds is None:
                 self._kinds = self._discover()
@@ -152,7 +153,7 @@ class KubeClient(_Requests[Object, Object | None]):
             return self._kinds.get((api_version, kind))
 
     def api_versions(self) -> list[str]:
-        """Return what charts see as `.Capabilities.APIVersions`: group versions, and kinds in them."""
+        """Return the list for charts' `.Capabilities.APIVersions`: group versions, and their kinds."""
         with self._kinds_lock:
             self._kinds = self._discover()
             kinds = list(self._kinds)
@@ -173,12 +174,12 @@ class KubeClient(_Requests[Object, Object | None]):
         return found
 
     def _served_in(self, api_version: str) -> dict[tuple[str, str], ApiResource]:
-        """Return the kinds of one version of a group: a hundredth of what `_discover` reads."""
+        """Return the kinds of one version of a group, which is a hundredth of the data that `_discover` reads."""
         listed = self.find(_root(api_version)) or {}
         return {
             (api_version, served["kind"]): ApiResource(api_version, served["kind"], served["name"], served["namespaced"])
             for served in listed.get("resources", [])
-            if "/" not in served["name"]  # no subresource
+            if "/" not in served["name"]  # not a subresource
         }
 
     def _send(self, request: _Request) -> Any:
@@ -190,7 +191,7 @@ class KubeClient(_Requests[Object, Object | None]):
 
 
 class KubeApi(_Requests[Awaitable[Object], Awaitable[Object | None]]):
-    """A connection to one API server whose methods are awaited, with list and watch."""
+    """An asyncio connection to one API server, with list and watch."""
 
     def __init__(self, server: str, context: ssl.SSLContext) -> None:
         super().__init__(server)
@@ -201,10 +202,10 @@ class KubeApi(_Requests[Awaitable[Object], Awaitable[Object | None]]):
         await self._http.aclose()
 
     async def watch(self, path: str, **params: str) -> AsyncIterator[tuple[str, Object]]:
-        """Yield every object there is and every change from then on: (SYNC | ADDED | MODIFIED | DELETED, object).
+        """Yield every existing object and every later change: (SYNC | ADDED | MODIFIED | DELETED, object).
 
-        Begins with one SYNC, whose object is the whole list, and has another whenever it had to list anew. Never ends by
-        itself: an unreachable server is tried again.
+        It starts with one SYNC, whose object is the whole list, and yields another after each new list. It never ends by
+        itself: if the server is unreachable, it tries again.
         """
         while True:
             try:
@@ -237,7 +238,7 @@ class KubeApi(_Requests[Awaitable[Object], Awaitable[Object | None]]):
 
 
 def object_path(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
-    """Return the API's path of an object; of the collection without a `name`, and of no namespace without one."""
+    """Return the API path of an object, or of the collection without a `name`; without a `namespace`, for all of them."""
     scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{_root(api_version)}{scope}/{plural}" + (f"/{quote(name, safe='')}" if name else "")
 
@@ -247,7 +248,7 @@ def _root(api_version: str) -> str:
 
 
 def timestamp() -> str:
-    """Return the time now, as Kubernetes writes it."""
+    """Return the current time in Kubernetes' format."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,10 +1,10 @@
-"""Define how requests to the Kubernetes API fail. Apart from the client: naming them loads no HTTP."""
+"""Define the errors of requests to the Kubernetes API, without importing the HTTP client."""
 
 from spec.failure import Failure
 
 
 class KubeError(Failure):
-    """A request to the Kubernetes API came to nothing; the text says why."""
+    """A request to the Kubernetes API failed; the text says why."""
 
 
 class Unreachable(KubeError):
@@ -12,7 +12,7 @@ class Unreachable(KubeError):
 
 
 class ApiError(KubeError):
-    """The API server refused a request; `status` is HTTP's, `reason` Kubernetes' own (NotFound, Conflict …)."""
+    """The API server refused a request; `status` is the HTTP status, `reason` Kubernetes' own (NotFound, Conflict …)."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The kubelet's endpoint, as far as the twin has one: logs, ports and commands of the pods that run as processes."""
+"""The twin's part of the kubelet's endpoint: logs, ports and commands of the pods that run as processes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _POLL_SECONDS = 0.2
 class KubeletEndpoint:
     """Serves `/containerLogs/<namespace>/<pod>/<container>`, `/portForward/<namespace>/<pod>` and `/exec/…`.
 
-    To the API server, over TLS on loopback. `log_file` and `host` (where the pod's process listens) are None for a pod that
-    kwok simulates. `execute` runs a command in a container, and returns exit code and output.
-    `spec` of one that runs here says which of its ports are not at the loopback address, to which a port forward leads.
+    Its client is the API server, over TLS on loopback. `log_file` and `host` (the address of the pod's process) return None
+    for a pod that kwok simulates. `execute` runs a command in a container, and returns exit code and output. `spec` is the
+    spec of a pod that runs here; it shows which ports are not at the loopback address that port forwards use.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class KubeletEndpoint:
             else:
                 await self._answer(target, writer)
         except (OSError, asyncio.IncompleteReadError, IndexError, ValueError):
-            pass  # the client went away, or spoke something else
+            pass  # the client disconnected, or sent something else
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -124,7 +124,7 @@ class KubeletEndpoint:
 
 
 def listens_elsewhere(spec: Mapping[str, Any], port: int) -> bool:
-    """Return whether a container has the port at its pod's address alone, by its own arguments."""
+    """Return whether a container listens on the port only at its pod's address, by its arguments."""
     sidecars = (one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always")
     containers = [*spec.get("containers", ()), *sidecars]
     return any(argument.endswith(f"$(POD_IP):{port}") for one in containers for argument in one.get("args", ()))

@@ -1,6 +1,6 @@
-"""The Stages of kwok: what it does to the twin's nodes and pods.
+"""The Stages of kwok: its actions on the twin's nodes and pods.
 
-kwok plays the kubelet for every pod except those that run as processes, which the agent runs (twin/pods/runner.py).
+kwok simulates the kubelet for every pod except pods that run as processes, which the agent runs (twin/pods/runner.py).
 """
 
 from pathlib import Path
@@ -13,10 +13,9 @@ _STAGES = Path(__file__).with_name("kwok_stages.yaml")
 
 
 def write(path: Path, containers: str) -> None:
-    """Write the Stages to a file, all of which leave pods alone that have a container which, as name, a blank and
-    image, matches `containers`.
+    """Write the Stages to a file, so that they ignore pods with a container that matches `containers`.
 
-    `containers` is a regular expression; an empty one leaves no pod alone.
+    `containers` is a regular expression of name, space and image; if it is empty, no pod is ignored.
     """
     stages = list(yaml.safe_load_all(_STAGES.read_text()))
     for stage in stages:
@@ -26,5 +25,5 @@ def write(path: Path, containers: str) -> None:
 
 
 def _without(containers: str) -> dict[str, str]:
-    """Return the expression that no such pod matches: a key is a query of jq, and no result means that it does not exist."""
+    """Return the expression that no such pod matches: the key is a jq query, and an empty result means DoesNotExist."""
     return {"key": f'.spec.containers[] | .name + " " + .image | select(test("{containers}"))', "operator": "DoesNotExist"}

@@ -1,7 +1,7 @@
-"""Instances that Karpenter launched, read from EC2 (moto): what they are, and what their user data tells the kubelet.
+"""Read the instances that Karpenter launched from EC2 (moto), with the kubelet settings in their user data.
 
 Karpenter puts a NodeConfig of nodeadm into the user data of a launch template, with the cluster, labels, taints and number
-of pods: https://awslabs.github.io/amazon-eks-ami/nodeadm/. What a NodeClass adds are further parts of the archive before it.
+of pods: https://awslabs.github.io/amazon-eks-ami/nodeadm/. A NodeClass's own user data is in earlier parts of the archive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMAGE_NAME = re.compile(r"amazon-eks-node-al2023-.*?-(1\.\d+)-v\d{8}")
 
 @dataclass(frozen=True)
 class KubeletSettings:
-    """Return the NodeConfigs of an instance as one."""
+    """The merged NodeConfigs of an instance."""
 
     cluster: str
     labels: Mapping[str, str]
@@ -43,11 +43,11 @@ class InstanceReader:
         self._known: dict[str, LaunchedInstance] = {}
 
     def settled(self) -> bool:
-        """Return whether what AWS does not know was really ended: `AwsReader.settled`."""
+        """Return whether instances that AWS does not know were really terminated: `AwsReader.settled`."""
         return self._aws.settled()
 
     def running(self) -> list[LaunchedInstance]:
-        """Return every instance of a NodePool that runs. Raises botocore's errors when AWS does not answer."""
+        """Return every running instance of a NodePool. Raises botocore's errors if AWS does not answer."""
         wanted = [{"Name": "tag-key", "Values": [_POOL_TAG]}, {"Name": "instance-state-name", "Values": ["running"]}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=wanted)
         found = [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
@@ -78,7 +78,7 @@ class InstanceReader:
 
 
 def kubelet_settings(user_data: str) -> KubeletSettings:
-    """Return what a node's user data tells its kubelet; of a setting that stands there twice the last, as nodeadm does."""
+    """Return the kubelet settings in a node's user data. If a setting occurs twice, the last one counts, as in nodeadm."""
     cluster, max_pods = "", None
     labels: dict[str, str] = {}
     taints: list[dict[str, str]] = []
@@ -103,7 +103,7 @@ def _node_configs(user_data: str) -> Iterator[dict[str, Any]]:
 
 
 def _version(image: str) -> str:
-    """Return the minor version of the kubelet that an image of EKS has."""
+    """Return the minor version of the kubelet in an EKS image."""
     found = _IMAGE_NAME.fullmatch(image)
     if found is None:
         raise ValueError(f"the image {image} is none of EKS for AL2023, so what its kubelet is nobody can tell")

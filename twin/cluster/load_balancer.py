@@ -1,9 +1,9 @@
-"""The load balancers of Services, as the AWS Load Balancer Controller and a network load balancer have them, in small.
+"""A small model of the AWS Load Balancer Controller and its network load balancers, for Services.
 
 Each port of a Service of type LoadBalancer is a listener at the twin's own address (pod_addresses.py). Targets are pods. A
-new one takes connections once its health check has passed as often as the Service's annotations want it, one that ends takes
-none from then on, and one that fails its check takes none while it does. Connections stay with their target to its end. TLS
-does not end here: a certificate of ACM is none that this machine could have.
+new target takes connections once its health check has passed as often as the Service's annotations require. A terminating
+target takes no new connections, and a target takes none while its check fails. Connections stay with their target until
+they end. TLS is not terminated here, because this machine cannot have an ACM certificate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONNECT_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """How a target is asked, and how many answers in a row decide."""
+    """How a target is checked, and how many equal results in a row decide."""
 
     port: int
     path: str
@@ -44,7 +44,7 @@ class HealthCheck:
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> HealthCheck:
-        """Return what the annotations of a Service say, with the controller's defaults. Raises KeyError without a port."""
+        """Return the settings in a Service's annotations, with the controller's defaults. Raises KeyError without a port."""
 
         def said(name: str, default: str = "") -> str:
             return annotations.get(f"{_ANNOTATION}healthcheck-{name}", default)
@@ -61,7 +61,7 @@ class HealthCheck:
 
 @dataclass
 class Target:
-    """A pod behind a load balancer: where it listens, and what its health check said, as often in a row."""
+    """A pod behind a load balancer: its address, and how often in a row its health check had the last result."""
 
     address: str
     healthy: bool = False
@@ -69,7 +69,7 @@ class Target:
     in_a_row: int = 0
 
     def record(self, answer: bool, check: HealthCheck) -> None:
-        """Take an answer of the health check."""
+        """Record a result of the health check."""
         self.in_a_row = self.in_a_row + 1 if answer is self.said else 1
         self.said = answer
         if self.in_a_row >= (check.healthy if answer else check.unhealthy):
@@ -78,7 +78,7 @@ class Target:
 
 @dataclass
 class _Balancer:
-    """One Service's: its targets by address, its listeners by port, and who asks each target."""
+    """The load balancer of one Service: targets by address, listeners by port, and the task that checks each target."""
 
     check: HealthCheck
     ports: dict[int, int]
@@ -88,7 +88,7 @@ class _Balancer:
 
 
 class LoadBalancers:
-    """Makes and keeps the load balancers of all Services that ask for AWS's, at one address of this machine."""
+    """Creates and maintains the AWS load balancers of all Services, at one address of this machine."""
 
     def __init__(self, api: KubeApi, address: str) -> None:
         self._api = api
@@ -98,7 +98,7 @@ class LoadBalancers:
         self._streams: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Follow the Services for ever."""
+        """Follow the Services forever."""
         try:
             async for kind, changed in self._api.watch("/api/v1/services"):
                 found = changed["items"] if kind == "SYNC" else [changed]
@@ -144,7 +144,7 @@ class LoadBalancers:
             log.warning("the load balancer of %s/%s cannot listen at %s:%d: %s", *key, self._address, port, error)
 
     async def _announce(self, key: tuple[str, str], service: Object) -> None:
-        """Say in the Service where it is reached, as the controller says the load balancer's name."""
+        """Write the address into the Service's status, where the controller writes the load balancer's name."""
         ingress = [{"ip": self._address, "ipMode": "VIP"}]
         if (service.get("status") or {}).get("loadBalancer", {}).get("ingress") == ingress:
             return
@@ -175,7 +175,7 @@ class LoadBalancers:
     async def _carry(
         self, balancer: _Balancer, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Carry one connection to a healthy target; where none is healthy, to any, as a network load balancer does."""
+        """Forward one connection to a healthy target; if none is healthy, to any, like a network load balancer."""
         all_targets = list(balancer.targets.values())
         taking = [target for target in all_targets if target.healthy] or all_targets
         with contextlib.suppress(OSError, TimeoutError):
@@ -189,7 +189,7 @@ class LoadBalancers:
 
 
 def targets(slices: Iterable[Object]) -> set[str]:
-    """Return where the pods listen that a load balancer has as targets: those that do not end, ready or not."""
+    """Return the addresses of a load balancer's targets: pods that are not terminating, ready or not."""
     endpoints = [endpoint for part in slices for endpoint in part.get("endpoints") or []]
     staying = [one for one in endpoints if not (one.get("conditions") or {}).get("terminating")]
     return {pod_addresses.loopback(address) for one in staying for address in one["addresses"]}
@@ -209,7 +209,7 @@ async def _keep_checking(target: Target, check: HealthCheck) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry bytes one way until there are none; the other side learns of the end."""
+    """Copy bytes in one direction until the end, and then signal the end to the other side."""
     try:
         while data := await reader.read(_BLOCK):
             writer.write(data)

@@ -1,4 +1,4 @@
-"""The EKS node groups that the program created, read from AWS (moto)."""
+"""Read the EKS node groups that the program created from AWS (moto)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class AwsReader:
         self.machine = functools.cache(functools.partial(describe_machine, self.ec2))
 
     def settled(self) -> bool:
-        """Return whether what AWS does not know was really deleted, and not lost in a restart (moto_server.acknowledge)."""
+        """Return whether resources missing in AWS were deleted, and not lost in a restart (moto_server.acknowledge)."""
         return bool(self._ssm.get_parameters(Names=[moto_server.MARKER])["Parameters"])
 
     def node_groups(self) -> list[NodeGroup]:
-        """Return every active node group. Raises botocore's errors when AWS does not answer."""
+        """Return every active node group. Raises botocore's errors if AWS does not answer."""
         found = []
         for cluster in self._eks.list_clusters()["clusters"]:
             version = self._eks.describe_cluster(name=cluster)["cluster"]["version"]
@@ -45,7 +45,7 @@ class AwsReader:
 
     def _node_group(self, described: dict[str, Any], version: str) -> NodeGroup:
         template = self._launch_template(described.get("launchTemplate"))
-        # The group's own list comes first; with a launch template that names a type, EKS accepts no list.
+        # If the launch template names a type, EKS accepts no list in the group.
         types = [template["InstanceType"]] if template.get("InstanceType") else described["instanceTypes"]
         machine = self.machine(types[0])
         return NodeGroup(
@@ -57,7 +57,7 @@ class AwsReader:
             labels=described.get("labels") or {},
             taints=described.get("taints") or [],
             capacity_type=described.get("capacityType") or "ON_DEMAND",
-            # A group without a version of its own gets the cluster's; moto would say 1.19.
+            # A group without its own version gets the cluster's; moto would return 1.19.
             kubernetes_version=version,
             disk_gib=disk_gib(template, described.get("diskSize"), machine),
             mig=_mig(user_data_of(template)),
@@ -90,7 +90,7 @@ def describe_machine(ec2: Any, name: str) -> Machine:
 
 
 def disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) -> int:
-    """Return the ephemeral storage: the instance store's size when the node configuration joins it, else the root disk's."""
+    """Return the ephemeral storage: the instance store if the node configuration uses it, else the root disk."""
     user_data = user_data_of(template)
     if "localStorage" in user_data and "RAID0" in user_data and machine.instance_store_gb:
         return machine.instance_store_gb * 10**9 // 2**30
@@ -99,11 +99,11 @@ def disk_gib(template: dict[str, Any], disk_size: int | None, machine: Machine) 
 
 
 def user_data_of(template: dict[str, Any]) -> str:
-    """Return what a launch template tells cloud-init."""
+    """Return a launch template's user data for cloud-init, decoded."""
     return base64.b64decode(template.get("UserData") or "").decode(errors="replace")
 
 
 def _mig(user_data: str) -> tuple[str, int] | None:
-    """Return what infra/aws/mig.sh, in the user data, would make of each GPU."""
+    """Return the partitions of each GPU that infra/aws/mig.sh, in the user data, would create."""
     match = _MIG.search(user_data)
     return (match[1], int(match[2])) if match else None

@@ -1,4 +1,4 @@
-"""Kubernetes Node objects from EKS node groups and launched instances: what those machines would register as."""
+"""Build Kubernetes Node objects from EKS node groups and launched instances, as those machines would register."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODE_GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 CLUSTER_ANNOTATION = "twin.triton-eks/cluster"
 PROBLEM_ANNOTATION = "twin.triton-eks/gpu-problem"
 APPLIED_ANNOTATION = "twin.triton-eks/applied"
-"""The labels and taints that the node group gave the node, so that what somebody else added is told from them."""
+"""The labels and taints that the node group gave the node, to tell them from labels and taints added by others."""
 _UNREGISTERED = "karpenter.sh/unregistered"
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
@@ -35,9 +35,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """An EKS node group. `zones` are those of its subnets. `disk_gib` is what pods may use as ephemeral storage.
+    """An EKS node group. `zones`: the zones of its subnets; `disk_gib`: the ephemeral storage.
 
-    `mig`: profile and number of the instances that the boot cuts each GPU into.
+    `mig`: profile and number of the instances into which each GPU is partitioned at boot.
     """
 
     cluster: str
@@ -54,7 +54,7 @@ class NodeGroup:
 
     @property
     def node_taints(self) -> list[dict[str, str]]:
-        """Return the taints as Kubernetes spells them."""
+        """Return the taints in Kubernetes' notation."""
         return [
             {"key": t["key"], "effect": _EFFECTS[t["effect"]], **({"value": t["value"]} if t.get("value") else {})}
             for t in self.taints
@@ -62,13 +62,13 @@ class NodeGroup:
 
 
 def nodes(group: NodeGroup, plugin_values: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the Node objects of a group, with status. Names depend on the group alone: a smaller one loses the last."""
+    """Return the Node objects of a group, with status. Names depend only on the group: if it shrinks, the last nodes go."""
     return [_node(group, index, plugin_values) for index in range(group.desired)]
 
 
 @dataclass(frozen=True)
 class LaunchedInstance:
-    """An instance that Karpenter launched, with what its user data tells the kubelet: labels, taints, the number of pods.
+    """An instance that Karpenter launched, with the kubelet settings in its user data: labels, taints, number of pods.
 
     `at`: when it was launched, in seconds since 1970.
     """
@@ -87,12 +87,12 @@ class LaunchedInstance:
 
     @property
     def provider_id(self) -> str:
-        """Return how its Node names it."""
+        """Return the ID by which its Node names it."""
         return f"aws:///{self.zone}/{self.id}"
 
 
 def allocatable(machine: Machine, disk_gib: int, max_pods: int | None = None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return capacity and allocatable of a machine, without GPUs. `max_pods`: what its kubelet is told, if anything."""
+    """Return capacity and allocatable of a machine, without GPUs. `max_pods`: the kubelet's setting, if any."""
     pods = max_pods or kubelet.max_pods(machine.vcpus)
     capacity = {
         "cpu": str(machine.vcpus),
@@ -110,7 +110,7 @@ def allocatable(machine: Machine, disk_gib: int, max_pods: int | None = None) ->
 
 
 def node_name(group: NodeGroup, index: int) -> str:
-    """Return a name that says where the node belongs; EKS would use the machine's private DNS name."""
+    """Return a name that shows the node's group; EKS would use the machine's private DNS name."""
     base = group.name if group.name.startswith(group.cluster) else f"{group.cluster}-{group.name}"
     safe = re.sub(r"[^a-z0-9-]+", "-", base.lower()).strip("-")
     if len(safe) > 50:
@@ -138,9 +138,9 @@ def _node(group: NodeGroup, index: int, plugin_values: Mapping[str, Any] | None)
 
 
 def launched_node(instance: LaunchedInstance, plugin_values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the Node object of an instance that Karpenter launched, with status: what its kubelet registers."""
+    """Return the Node object that the kubelet of an instance launched by Karpenter registers, with status."""
     labels = {**instance.labels, **_own_labels(instance.name, instance.machine, instance.zone)}
-    # Karpenter takes that one away as soon as it knows the node, before a pod of the plugin could be there.
+    # Karpenter removes this taint as soon as it knows the node, before a pod of the plugin could start.
     taints = [taint for taint in instance.taints if taint["key"] != _UNREGISTERED]
     offer = device_plugin.advertised(plugin_values, labels, taints, instance.machine.gpus)
     annotations = {"kwok.x-k8s.io/node": "fake", CLUSTER_ANNOTATION: instance.cluster}
@@ -150,7 +150,7 @@ def launched_node(instance: LaunchedInstance, plugin_values: Mapping[str, Any] |
 
 
 def lone_node(name: str, machine: Machine, zone: str, labels: Mapping[str, str], gpus: Mapping[str, int]) -> dict[str, Any]:
-    """Return the Node object of a machine that belongs to no group and no pool; `gpus`: how many, by resource."""
+    """Return the Node object of a machine without a group or a pool. `gpus`: the number of GPUs, by resource."""
     annotations = {"kwok.x-k8s.io/node": "fake"}
     resources = allocatable(machine, disk_gib=1000)
     named = {**labels, **_own_labels(name, machine, zone)}

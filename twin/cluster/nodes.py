@@ -1,4 +1,4 @@
-"""Keeps the Kubernetes nodes in line with the EKS node groups: creates, updates, drains and removes them."""
+"""Keep the Kubernetes nodes in line with the EKS node groups: create, update, drain and delete them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ log = logging.getLogger("twin.nodes")
 _DRAINING_ANNOTATION = "twin.triton-eks/draining"
 _PERIOD_SECONDS = 1.0
 _DRAIN_SECONDS = 60.0
-"""EKS waits 15 minutes for evictions before it ends a machine; nothing here takes that long."""
+"""EKS waits 15 minutes for evictions before it terminates a machine; nothing here takes that long."""
 
 
 async def repeat(round: Callable[[], Awaitable[None]], log: logging.Logger, kept: str) -> None:
-    """Do a round each second, for ever; log a failure once, however often it comes. `kept`: what is then not up to date."""
+    """Run a round each second, forever; log repeats of a failure only once. `kept`: the objects that are then outdated."""
     said = ""
     while True:
         try:
@@ -38,12 +38,12 @@ async def repeat(round: Callable[[], Awaitable[None]], log: logging.Logger, kept
 
 
 class NodeSimulator:
-    """Plays the machines: EKS with its Auto Scaling groups, the kubelet's registration, the device plugin."""
+    """Simulates the machines: EKS with its Auto Scaling groups, the kubelet's registration, the device plugin."""
 
     def __init__(
         self, api: KubeApi, aws: AwsReader, kubelet_port: int, *, runs_as_process: Callable[[Object], bool]
     ) -> None:
-        """`runs_as_process` says of a pod that its end is another one's to bring about, and not kwok's."""
+        """`runs_as_process` returns whether the agent, not kwok, terminates a pod."""
         self._api = api
         self._aws = aws
         self._kubelet_port = kubelet_port
@@ -52,7 +52,7 @@ class NodeSimulator:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Reconcile for ever; a failed round is logged and tried again."""
+        """Reconcile forever; log a failed round and try again."""
 
         async def round() -> None:
             await self.reconcile()
@@ -61,7 +61,7 @@ class NodeSimulator:
         await repeat(round, log, "nodes")
 
     async def reconcile(self) -> None:
-        """Do one round: node groups, device plugin values and present nodes in, the difference out."""
+        """Do one round: compare node groups and device plugin values with existing nodes, and apply the difference."""
         groups = await asyncio.to_thread(self._aws.node_groups)
         values = await plugin_values(self._api)
         wanted = {n["metadata"]["name"]: n for group in groups for n in node_objects.nodes(group, values)}
@@ -100,7 +100,7 @@ class NodeSimulator:
             log.info("updated node %s (%s)", present["metadata"]["name"], _summary(wanted))
 
     async def _remove(self, node: Object) -> None:
-        """Drains the node as a managed node group does (cordon, evict), then removes it."""
+        """Drain the node like a managed node group (cordon, evict), then delete it."""
         name = node["metadata"]["name"]
         path = f"/api/v1/nodes/{name}"
         deadline = self._draining.setdefault(name, time.monotonic() + _DRAIN_SECONDS)
@@ -115,7 +115,7 @@ class NodeSimulator:
             return
         await self._api.delete(path)
         for pod in pods:
-            # kwok no longer plays the kubelet of a node that is gone; the runner still ends its own pods.
+            # kwok no longer simulates the kubelet of a deleted node; the runner still terminates its own pods.
             force = None if self._runs_as_process(pod) else {"gracePeriodSeconds": 0}
             await self._api.delete(_pod_path(pod), force)
         self._draining.pop(name, None)
@@ -129,12 +129,12 @@ class NodeSimulator:
         try:
             await self._api.create(f"{_pod_path(pod)}/eviction", body)
         except ApiError as error:
-            if error.status not in (404, 429):  # 429: a disruption budget says not now
+            if error.status not in (404, 429):  # 429: a disruption budget does not allow it now
                 raise
 
 
 async def plugin_values(api: KubeApi) -> dict[str, Any] | None:
-    """Return the values of the device plugin's release: of the twin's record of it, else of Helm's; None without one."""
+    """Return the values of the device plugin's release, from the twin's record or else Helm's; None without a release."""
     listed = await api.get("/api/v1/configmaps", labelSelector=f"{release_marks.LABEL}=true")
     for config_map in listed["items"]:
         if config_map["data"]["chart"] == NVIDIA_DEVICE_PLUGIN.name:
@@ -144,9 +144,9 @@ async def plugin_values(api: KubeApi) -> dict[str, Any] | None:
 
 
 def changes(present: Object, wanted: Object) -> Object:
-    """Return the merge patch that gives a node the labels, annotations and taints that its group has now; {} for none.
+    """Return the merge patch that updates a node's labels, annotations and taints to its group's; {} for none.
 
-    What others added (kwok, the node controller, a person) stays; what the group gave and has no more goes.
+    Entries from others (kwok, the node controller, a person) stay. Entries that the group no longer has are removed.
     """
     annotations = present["metadata"].get("annotations") or {}
     applied = json.loads(annotations.get(node_objects.APPLIED_ANNOTATION) or "{}")
@@ -177,7 +177,7 @@ def status_changes(present: Object, wanted: Object) -> Object:
     for kind in ("capacity", "allocatable"):
         old, new = present["status"].get(kind) or {}, wanted["status"][kind]
         gone = [r for r in old if device_plugin.is_resource(r) and r not in new]
-        # The API server writes quantities in its own form: 16384Mi comes back as 16Gi.
+        # The API server normalizes quantities: it returns 16384Mi as 16Gi.
         changed = {k: v for k, v in new.items() if k not in old or quantity.parse(old[k]) != quantity.parse(v)}
         if changed or gone:
             patch[kind] = changed | dict.fromkeys(gone)

@@ -1,8 +1,8 @@
 """Addresses of pods that run as processes: 10.244.a.b in the API, 127.244.a.b on this machine.
 
-A loopback address is refused in EndpointSlices, so the API shows its twin in the pod network
-(docs/facts/local-control-plane.md#pod-addresses). The whole of 127/8 can be bound without set-up. Each twin has one /24
-of its own: the agent holds it with a listening socket, so two twins never give out the same address.
+EndpointSlices refuse loopback addresses, so the API shows the matching address in the pod network
+(docs/facts/local-control-plane.md#pod-addresses). All of 127/8 can be bound without set-up. Each twin has its own /24, which
+the agent holds with a listening socket, so two twins never allot the same address.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from twin.host.home import TwinHome, read_json, write_json
 
 _GUARD_PORT = 7999
 _RANGES = range(128, 256)
-"""Third octets. Those below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""
+"""Third octets. Octets below 128 are kwok's (control_plane.SIMULATED_POD_CIDR)."""
 _HOSTS = range(2, 255)
 
 
 class NoAddress(RuntimeError):
-    """No address can be given to a pod; the text says what is in the way."""
+    """No address is available for a pod; the text gives the reason."""
 
 
 class Addresses:
-    """One twin's /24, held until the process ends, and the addresses that it has given to pods (by UID)."""
+    """One twin's /24, held until the process exits, and the addresses allotted to pods (by UID)."""
 
     def __init__(self, home: TwinHome) -> None:
         self._given: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Addresses:
                 self._given[path.parent.name] = content["podIP"]
 
     def allot(self, uid: str, wanted: Sequence[int]) -> str:
-        """Return the pod's address, the same at every call; a new one is free on the ports `wanted`.
+        """Return the pod's address, the same at every call; a new address is free on the ports `wanted`.
 
         Raises NoAddress.
         """
@@ -57,7 +57,7 @@ class Addresses:
         )
 
     def release(self, uid: str) -> None:
-        """Take a pod's address back."""
+        """Release a pod's address."""
         self._given.pop(uid, None)
 
     def _hold_range(self) -> tuple[socket.socket, int]:
@@ -80,13 +80,13 @@ class Addresses:
 
 
 def is_of_a_process(pod_ip: str) -> bool:
-    """Return whether an address is one that pods get which run as processes; False for kwok's, and for none."""
+    """Return whether an address belongs to a pod that runs as a process; False for kwok's, and for none."""
     octets = pod_ip.split(".")
     return octets[:2] == ["10", "244"] and int(octets[2]) in _RANGES
 
 
 def own(home: TwinHome) -> str:
-    """Return the loopback address that is a running twin's own, and no pod's: of what its pods find at fixed ports."""
+    """Return a running twin's own loopback address, which no pod uses: its pods find services there at fixed ports."""
     return f"127.244.{(read_json(home.pods / 'range.json') or {})['octet']}.1"
 
 
@@ -96,5 +96,5 @@ def of_the_twin(address: str) -> str:
 
 
 def loopback(pod_ip: str) -> str:
-    """Return where the process of the pod with this address listens."""
+    """Return the loopback address of the process of the pod with this address."""
     return "127." + pod_ip.removeprefix("10.")

@@ -1,8 +1,9 @@
 """The kubelet's end of `pods/portforward` and of `pods/exec`, over WebSocket.
 
-The protocol `v4.channel.k8s.io` of kubernetes/kubelet, pkg/cri/streaming/portforward/websocket.go: two channels a port, for
-data and for errors; the first message of each is the port, the first byte of each message the channel. SPDY, which
-`kubectl port-forward` speaks, is refused. Of a command: pkg/cri/streaming/remotecommand/websocket.go, without input.
+The protocol is `v4.channel.k8s.io` of kubernetes/kubelet, pkg/cri/streaming/portforward/websocket.go. Each port has two
+channels, for data and for errors. The first message of each channel is the port, and the first byte of each message is the
+channel. SPDY, which `kubectl port-forward` uses, is refused. Commands follow pkg/cri/streaming/remotecommand/websocket.go,
+without input.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 
 PROTOCOL = "v4.channel.k8s.io"
 _ACCEPT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""Of RFC 6455, section 1.3."""
+"""The constant in RFC 6455, section 1.3."""
 _CONTINUATION, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x2, 0x8, 0x9, 0xA
 _DATA, _ERROR = b"\x00", b"\x01"
 _STDOUT, _STDERR, _STATUS = b"\x01", b"\x02", b"\x03"
@@ -26,7 +27,7 @@ _LARGEST = 32 * 1024 * 1024
 
 
 def speaks(headers: Mapping[str, str]) -> bool:
-    """Return whether a request, by its headers in lower case, asks for this protocol."""
+    """Return whether a request, by its headers in lower case, requests this protocol."""
     offered = [name.strip() for name in headers.get("sec-websocket-protocol", "").split(",")]
     return headers.get("upgrade", "").lower() == "websocket" and PROTOCOL in offered
 
@@ -34,9 +35,9 @@ def speaks(headers: Mapping[str, str]) -> bool:
 async def serve(
     headers: Mapping[str, str], host: str | None, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Take the connection over, and carry bytes to and from `host`:`port` until one side ends it.
+    """Take over the connection, and copy bytes to and from `host`:`port` until one side closes it.
 
-    `host` None: nothing listens there. As containerd says it, the error is that of the loopback address inside of the pod:
+    `host` is None if nothing listens there. As in containerd, the error then names the loopback address inside the pod:
     https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/sandbox_portforward_linux.go.
     """
     writer.write(_head(headers))
@@ -65,7 +66,7 @@ async def serve(
 
 
 async def executed(headers: Mapping[str, str], code: int, output: str, writer: asyncio.StreamWriter) -> None:
-    """Take the connection over, and send the output and the status of a command that has ended."""
+    """Take over the connection, and send the output and the status of a finished command."""
     status: dict[str, object] = {"metadata": {}, "status": "Success"}
     if code != 0:
         causes = [{"reason": "ExitCode", "message": str(code)}]

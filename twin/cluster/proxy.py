@@ -1,7 +1,7 @@
-"""An HTTP proxy on loopback through which programs outside of pods reach the cluster's Services by their names.
+"""An HTTP proxy on loopback with which programs outside of pods reach the cluster's Services by name.
 
-It does what CoreDNS and kube-proxy do together for a pod: the name of a Service and one of its ports lead to one of its
-ready pods. Every other host is refused, TLS too (CONNECT): nothing outside of the twin can be reached through it.
+It does the work of CoreDNS and kube-proxy for a pod. The name of a Service and one of its ports lead to one of its ready
+pods. All other hosts are refused, and so is TLS (CONNECT): the proxy reaches nothing outside the twin.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _OF_THE_CONNECTION = frozenset(
         "transfer-encoding",
     }
 )
-"""Headers that are not passed on: they speak of one connection, or of a body as it was before httpx decoded it."""
+"""Headers that are not forwarded: they apply to one connection, or to a body before httpx decoded it."""
 
 
 class ClusterProxy:
-    """Answers requests in absolute form (`GET http://service.namespace:port/…`), which is what HTTP_PROXY makes of them."""
+    """Answers requests in absolute form (`GET http://service.namespace:port/…`), as clients with HTTP_PROXY send them."""
 
     def __init__(self, services: ClusterServices) -> None:
         self._services = services

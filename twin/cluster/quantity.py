@@ -27,7 +27,7 @@ _FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([a-zA-Z]*)")
 
 
 def parse(text: str) -> Decimal:
-    """Return the number that a quantity stands for. Raises ValueError for anything else."""
+    """Return the number that a quantity represents. Raises ValueError for anything else."""
     found = _FORM.fullmatch(text)
     if not found or found[2] not in _SUFFIXES:
         raise ValueError(f"{text!r} is not a Kubernetes quantity")

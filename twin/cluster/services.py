@@ -1,7 +1,7 @@
-"""The cluster's Services by their names, and where their ready pods listen on this machine.
+"""Look up the cluster's Services by name, and the addresses of their ready pods on this machine.
 
-One look-up for all that answer for a Service: the cluster's DNS (dns.py), its HTTP proxy (proxy.py), its load balancers
-(load_balancer.py) and the load generator.
+The cluster's DNS (dns.py), its HTTP proxy (proxy.py), its load balancers (load_balancer.py) and the load generator share
+this look-up.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _NAME = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)(?:\.svc(?:\.cluster\.local)?)?")
 
 
 class ClusterServices:
-    """Reads the API at each question. Its methods raise KubeError."""
+    """Reads the API at each call. Its methods raise KubeError."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
 
     async def addresses(self, name: str) -> list[str] | None:
-        """Return where the ready pods of a Service listen, sorted; None when `name` is not that of a Service."""
+        """Return the sorted addresses of a Service's ready pods; None if there is no Service `name`."""
         found = await self._find(name)
         if found is None:
             return None
@@ -31,7 +31,7 @@ class ClusterServices:
         return _listening(slices)
 
     async def listeners(self, name: str, port: int) -> list[tuple[str, int]] | None:
-        """Return address and port of each ready pod behind `port` of a Service, sorted; None when there is no such port.
+        """Return sorted address and port of each ready pod behind a Service's `port`; None if it has no such port.
 
         A headless Service does not translate ports: its names lead to the pods themselves.
         """
@@ -66,7 +66,7 @@ class ClusterServices:
         return found.get("spec") or {}, listed["items"]
 
     async def follow(self, namespace: str, service: str, tell: Callable[[list[str]], None]) -> None:
-        """Tell where the ready pods of a Service listen, sorted: at once, and whenever that changes, for ever."""
+        """Call `tell` with the sorted addresses of a Service's ready pods: at once, and after each change, forever."""
         told: list[str] | None = None
         async for slices in follow_slices(self._api, namespace, service):
             addresses = _listening(slices)
@@ -76,7 +76,7 @@ class ClusterServices:
 
 
 async def follow_slices(api: KubeApi, namespace: str, service: str) -> AsyncIterator[list[Object]]:
-    """Yield all EndpointSlices of a Service: at once, and after each change of one of them, for ever."""
+    """Yield all EndpointSlices of a Service: at once, and after each change of one of them, forever."""
     slices: dict[str, Object] = {}
     async for kind, changed in api.watch(_slices(namespace), labelSelector=of_service(service)):
         if kind == "SYNC":
@@ -94,7 +94,7 @@ def of_service(service: str) -> str:
 
 
 def ready(slices: Iterable[Object]) -> list[str]:
-    """Return the addresses that take new requests, as the API has them, sorted, each once; a pod that ends has none."""
+    """Return the addresses in the API that take new requests, sorted and unique, without terminating pods."""
     endpoints = [endpoint for part in slices for endpoint in part.get("endpoints") or []]
     taking = [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready")]
     return sorted({address for endpoint in taking for address in endpoint["addresses"]})

@@ -1,4 +1,4 @@
-"""Look at the twin's cluster: pods, nodes, and the ready addresses of a Service."""
+"""Read the state of the twin's cluster: pods, nodes, and the ready addresses of a Service."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from twin.cluster.node_objects import NODE_GROUP_LABEL
 from twin.cluster.services import of_service, ready
 
 _ENDING = "Terminating"
-"""The word that kubectl shows in the place of the phase of a pod that was deleted."""
+"""The word that kubectl shows instead of the phase for a deleted pod."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod: `address` is its IP in the cluster, empty until it has one; `ready` is its Ready condition.
+    """A pod. `address`: its IP in the cluster, empty until it has one; `ready`: its Ready condition.
 
-    `listens` is where its process listens on this machine, empty for a pod that has none. `status` is what kubectl shows as
-    STATUS: the phase, or why a container waits (CrashLoopBackOff). `restarts` counts those of all its containers.
+    `listens`: the address of its process on this machine, empty without a process. `status`: kubectl's STATUS, which is the
+    phase or why a container waits (CrashLoopBackOff). `restarts`: the sum over its containers.
     """
 
     namespace: str
@@ -40,38 +40,38 @@ class Pod:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Looks at the cluster. Every method raises KubeError."""
+    """Reads the cluster. Every method raises KubeError."""
 
     client: KubeClient
 
     def pods(self) -> list[Pod]:
-        """Return every pod, by namespace and name."""
+        """Return every pod, sorted by namespace and name."""
         return sorted(map(_pod, self._list("v1", "pods")), key=lambda pod: (pod.namespace, pod.name))
 
     def nodes(self) -> list[str]:
-        """Return the names of the nodes that are machines of a node group, sorted."""
+        """Return the sorted names of the nodes that belong to a node group."""
         return sorted(item["metadata"]["name"] for item in self._list("v1", "nodes", labelSelector=NODE_GROUP_LABEL))
 
     def delete_unready_pods(self, namespace: str) -> None:
-        """Delete the pods of `namespace` that are not ready, without waiting for their end; their owners make new ones."""
+        """Delete the pods of `namespace` that are not ready, without waiting; their owners create new ones."""
         for pod in self.pods():
             if pod.namespace == namespace and not pod.ready and not pod.ending:
                 self.client.delete(object_path("v1", "pods", namespace, pod.name))
 
     def rolled_out(self, namespace: str, deployment: str) -> bool:
-        """Return whether every replica of the Deployment is of its newest revision and available."""
+        """Return whether every replica of the Deployment has its newest revision and is available."""
         found = self.client.find(object_path("apps/v1", "deployments", namespace, deployment))
         return found is not None and _is_rolled_out(found)
 
     def wanted(self, namespace: str, deployment: str) -> int:
-        """Return how many replicas the Deployment is to have; 0 where there is no such one."""
+        """Return the desired replicas of the Deployment; 0 if it does not exist."""
         found = self.client.find(object_path("apps/v1", "deployments", namespace, deployment))
         return 0 if found is None else int(found["spec"]["replicas"])
 
     def ready_addresses(self, selector: str, namespace: str | None = None) -> list[str]:
-        """Return the IPs that take new requests behind the Services whose EndpointSlices have these labels, sorted.
+        """Return the sorted IPs that take new requests behind the Services whose EndpointSlices have these labels.
 
-        They are what a client, or kube-proxy, would use.
+        They are the addresses that a client or kube-proxy would use.
         """
         return ready(self._list("discovery.k8s.io/v1", "endpointslices", namespace, labelSelector=selector))
 
@@ -80,7 +80,7 @@ class ClusterView:
         return self.ready_addresses(of_service(service), namespace)
 
     def load_balancers(self) -> dict[str, str]:
-        """Return where each Service of type LoadBalancer is reached, by a name for people: addresses with ports."""
+        """Return the addresses and ports of each Service of type LoadBalancer, by a readable name."""
         found = {}
         for item in self._list("v1", "services"):
             for ingress in (item.get("status") or {}).get("loadBalancer", {}).get("ingress") or []:
@@ -89,7 +89,7 @@ class ClusterView:
         return found
 
     def warnings(self, namespace: str, pod: str) -> list[str]:
-        """Return what the cluster complained about in a pod, oldest first, a line each."""
+        """Return the cluster's warnings about a pod, oldest first, one per line."""
         events = self._list("v1", "events", namespace, fieldSelector=f"type=Warning,involvedObject.name={pod}")
         events.sort(key=lambda event: event.get("lastTimestamp") or "")
         return [f"{event['reason']}: {' '.join(event['message'].split())}" for event in events]

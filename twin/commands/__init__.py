@@ -1,1 +1,1 @@
-"""Do what the commands of the command line promise, a module for each."""
+"""The commands of the command line, one module each."""

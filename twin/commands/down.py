@@ -1,4 +1,4 @@
-"""`make down`: nothing of the twin is left, neither process nor file."""
+"""`make down`: remove every process and file of the twin."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ from twin.services import leftovers
 
 
 def down(home: TwinHome) -> Iterator[str]:
-    """Stop every process of the twin and of its scratch twins, remove what it has made, and say so line by line.
+    """Stop every process of the twin and of its scratch twins, delete its files, and report each step on a line.
 
-    Nothing is written before the space is free, and what cannot be understood is removed all the same: this has to do on a
-    full disk, and after another version of the program. Raises TwinBusy when another command is using the twin, NotATwin
-    when the directory is none's.
+    The command must work on a full disk, so it writes only after it has freed space. It must also work after another
+    version of the program, so it deletes unreadable files too. Raises TwinBusy if another command uses the twin, NotATwin
+    if the directory does not belong to a twin.
     """
     if not claim.check(home.path):
         yield f"there is no twin at {home.path}"

@@ -1,4 +1,4 @@
-"""From an autoscaler back to a fixed number of pods."""
+"""Switch from an autoscaler back to a fixed number of pods."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,17 +16,17 @@ _KINDS = (
     (f"kubernetes:{_AUTOSCALING}:HorizontalPodAutoscaler", _AUTOSCALING, _AUTOSCALERS),
 )
 _SECONDS = 120.0
-"""How long KEDA and the HorizontalPodAutoscaler may take; each looks again in a quarter of a minute at most."""
+"""The time limit for KEDA and the HorizontalPodAutoscaler; each checks again within 15 s."""
 _POLL_SECONDS = 1.0
 _MARK = "twin/handed-back"
-"""An annotation of autoscalers whose bounds are no longer those that the engine wrote."""
+"""Annotates autoscalers whose bounds differ from the bounds that the engine wrote."""
 
 
 def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
-    """Let each autoscaler that a stack no longer has bring its pods to the stack's number, before `pulumi up` deletes it.
+    """Let each autoscaler that is no longer in the stack scale its pods to the stack's fixed number.
 
-    `pulumi up` deletes last: until then the autoscaler would go on setting a number of its own, which is a conflict, or
-    stays (docs/autoscaling.md#back-to-a-fixed-number). Raises DeadlinePassed or KubeError.
+    Call this before `pulumi up`, which deletes last: until then the autoscaler would keep its own number, which is a
+    conflict or remains afterwards (docs/autoscaling.md#back-to-a-fixed-number). Raises DeadlinePassed or KubeError.
     """
     has_keda = client.kind(_KEDA, "ScaledObject") is not None
     for namespace, deployment, pods in _fixed(settings):
@@ -49,7 +49,7 @@ def hand_back(client: KubeClient, settings: Settings, say: Callable[[str], None]
 
 
 def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
-    """Delete each autoscaler of the stack that an interrupted `hand_back` left, of whose bounds the engine knows nothing.
+    """Delete the stack's autoscalers that an interrupted `hand_back` left with bounds unknown to the engine.
 
     See `is_gone` for the `up` that follows. Raises DeadlinePassed or KubeError.
     """
@@ -68,7 +68,10 @@ def take_back(client: KubeClient, settings: Settings, say: Callable[[str], None]
 
 
 def is_gone(client: KubeClient, resources: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the cluster lacks an autoscaler that is in the engine's state: only a refresh lets it be made anew."""
+    """Return whether an autoscaler in the engine's state is missing in the cluster.
+
+    The engine recreates it only after a refresh.
+    """
     return any(
         _is_gone(client, object_path(version, plural, *one["id"].split("/")))
         for one in resources
@@ -78,7 +81,7 @@ def is_gone(client: KubeClient, resources: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _scaled(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield namespace and Deployment, where an autoscaler has the number."""
+    """Yield the namespace and name of each Deployment that an autoscaler scales."""
     for fleet in settings.each_fleet:
         if fleet.stack.triton.replicas is None:
             yield TRITON_NAMESPACE, fleet.release
@@ -91,7 +94,7 @@ def _is_gone(client: KubeClient, path: str) -> bool:
 
 
 def _fixed(settings: Settings) -> Iterator[tuple[str, str, int]]:
-    """Yield namespace, Deployment and number of pods, where the stack has a number of its own."""
+    """Yield namespace, name and replicas of each Deployment with a fixed number of pods."""
     for fleet in settings.each_fleet:
         if fleet.stack.triton.replicas is not None:
             yield TRITON_NAMESPACE, fleet.release, fleet.stack.triton.replicas
@@ -100,7 +103,7 @@ def _fixed(settings: Settings) -> Iterator[tuple[str, str, int]]:
 
 
 def _has(client: KubeClient, namespace: str, deployment: str, pods: int) -> bool:
-    """Return whether the Deployment has this number, and its autoscaler can set no other."""
+    """Return whether the Deployment has this number of replicas, and its autoscaler allows no other."""
     autoscalers = client.get(object_path(_AUTOSCALING, _AUTOSCALERS, namespace))["items"]
     bounds = [found["spec"] for found in autoscalers if found["spec"]["scaleTargetRef"]["name"] == deployment]
     live = client.get(object_path("apps/v1", "deployments", namespace, deployment))

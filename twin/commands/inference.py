@@ -1,4 +1,4 @@
-"""One inference, as a client in the cluster would make it: gRPC to a ready address behind the Triton service."""
+"""One inference, sent like a client in the cluster would: gRPC to a ready address behind the Triton service."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from spec.names import TRITON_GRPC_PORT, TRITON_HTTP_PORT
 from twin.cluster import pod_addresses
 from twin.services.release_sources import PICTURE_MODEL
 
-# A client of gRPC, arrays and pictures are loaded where they are needed: `twin status` reads this module, too.
+# The clients for gRPC, arrays and pictures are imported when needed, because `twin status` imports this module too.
 if TYPE_CHECKING:
     import numpy as np
     import tritonclient.grpc as triton
 
 MODEL = "pipeline"
 FEATURES = [[5.25, 3.5, 1.75, 0.25]]
-"""One request of the sample ensemble: a batch of one, four features."""
+"""One request to the sample ensemble: a batch of one, four features."""
 PICTURE_TEXT = "Triton on EKS"
 _LETTER_HEIGHT = 36
 _PICTURE_SECONDS = 60.0
 _MARGIN = 92
-"""Letters are a sixth of the height, about as in a photograph: those that fill the picture are read worse."""
+"""Letters are a sixth of the height, as in a photograph. Letters that fill the picture are recognized less well."""
 
 
 class InferenceFailed(Failure):
@@ -35,9 +35,9 @@ class InferenceFailed(Failure):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer that came back. `latency_ms` is what the client saw, of the second request on a warm channel.
+    """A response. `latency_ms` was measured by the client, for the second request on a warm channel.
 
-    `read` are the lines that were read in a picture of PICTURE_TEXT, by the models of the twin that has such.
+    `read`: the lines of text that the models found in a picture of PICTURE_TEXT, if the twin has such models.
     """
 
     model: str
@@ -49,7 +49,7 @@ class Answer:
 
 
 def curl(address: str) -> str:
-    """Return the command line that asks the sample model over HTTP at `address` (127.244.a.b)."""
+    """Return the command line that sends a request over HTTP to the sample model at `address` (127.244.a.b)."""
     shape = [len(FEATURES), len(FEATURES[0])]
     data = [number for row in FEATURES for number in row]
     body = {"inputs": [{"name": "FEATURES", "shape": shape, "datatype": "FP32", "data": data}]}
@@ -57,10 +57,10 @@ def curl(address: str) -> str:
 
 
 def infer(pod_ip: str, deadline_seconds: float = 30.0) -> Answer:
-    """Ask the sample model at `pod_ip` and return its answer. Raises InferenceFailed.
+    """Send a request to the sample model at `pod_ip` and return its response. Raises InferenceFailed.
 
-    A refusal for want of capacity is asked again until the deadline: on a busy machine a request can wait in the queue for
-    longer than the SLO allows (docs/facts/triton-server.md#queues), which says nothing about the model.
+    A request that is refused for lack of capacity is retried until the deadline. On a busy machine a request can wait in
+    the queue longer than the SLO allows (docs/facts/triton-server.md#queues). This is not a problem of the model.
     """
     import numpy as np
     import tritonclient.grpc as triton
@@ -102,7 +102,7 @@ def _is_refusal(error: BaseException) -> bool:
 
 
 def picture_of(text: str) -> np.ndarray:
-    """Return a picture of one line of text, black on white: rows, columns, and red, green and blue."""
+    """Return a picture of one line of text, black on white, as an array of rows, columns and RGB."""
     import numpy as np
     from PIL import Image, ImageDraw, ImageFont
 
@@ -114,7 +114,7 @@ def picture_of(text: str) -> np.ndarray:
 
 
 def read_picture(pod_ip: str, picture: np.ndarray) -> list[str]:
-    """Return the lines of text that the models of examples/packaged read in a picture. Raises InferenceFailed."""
+    """Return the lines of text that the models of examples/packaged find in a picture. Raises InferenceFailed."""
     import tritonclient.grpc as triton
     from tritonclient.utils import InferenceServerException
 

@@ -1,4 +1,4 @@
-"""Put right what an engine leaves that was killed in the middle of an update."""
+"""Clean up after an engine that was killed during an update."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from twin.host.home import TwinHome, read_json
 
 
 def clear(home: TwinHome, engine: Engine, stack: str) -> None:
-    """End what a killed engine of `stack` left running (plugins, the program); remove what it left half written or locked.
+    """Stop leftover processes of a killed engine of `stack` (plugins, the program); remove its partial files and locks.
 
-    Raises EngineError while a living engine holds the lock: somebody runs `pulumi` in the twin's shell.
+    Raises EngineError while a running engine holds the lock, for example `pulumi` in the twin's shell.
     """
     state, name = home.path / "state" / ".pulumi", process_name(stack)
     locks = sorted((state / "locks" / "organization" / PROJECT / stack).glob("*.json"))
@@ -25,15 +25,15 @@ def clear(home: TwinHome, engine: Engine, stack: str) -> None:
 
 
 def creations_in_doubt(engine: Engine, stack: str) -> list[str]:
-    """Return the URNs of resources whose creation was begun and not recorded as done: they may or may not exist."""
+    """Return the URNs of resources whose creation began and was not recorded as done; they may or may not exist."""
     operations = engine.deployment(stack).get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
 
 
 def _remove_cut_off_attributes(state: Path) -> None:
-    """Remove what the engine does not write in one step, unlike its state: attributes, without which it does well.
+    """Delete truncated attribute files, which the engine does not write atomically, unlike its state, and does not need.
 
-    A kill in between leaves them empty, and every later command ends with "failed to load checkpoint: EOF".
+    A kill while they are written leaves them empty. Every later command then fails with "failed to load checkpoint: EOF".
     """
     for attributes in state.rglob("*.attrs"):
         if read_json(attributes) is None:

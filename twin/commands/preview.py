@@ -1,4 +1,4 @@
-"""Preview what `pulumi up` would do to an environment: the engine's own preview, for people and for programs."""
+"""Preview the effect of `pulumi up` on an environment with the engine's own preview, for people and for programs."""
 
 import contextlib
 import re
@@ -16,14 +16,14 @@ from twin.engine.engine import Engine, EngineError
 PACK = "policies"
 """The folder of the policy pack in a checkout."""
 STREAM = {"PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
-"""With it, `pulumi preview --json` prints the engine's events as they come instead of one document at the end."""
-# The document leaves policies out (pkg/backend/display/json.go of Pulumi); the event log is a flag of debugging.
+"""With this, `pulumi preview --json` prints the engine's events as they occur instead of one document at the end."""
+# The document omits policies (pkg/backend/display/json.go of Pulumi); the event log is a debugging flag.
 _EVENT_LOG = {"PULUMI_DEBUG_COMMANDS": "true"}
 _REFUSED = "error: preview failed"
-"""All that the engine says of itself where a policy is violated."""
+"""The engine's only own error message when a policy is violated."""
 _LAST_WORD = _REFUSED.removeprefix("error: ")
 _MARKUP = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
-"""Colours, as tags of the engine's own or as a terminal's."""
+"""Colours, as the engine's own tags or as terminal escape sequences."""
 _STACK_TYPE = "pulumi:pulumi:Stack"
 _PROVIDER = "pulumi:providers:"
 
@@ -32,8 +32,8 @@ _PROVIDER = "pulumi:providers:"
 class Step:
     """One step of a preview.
 
-    `op` is the engine's word (create, update, replace, delete, same …). `changed` are the property paths that differ, and
-    `replace_reasons` those of them that force a replacement; both are empty for a creation.
+    `op` is the engine's operation (create, update, replace, delete, same …). `changed` are the property paths that differ.
+    `replace_reasons` are the changed paths that force a replacement. Both are empty for a creation.
     """
 
     op: str
@@ -45,9 +45,9 @@ class Step:
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """A policy's result: a violation, or that it cannot judge something yet.
+    """A policy's result: a violation, or a note that it cannot evaluate something yet.
 
-    `level` is `mandatory` (no `up` goes past it) or `advisory`; `urn` is that of the resource, or of the stack.
+    `level` is `mandatory` (every `up` fails) or `advisory`; `urn` is the URN of the resource, or of the stack.
     """
 
     policy: str
@@ -61,9 +61,8 @@ class PolicyResult:
 class Preview:
     """A preview of one stack: the document of `python3 -m twin preview STACK --json`.
 
-    `summary` counts resources by operation as the engine's display does: those that stay as they are, too, of which there is
-    no step. `steps` are in the order of their URNs, so that two previews of one thing read the same. `policies` come with
-    mandatory ones first.
+    `summary` counts resources by operation like the engine's display, including unchanged ones, which have no step. `steps`
+    are sorted by URN, so two previews of the same program are equal. `policies` are sorted with mandatory ones first.
     """
 
     stack: str
@@ -80,10 +79,10 @@ class Preview:
 def without_a_cluster(engine: Engine, stack: str) -> Engine:
     """Return the engine for a first preview of `stack`, which has no kubeconfig. Raises EngineError if the cluster exists.
 
-    The engine then calls no Kubernetes provider: `pcfg.known` in
+    The engine then does not call the Kubernetes provider: `pcfg.known` in
     https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go.
     """
-    from twin.plugins.eks import FIRST_PREVIEW  # with grpc, which no other preview needs
+    from twin.plugins.eks import FIRST_PREVIEW  # imports grpc, which no other preview needs
 
     if any(resource["type"] == "aws:eks/cluster:Cluster" for resource in engine.resources(stack)):
         raise EngineError(f"--first: this twin has the cluster of {stack}; leave out --first, or set another TWIN_HOME")
@@ -91,8 +90,9 @@ def without_a_cluster(engine: Engine, stack: str) -> Engine:
 
 
 def arguments(engine: Engine) -> list[str]:
-    """Return `pulumi preview` with the policy pack of the checkout that is previewed, and with the pack's configuration; an
-    old checkout has none.
+    """Return the arguments of `pulumi preview` with the policy pack of the checkout and the pack's configuration.
+
+    An old checkout has neither.
     """
     pack = engine.program / PACK
     configuration = pack / "config.json"
@@ -104,7 +104,7 @@ def arguments(engine: Engine) -> list[str]:
 
 
 def read(engine: Engine, stack: str) -> Preview:
-    """Return what the engine would do to `stack`, and what its policies say. Raises EngineError when the preview fails."""
+    """Return the engine's plan for `stack` and the results of its policies. Raises EngineError if the preview fails."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "events.json"
         command = [*arguments(engine), "--json", "--non-interactive", "--event-log", str(log)]
@@ -122,9 +122,9 @@ def read(engine: Engine, stack: str) -> Preview:
 
 
 def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Show the engine's own preview of `stack` on this terminal. Raises EngineError when it fails, also for a policy.
+    """Show the engine's own preview of `stack` on this terminal. Raises EngineError if it fails, also because of a policy.
 
-    The engine marks a pack as passed that was asked about nothing, so that the error says how far the policies came.
+    The engine reports a policy pack as passed even if it never ran, so the error says how far the policies came.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "events.json"
@@ -145,7 +145,7 @@ def show(engine: Engine, stack: str, flags: Sequence[str], variables: Mapping[st
 
 
 def _events(log: Path) -> list[dict[str, Any]]:
-    """Return what the engine has logged: nothing before it begins, and not the line in whose middle it was killed."""
+    """Return the events that the engine logged: none before it starts, and not a line that was cut off by a kill."""
     events = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
         with contextlib.suppress(Unreadable):
@@ -154,13 +154,13 @@ def _events(log: Path) -> list[dict[str, Any]]:
 
 
 def _judged(events: Sequence[dict[str, Any]]) -> bool:
-    """Return whether there was a step about a resource, and not only about the stack itself or its providers."""
+    """Return whether any step was about a resource other than the stack itself and its providers."""
     types = [event["resourcePreEvent"]["metadata"]["type"] for event in events if "resourcePreEvent" in event]
     return any(type_ != _STACK_TYPE and not type_.startswith(_PROVIDER) for type_ in types)
 
 
 def _failed(events: Sequence[dict[str, Any]]) -> bool:
-    """Return whether there is an error beside the engine's last word, which follows every refusal."""
+    """Return whether there is an error besides the engine's final message, which follows every refusal."""
     said = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
     errors = [one["message"] for one in said if one["severity"] == "error"]
     errors += [event["errorEvent"].get("error", "") for event in events if "errorEvent" in event]
@@ -184,7 +184,7 @@ def _policy(event: dict[str, Any]) -> PolicyResult:
 
 
 def _errors(output: str) -> str:
-    """Return the error messages in the document that a failed preview prints; empty when it printed none."""
+    """Return the error messages in the document of a failed preview; empty if it printed none."""
     try:
         diagnostics = reading.json_object(output, reading.DEEPEST_OF_THE_ENGINE).get("diagnostics") or []
     except Unreadable:

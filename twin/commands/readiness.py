@@ -1,4 +1,4 @@
-"""Waits until every Triton pod serves the pinned release; says what it waits for, and gives up when waiting is of no use."""
+"""Wait until every Triton pod serves the pinned release; print the progress, and give up early on hopeless pods."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,33 +17,33 @@ from twin.host.processes import wait_until
 from twin.triton import triton_log
 
 SECONDS = 180.0
-"""How long Triton may take: it starts in under 10 s on an idle machine, and this one may be busy."""
+"""Time limit for Triton: it starts in under 10 s on an idle machine, but this one may be busy."""
 ENDPOINTS_SECONDS = 60.0
-"""How long the endpoints of its Service may take to follow its pods."""
+"""Time limit for the endpoints of its Service to follow its pods."""
 RESTARTS = 2
-"""How many times a server may end by itself while it is waited for: a model that fails to load fails again."""
+"""How many times a server may exit during the wait. A model that fails to load fails again."""
 GATEWAY_SECONDS = 120.0
-"""How long the gateway's Envoys may take: a few seconds on an idle machine."""
+"""Time limit for the gateway's Envoys: a few seconds on an idle machine."""
 MACHINES_SECONDS = 180.0
-"""How long the nodes of a group that is gone may take: 60 s to evict their pods (cluster/nodes.py), on a busy machine."""
+"""Time limit for the nodes of a deleted group: 60 s to evict their pods (cluster/nodes.py), on a busy machine."""
 _POLL_SECONDS = 0.3
 _SAID_CAUSES = 8
 _NEXT = "Mend that (models/, helm-values/triton/) and run `make up` again: the rest of the platform is up and stays."
 
 
 class NotServing(Failure):
-    """Triton does not serve the release; the text says what each pod complains about, and where its log is."""
+    """Triton does not serve the release; the text has the problems of each pod, and the path of its log."""
 
 
 @dataclass
 class _Watch:
-    """The pods as they were seen so far. `first` has each pod's restarts when it was first seen, `said` its last status."""
+    """The pods as seen so far. `first`: each pod's restarts when it was first seen; `said`: its last printed status."""
 
     first: dict[str, int] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
     def news(self, pods: list[Pod]) -> list[str]:
-        """Return a line for each pod whose status is another one than before."""
+        """Return a line for each pod whose status changed."""
         lines = []
         for pod in pods:
             self.first.setdefault(pod.uid, pod.restarts)
@@ -55,7 +55,7 @@ class _Watch:
         return lines
 
     def hopeless(self, pods: list[Pod]) -> list[Pod]:
-        """Return the pods that ended by themselves again and again while they were waited for."""
+        """Return the pods that exited RESTARTS times or more during the wait."""
         return [pod for pod in pods if not pod.ready and pod.restarts - self.first[pod.uid] >= RESTARTS]
 
 
@@ -69,7 +69,7 @@ def wait(
 ) -> float:
     """Wait for the rollout of `release` and return how long it took, in seconds. Raises NotServing, KubeError.
 
-    `deployments`: those of all fleets of Triton.
+    `deployments`: the Deployments of all fleets of Triton.
     """
     say(f"waiting until every Triton pod serves release {release} (at most {seconds:g} s) ...")
     started, watch = time.monotonic(), _Watch()
@@ -92,9 +92,9 @@ def wait(
 
 
 def wait_for_gateway(view: ClusterView, say: Callable[[str], None], seconds: float = GATEWAY_SECONDS) -> None:
-    """Wait until every Envoy of the gateway is ready: before, its load balancer has nobody to send a request to.
+    """Wait until every Envoy of the gateway is ready; until then its load balancer has no target.
 
-    Nothing in the program waits for them: Envoy Gateway makes their Deployment once it has read the Gateway.
+    The program does not wait for them: Envoy Gateway creates their Deployment after it has read the Gateway.
     Raises DeadlinePassed, KubeError.
     """
 
@@ -113,7 +113,7 @@ def wait_for_machines(
     say: Callable[[str], None],
     seconds: float = MACHINES_SECONDS,
 ) -> None:
-    """Wait until AWS has each node's machine: the pods of a node group that was replaced are still to move.
+    """Wait until every node has a machine in AWS: pods of a replaced node group must first move.
 
     Raises DeadlinePassed, KubeError.
     """
@@ -123,7 +123,7 @@ def wait_for_machines(
         nonlocal said
         try:
             groups, launched = aws.node_groups(), instances.running()
-        except (BotoCoreError, ClientError):  # a busy moto is asked again
+        except (BotoCoreError, ClientError):  # a busy moto is tried again
             return False
         wanted = {node_name(group, index) for group in groups for index in range(group.desired)}
         wanted |= {instance.name for instance in launched}
@@ -139,13 +139,11 @@ def wait_for_machines(
 def addresses(
     view: ClusterView, seconds: float = ENDPOINTS_SECONDS, service: str = TRITON_SERVICE, *, may_sleep: bool = False
 ) -> list[str]:
-    """Return the addresses at which Triton takes requests, once its Service has those of ready pods alone, sorted.
+    """Return the sorted addresses at which Triton takes requests, once its Service has only addresses of ready pods.
 
-    `service`: that of the fleet that is asked, which is called like its Deployment. `may_sleep`: its autoscaler may want no
-    pod, and then there are no addresses to wait for.
-
-    The endpoints follow the pods a moment later: after a rollout the Service may still have none, or one that is ending.
-    Raises DeadlinePassed, KubeError.
+    `service`: the fleet's Service, which has the name of its Deployment. `may_sleep`: its autoscaler may scale to 0 pods,
+    and then there are no addresses to wait for. The endpoints follow the pods a moment later. After a rollout the Service
+    may still have no address, or the address of a terminating pod. Raises DeadlinePassed, KubeError.
     """
 
     def settled() -> list[list[str]]:
@@ -159,10 +157,10 @@ def addresses(
 
 
 def _explain(home: TwinHome, view: ClusterView, pods: list[Pod]) -> str:
-    """Return what is known of each pod: the causes in its log, else its last warnings; and the log's path.
+    """Return the known problems of each pod: the causes in its log, or else its last warnings; and the log's path.
 
-    A server that runs may have been started several times: the causes may be those of an earlier one, so what its readiness
-    probe says now comes first.
+    A running server may have restarted, so the causes may be from an earlier start. The result of its readiness probe,
+    which is current, therefore comes first.
     """
     lines = []
     for pod in pods:

@@ -1,7 +1,7 @@
-"""The lines that turn a person's shell into a twin's, and back: what `eval "$(python3 -m twin env)"` runs.
+"""Shell lines that turn a person's shell into a twin's, and back; `eval "$(python3 -m twin env)"` runs them.
 
-They are for any POSIX shell (bash, zsh, dash). Whatever of AWS, Kubernetes, Helm and Pulumi the shell had is out of reach as
-long as it is the twin's, and there again after `leave_twin`.
+They work in any POSIX shell (bash, zsh, dash). The twin's shell cannot reach the person's own AWS, Kubernetes, Helm and
+Pulumi settings. `leave_twin` restores them.
 """
 
 import os
@@ -12,20 +12,21 @@ from twin.host.environment import foreign
 from twin.host.home import TwinHome
 
 LEAVE = "leave_twin"
-"""The shell function that gives the shell back what it had."""
+"""The shell function that restores the shell's previous variables."""
 MARK = "TWIN_SHELL"
-"""Set in a twin's shell: that twin's home."""
+"""Set in a twin's shell to the twin's home."""
 _PATH = "_twin_path_before"
-"""The shell variable, exported to nobody, that holds the shell's own PATH: a launcher of python3 (pyenv's) may have put
-something in front of it before this program sees it.
+"""The shell variable, not exported, that holds the shell's own PATH.
+
+This program may see another PATH, because a launcher of python3 (like pyenv) may have prepended to it.
 """
 
 
 def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str]) -> str:
-    """Return lines that set `variables`, unset what else names an account or a cluster in `before`, and define `leave_twin`.
+    """Return lines that enter the twin: set `variables`, unset other account and cluster variables, define `leave_twin`.
 
-    `before` is the shell's environment. In a shell that is a twin's already, its `leave_twin` knows what it had before, and
-    stays.
+    `before` is the shell's environment. If the shell already belongs to a twin, its `leave_twin` stays, because it has the
+    original values.
     """
     wanted = {**variables, MARK: str(home.path)}
     gone = foreign(before, keep=wanted)
@@ -36,17 +37,17 @@ def enter(home: TwinHome, variables: Mapping[str, str], before: Mapping[str, str
 
 
 def refuse(message: str) -> str:
-    """Return the lines that show `message` and return false, so that `eval "$(…)" && kubectl …` goes no further."""
+    """Return lines that print `message` and return false, so that `eval "$(…)" && kubectl …` stops."""
     return f"printf '%s\\n' {shlex.quote(f'error: {message}')} >&2\nfalse"
 
 
 def belongs_to(home: TwinHome) -> bool:
-    """Return whether the shell that this command was typed in is that twin's."""
+    """Return whether this command was typed in that twin's shell."""
     return os.environ.get(MARK) == str(home.path)
 
 
 def _function(names: Iterable[str], before: Mapping[str, str]) -> list[str]:
-    """Return the definition of `leave_twin`: the values as they are now stand in its text, and are exported to nobody."""
+    """Return the definition of `leave_twin`. It contains the current values in its text, and exports none of them."""
     body = [_export(name, before[name]) if name in before else f"unset {name}" for name in names]
     body += [f'export PATH="${_PATH}"', f"unset {_PATH}"]
     return [f"{LEAVE}() {{", *(f"  {line}" for line in body), f"  unset -f {LEAVE}", "}"]

@@ -1,4 +1,4 @@
-"""Say what a twin has right now, for people and for programs."""
+"""Report the current state of a twin, for people and for programs."""
 
 import collections
 import dataclasses
@@ -22,11 +22,10 @@ from twin.services.servers import Servers
 class Status:
     """The document of `twin status --json`.
 
-    `resources` counts the stack's resources by type, as the engine counts them; `pods` are the whole cluster's.
-
-    `answering` are the addresses of the ready pods of the fleet that serves the sample ensemble. `autoscaling` says that
-    the stack is the one of `make up AUTOSCALING=1`.
-    `processes` are the twin's background processes (`name`, `pid`, `running`); `endpoints` are URLs and files.
+    `resources` counts the stack's resources by type, as the engine counts them; `pods` are the pods of the whole cluster.
+    `answering` are the addresses of the ready pods of the fleet that serves the sample ensemble. `autoscaling` is true if
+    the stack was created by `make up AUTOSCALING=1`. `processes` are the twin's background processes (`name`, `pid`,
+    `running`); `endpoints` are URLs and files.
     """
 
     stack: str
@@ -60,13 +59,13 @@ def read(home: TwinHome, servers: Servers) -> Status:
 def _answering(home: TwinHome, cluster: ClusterView) -> list[str]:
     try:
         service = asked_fleet(home).release
-    except (SettingsError, UpFailed):  # of a file that is being changed; the next `up` tells what is wrong with it
+    except (SettingsError, UpFailed):  # the file is being edited; the next `up` reports its problem
         return []
     return cluster.service_addresses(TRITON_NAMESPACE, service)
 
 
 def lines(found: Status, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of the status for a person, problems last; with `verbose` the resources by type."""
+    """Yield the lines of the status for a person, problems last; with `verbose`, also the resources by type."""
     release = found.release or {}
     yield f"stack {found.stack}, release {release.get('id', '(none yet)')}, {sum(found.resources.values())} resources"
     if verbose:
@@ -88,7 +87,7 @@ def lines(found: Status, *, verbose: bool = False) -> Iterator[str]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned columns, however wide: names are there to be copied."""
+    """Yield rows as aligned columns of any width: names must stay complete, to be copied."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

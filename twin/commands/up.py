@@ -1,4 +1,4 @@
-"""`make up`: from whatever is there to a platform that has answered an inference; a run repairs what the last one left."""
+"""`make up`: bring the platform up from any state, until it answers an inference; each run repairs a failed one."""
 
 import dataclasses
 import subprocess
@@ -31,11 +31,11 @@ from twin.services.servers import PROGRAMS, Servers
 
 
 class UpFailed(Failure):
-    """`make up` stopped; the text says at which step, what was seen there, and where to look."""
+    """`make up` stopped; the text gives the step, what happened there, and where to look."""
 
 
 def programs(home: TwinHome, families: Sequence[str], output: Console) -> Mapping[str, Path]:
-    """Return the programs of `up`. The first one builds them, and shows what it will make as soon as Pulumi is there."""
+    """Return the programs of `up`. The first run builds them, and shows a preview as soon as Pulumi is built."""
     is_first = home.load_endpoints().kubeconfig is None
     with tools.building([*PROGRAMS, *families], output) as found:
         if is_first and found.lacks("control-plane"):
@@ -44,17 +44,17 @@ def programs(home: TwinHome, families: Sequence[str], output: Console) -> Mappin
 
 
 def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer | None:
-    """Bring the `local` stack up on running servers and return the answer of one inference, None where the fleet sleeps.
+    """Bring the `local` stack up on running servers; return the response of one inference, None if the fleet sleeps.
 
-    The first `pulumi up` makes the platform and its bucket, the sample models are released to it, the release is pinned
-    in the twin's copy of the stack, and a second one starts Triton. Where there is a bucket already, one run is enough.
-    Raises UpFailed, EngineError, NotServing, DeadlinePassed or KubeError.
+    The first `pulumi up` creates the platform and its bucket. Then the sample models are released to the bucket, and the
+    release is pinned in the twin's copy of the stack. A second `pulumi up` starts Triton. If the bucket exists already, one
+    run is enough. Raises UpFailed, EngineError, NotServing, DeadlinePassed or KubeError.
     """
     engine = servers.engine()
     stack_files.pin(home, STACK, "triton-eks:models.s3Endpoint", servers.aws_url)
     if "triton-eks:worker" in stack_files.sections(STACK, servers.program):
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", servers.aws_url)
-    else:  # a section that the tracked file had before would be left as this key alone
+    else:  # else only this key would remain of a section that the tracked file lost
         stack_files.pin(home, STACK, "triton-eks:worker.awsEndpoint", None)
     interrupted.clear(home, engine, STACK)
     in_doubt = interrupted.creations_in_doubt(engine, STACK)
@@ -73,18 +73,19 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
             autoscaler_is_gone = fixed_pods.is_gone(servers.cluster().client, engine.resources(STACK))
     released_to = None if in_doubt or lost else engine.outputs(STACK).get("modelBucket")
     if released_to is not None:
-        # Before `pulumi up`: the program refuses a release that was made from other wants than `models.serving` has now.
+        # Release before `pulumi up`: the program refuses a release that was made for other requirements than
+        # `models.serving` has.
         release_and_pin(home, servers, str(released_to))
     is_new_account = bool(in_doubt) or lost
     _pulumi_up(servers, is_new_account=is_new_account, refresh=is_new_account or autoscaler_is_gone)
     outputs = engine.outputs(STACK)
     if outputs["modelBucket"] != released_to:
         is_other_release = release_and_pin(home, servers, str(outputs["modelBucket"]))
-        # A Triton that started meanwhile does not look again for what it did not find.
+        # A Triton that has already started does not look again for models that were missing.
         servers.cluster().delete_unready_pods(TRITON_NAMESPACE)
         if is_other_release:
             _pulumi_up(servers)
-    # The machines of a lost account are drained from here on, and their pods start on others: the models must be there.
+    # From here on, the nodes of a lost account are drained and their pods start on other nodes, so the models must exist.
     moto_server.acknowledge(home)
     aws = AwsReader(servers.aws_url, str(outputs["region"]))
     readiness.wait_for_machines(servers.cluster(), aws, InstanceReader(aws), say)
@@ -97,7 +98,7 @@ def up(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> Answer |
 
 
 def preview(servers: Servers, say: Callable[[str], None]) -> None:
-    """Shows what the first `up` will make, on a twin that has no cluster yet. What fails in it, `up` tells."""
+    """Show what the first `up` will create, on a twin without a cluster. Ignore failures, because `up` reports them."""
     say(
         "while the rest is built, this is what `pulumi up` will make. There is no Kubernetes API server yet to check it, "
         "and the warnings at its end say so"
@@ -106,7 +107,7 @@ def preview(servers: Servers, say: Callable[[str], None]) -> None:
 
 
 def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], None]) -> None:
-    """AWS resources that may or may not exist cannot be found again by the engine; the twin's account can be thrown away."""
+    """Replace the twin's account with an empty one, because the engine cannot find resources that may or may not exist."""
     account = processes.find(home, moto_server.NAME)
     if account is not None:
         processes.stop(home, account)
@@ -116,7 +117,7 @@ def _take_a_new_account(home: TwinHome, servers: Servers, say: Callable[[str], N
 
 
 def _pulumi_up(servers: Servers, *, is_new_account: bool = False, refresh: bool = False) -> None:
-    """Run `pulumi up`. No pod is waited for: the first one has no models for them yet, and readiness.py tells more."""
+    """Run `pulumi up` without waiting for pods: the first run has no models for them yet, and readiness.py prints more."""
     arguments = ["up", "--yes", "--skip-preview", *(["--refresh"] if refresh else [])]
     code = servers.engine().run(STACK, arguments, {**awaiting.WITHOUT, **(LOST_ACCOUNT if is_new_account else {})})
     if code != 0:
@@ -127,7 +128,7 @@ def _pulumi_up(servers: Servers, *, is_new_account: bool = False, refresh: bool 
 
 
 def release_and_pin(home: TwinHome, servers: Servers, bucket: str) -> bool:
-    """Release the models with the command that a person would use; say whether another release is pinned now.
+    """Release the models with the same command as a person; return whether the pinned release changed.
 
     Raises UpFailed, or NotPrepared.
     """
@@ -164,7 +165,8 @@ def _first_answer(home: TwinHome, servers: Servers, say: Callable[[str], None]) 
     try:
         answer = inference.infer(addresses[0])
     except inference.InferenceFailed:
-        if _may_sleep(asked) and view.wanted(TRITON_NAMESPACE, asked.release) == 0:  # since it was looked at
+        # the autoscaler acted since the last check
+        if _may_sleep(asked) and view.wanted(TRITON_NAMESPACE, asked.release) == 0:
             say(_asleep(asked))
             return None
         raise
@@ -184,7 +186,7 @@ def _may_sleep(fleet: Fleet[Settings]) -> bool:
 
 
 def _asleep(fleet: Fleet[Settings]) -> str:
-    """Return why nothing was asked, and what starts the first pod."""
+    """Return a message that says why no inference was sent, and what starts the first pod."""
     wakes = []
     if fleet.stack.worker is not None:
         wakes.append("a message in the request queue (`python3 -m twin load --rate 1 --seconds 5 --sqs`)")
@@ -197,7 +199,7 @@ def _asleep(fleet: Fleet[Settings]) -> str:
 
 
 def asked_fleet(home: TwinHome, program: Path = REPOSITORY) -> Fleet[Settings]:
-    """Return the first fleet that serves the sample ensemble. Raises UpFailed where none does, and SettingsError."""
+    """Return the first fleet that serves the sample ensemble. Raises UpFailed if there is none, and SettingsError."""
     fleets = stack_files.fleets(home, STACK, program)
     found = next((fleet for fleet in fleets if fleet.serves(inference.MODEL)), None)
     if found is None:
@@ -206,5 +208,5 @@ def asked_fleet(home: TwinHome, program: Path = REPOSITORY) -> Fleet[Settings]:
 
 
 def last_inference_file(home: TwinHome) -> Path:
-    """Return where the answer of the last inference is kept, for `twin status`."""
+    """Return the file with the response of the last inference, for `twin status`."""
     return home.path / "last-inference.json"

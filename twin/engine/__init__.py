@@ -1,1 +1,1 @@
-"""The real Pulumi engine, and what a stack finds before it runs."""
+"""The real Pulumi engine, and everything that a stack needs before it runs."""

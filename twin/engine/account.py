@@ -1,7 +1,7 @@
-"""Make what is in an AWS account before our program is: roles that a stack lets into its cluster, topics of its alarms.
+"""Create prerequisites of a stack in an AWS account: roles with access to its cluster, and topics of its alarms.
 
-EKS refuses an access entry for a role that does not exist, and AWS takes an alarm with a topic that does not exist only to
-tell nobody: the twin refuses both. In a real account somebody has made them; in the twin's, this module has.
+EKS refuses an access entry for a missing role. AWS accepts an alarm with a missing topic, but then sends no notification.
+The twin refuses both. In a real account people have created them.
 """
 
 import json
@@ -17,14 +17,14 @@ from twin.engine import stack_files
 
 _ROLE = ":role/"
 _TOPIC = re.compile(r'"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:([A-Za-z0-9_-]+)"')
-"""As JSON has it."""
+"""In its JSON form."""
 
 
 def create(aws_url: str, region: str, stack: str, stack_file: Path) -> None:
     """Create what `stack_file` requires and the account at `aws_url` lacks: roles, topics and the permissions boundary."""
     config = stack_files.read(stack_file)
     roles, topics = _roles_in(config.get("triton-eks:cluster")), topics_in(config)
-    import boto3  # for half of a second, which no command that only needs the engine's environment should take
+    import boto3  # takes half a second, which commands that only need the engine's environment should not spend
 
     given = {"region_name": region, "endpoint_url": aws_url, "aws_access_key_id": "test", "aws_secret_access_key": "test"}
     iam, sns = boto3.client("iam", **given), boto3.client("sns", **given)
@@ -34,7 +34,7 @@ def create(aws_url: str, region: str, stack: str, stack_file: Path) -> None:
             path, _, name = f"/{arn.partition(_ROLE)[2]}".rpartition("/")
             iam.create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=_trust(arn))
     for topic in sorted(topics):
-        sns.create_topic(Name=topic)  # gives back the one that is there
+        sns.create_topic(Name=topic)  # returns an existing one
     account_id = boto3.client("sts", **given).get_caller_identity()["Account"]
     create_boundary(iam, account_id, region, stack, config)
 
@@ -50,14 +50,14 @@ def create_boundary(iam: Any, account_id: str, region: str, stack: str, config: 
 
 
 def topics_in(value: Any) -> set[str]:
-    """Return the names of all topics whose ARNs stand anywhere in the value, as the whole of a text."""
+    """Return the names of all topics whose ARNs are a complete text anywhere in the value."""
     return set(_TOPIC.findall(json.dumps(value, default=str)))
 
 
 def _roles_in(cluster: Any) -> list[str]:
     keys = ("adminRoleArns", "viewRoleArns", "rolloutRoleArns")
     lists = [cluster.get(key) for key in keys] if isinstance(cluster, dict) else []
-    # What else is wrong with an entry, the settings say.
+    # The settings report other mistakes in an entry.
     return [arn for listed in lists if isinstance(listed, list) for arn in listed if isinstance(arn, str) and _ROLE in arn]
 
 

@@ -1,4 +1,4 @@
-"""Runs the real Pulumi engine on this checkout's program, with everything it touches inside one twin."""
+"""Run the real Pulumi engine on this checkout's program, with everything it touches inside one twin."""
 
 import os
 import re
@@ -22,18 +22,20 @@ from twin.host.home import REPOSITORY, TwinHome
 PROJECT = "triton-eks"
 PASSPHRASE = "twin"
 _UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
-"""Container images like to set it. Each of the engine's processes would compile all that it imports, in each run anew."""
+"""Container images often set this variable. Each process of the engine would then compile all its imports in every run."""
 _WITHOUT_DIGESTS = "metadata=skip"
-"""Of the directory with the state (https://pkg.go.dev/gocloud.dev/blob/fileblob): beside each file there would be another
-with the digest of its content, which nothing reads. `up` writes the whole state twice for each resource.
+"""An option of the state's directory (https://pkg.go.dev/gocloud.dev/blob/fileblob).
+
+Without it, each file gets a second file with its digest, which is never read. `up` writes the whole state twice for each
+resource.
 """
 _DEFAULT_PROVIDER = re.compile(r"::pulumi:providers:[^:]+::default(_[\d_]+)?$")
 
 
 class EngineError(Failure):
-    """`pulumi` ended with an error; what it printed has been shown or is in the text.
+    """`pulumi` failed; its output was shown or is in the text.
 
-    `output` is its standard output, where that was read by the program.
+    `output` is its standard output, if the program read it.
     """
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -43,7 +45,7 @@ class EngineError(Failure):
 
 @dataclass(frozen=True)
 class Update:
-    """An `up` or `destroy` of the history of a stack. `changes`: how many resources, by operation (`create`, `same` …)."""
+    """An `up` or `destroy` in the history of a stack. `changes`: number of resources by operation (`create`, `same` …)."""
 
     began: str
     changes: Mapping[str, int]
@@ -53,7 +55,7 @@ class Update:
 class Engine:
     """The `pulumi` program with the environment of one twin.
 
-    `program` is the checkout whose `Pulumi.yaml` and code are run; another revision's for `preview --against`.
+    `program` is the checkout whose `Pulumi.yaml` and code run; another revision's for `preview --against`.
     """
 
     home: TwinHome
@@ -62,18 +64,17 @@ class Engine:
     program: Path = REPOSITORY
 
     def run(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> int:
-        """Run `pulumi <arguments>` for `stack` on this terminal, its own display untouched, and return its exit code.
+        """Run `pulumi <arguments>` for `stack` with its own display on this terminal, and return its exit code.
 
-        `variables` are set on top of the engine's environment.
-
-        Raises KeyboardInterrupt once an engine has ended that Ctrl-C cut short.
+        `variables` are added to the engine's environment. Raises KeyboardInterrupt after an engine that Ctrl-C interrupted
+        has exited.
         """
         command = [str(self.pulumi), *arguments]
         interrupted = False
         with subprocess.Popen(command, cwd=self.program, env=self._prepare(stack) | dict(variables)) as process:
             while True:
                 try:
-                    # Without taking the exit code: `wait` loses it to a signal that comes as the engine ends, and tells 0.
+                    # Do not take the exit code: `wait` loses it if a signal arrives as the engine exits, and returns 0.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                     break
                 except KeyboardInterrupt:
@@ -84,9 +85,9 @@ class Engine:
         return code
 
     def read(self, stack: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Run `pulumi <arguments>` for `stack`, with `variables` on top of the environment; return its standard output.
+        """Run `pulumi <arguments>` for `stack`, with `variables` added to the environment; return its standard output.
 
-        Raises EngineError with what it printed, when it fails.
+        Raises EngineError with its output, if it fails.
         """
         return self._capture(arguments, cwd=self.program, env=self._prepare(stack) | dict(variables))
 
@@ -95,34 +96,34 @@ class Engine:
         return reading.json_object(self.read(stack, ["stack", "output", "--json"]), reading.DEEPEST_OF_THE_ENGINE)
 
     def last_update(self, stack: str) -> Update:
-        """Return the last `up` or `destroy` that the engine began."""
+        """Return the last `up` or `destroy` that the engine started."""
         last, *_ = reading.json_value(self.read(stack, ["stack", "history", "--json", "--page-size", "1"]))
         return Update(last["startTime"], last.get("resourceChanges") or {})
 
     def changes_since(self, stack: str, earlier: Update) -> Mapping[str, int]:
-        """Return what the last update did; nothing where there was none since the earlier one."""
+        """Return the changes of the last update; empty if there was none after `earlier`."""
         last = self.last_update(stack)
         return last.changes if last.began != earlier.began else {}
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
-        """Return the resources in the stack's state, as `pulumi stack export` has them.
+        """Return the resources in the stack's state, as `pulumi stack export` prints them.
 
-        Without the providers that the engine makes by itself for whoever names none: its own counts leave them out too.
+        The engine's default providers are left out, as in the engine's own counts.
         """
         resources: list[dict[str, Any]] = self.deployment(stack).get("resources") or []
         return [resource for resource in resources if not _DEFAULT_PROVIDER.search(resource["urn"])]
 
     def deployment(self, stack: str) -> dict[str, Any]:
-        """Return the `deployment` of `pulumi stack export`: resources, and operations that were begun and not finished."""
+        """Return the `deployment` of `pulumi stack export`: resources, and operations that began and did not finish."""
         deployment: dict[str, Any] = (
             reading.json_object(self.read(stack, ["stack", "export"]), reading.DEEPEST_OF_THE_ENGINE).get("deployment") or {}
         )
         return deployment
 
     def _prepare(self, stack: str) -> dict[str, str]:
-        """Make what a command on `stack` needs, and return its environment.
+        """Prepare a command on `stack`, and return its environment.
 
-        `pulumi stack init` runs in a copy of the project: it writes a salt into the stack file that it finds.
+        `pulumi stack init` runs in a copy of the project, because it writes a salt into the stack file there.
         """
         merged = stack_files.write_merged(self.home, stack, self.program)
         account.create(self.environment["AWS_ENDPOINT_URL"], self.environment["AWS_REGION"], stack, merged)
@@ -142,17 +143,18 @@ class Engine:
 
 
 def process_name(stack: str) -> str:
-    """Return how `pulumi`, its plugins and the program are marked while they work on `stack` (twin/host/processes.py).
+    """Return the mark of `pulumi`, its plugins and the program while they work on `stack` (twin/host/processes.py).
 
-    By stack, so that what a killed one left is found, and a preview of another stack that goes on beside it is left alone.
+    The mark has the stack's name, so that a killed engine's processes are found, and a preview of another stack is not
+    affected.
     """
     return f"engine-{stack}"
 
 
 def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
-    """Return what `pulumi`, `kubectl`, `aws` and `helm` need to talk to one twin and to nothing else.
+    """Return the environment in which `pulumi`, `kubectl`, `aws` and `helm` reach only one twin.
 
-    Nothing of the caller's AWS, Kubernetes, Helm or Pulumi set-up is left in it, so that a person's real account is out of
+    The caller's AWS, Kubernetes, Helm and Pulumi settings are removed from it, so that a person's real account is out of
     reach (the variables: docs/facts/pulumi.md#without-the-network).
     """
     inherited = {name: value for name, value in os.environ.items() if name not in (*foreign(os.environ), _UNCOMPILED)}
@@ -161,7 +163,7 @@ def environment(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[
 
 
 def variables(home: TwinHome, *, aws_endpoint: str, kubeconfig: Path) -> dict[str, str]:
-    """Return the variables that `environment` sets, alone: what `python3 -m twin env` prints."""
+    """Return only the variables that `environment` sets: the output of `python3 -m twin env`."""
     folders = [home.path / "bin", Path(sys.executable).parent]
     return {
         "TWIN_HOME": str(home.path),
@@ -206,8 +208,9 @@ _WRITING = frozenset({"set", "set-all", "rm", "rm-all", "cp", "refresh"})
 
 
 def refuse_writes_of_configuration(arguments: Sequence[str], stack: str) -> None:
-    """Refuse `pulumi config set` and its like: they would write the twin's copy of the stack file, which the next command
-    makes anew. Raises EngineError.
+    """Raise EngineError for `pulumi config set` and similar commands.
+
+    They would write the twin's copy of the stack file, which the next command overwrites.
     """
     writes = next((word for word in arguments if word in _WRITING), None) if "config" in arguments else None
     if writes is not None:

@@ -1,8 +1,8 @@
-"""Puts the engine and the twin's plugins where the engine itself looks for them.
+"""Put the engine and the twin's plugins where the engine itself looks for them.
 
-On PATH it would find the plugins too, but warns about each of them several times a run (docs/facts/pulumi.md#plugins). A
-language host that lies beside `pulumi`, and providers in PULUMI_HOME under the versions that the Python packages ask for,
-are what an ordinary installation has.
+On PATH, it would find the plugins too, but warn about each of them several times a run (docs/facts/pulumi.md#plugins). As in
+an ordinary installation, the language host is next to `pulumi`, and the providers are in PULUMI_HOME under the versions of
+the Python packages.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ from twin.plugins import launchers
 
 LANGUAGE_HOST = "pulumi-language-python"
 PROVIDERS = {"aws": "pulumi-aws", "eks": "pulumi-eks", "kubernetes": "pulumi-kubernetes"}
-"""Provider name, and the Python package whose version the engine will ask for."""
+"""Provider name, and the Python package whose version the engine requests."""
 
 
 def lay_out(home: TwinHome, pulumi: Path) -> Path:
@@ -34,14 +34,14 @@ def lay_out(home: TwinHome, pulumi: Path) -> Path:
 
 
 def pulumi_home(home: TwinHome) -> Path:
-    """Return PULUMI_HOME of this twin."""
+    """Return this twin's PULUMI_HOME."""
     return home.path / "pulumi"
 
 
 def _leave_out_logs(pulumi_home: Path) -> None:
-    """Put a file where the engine would make the folder of its logs; without it, it goes on without them.
+    """Create a file at the path of the engine's log folder, so that the engine runs without logs.
 
-    They have everything that it does, megabytes for each command, whether or not anybody looks; no setting leaves them out
+    Its logs have everything that it does, megabytes for each command, and no setting disables them
     (docs/facts/pulumi.md#logs-of-every-command). `--verbose` writes elsewhere.
     """
     (pulumi_home / "logs").touch()
@@ -55,7 +55,7 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _hard_link(program: Path, link: Path) -> None:
-    """Make a hard link: the engine looks for language hosts beside the file that a symbolic one leads to."""
+    """Create a hard link, because the engine looks for language hosts next to the target of a symbolic link."""
     program = program.resolve()
     if link.exists() and link.stat().st_size == program.stat().st_size and link.stat().st_mtime == program.stat().st_mtime:
         return

@@ -1,10 +1,10 @@
-"""The stack files that the twin hands to the engine: the tracked ones, plus what only one twin knows.
+"""The stack files that the twin gives to the engine: the tracked ones, plus the twin's own settings.
 
-`stacks/Pulumi.<stack>.yaml` is tracked by git and stays untouched. What a twin adds (the address of its S3, the release
-that `make up` has just made) stands in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two
-lie `gateway.yaml`, `autoscaling.yaml` and `karpenter.yaml` beside this module, where `make up GATEWAY=1 AUTOSCALING=1
-KARPENTER=1` has asked for them. The engine reads them merged, from `TWIN_HOME/project/stacks/`, where it also keeps the salt
-of the stack's secrets.
+`stacks/Pulumi.<stack>.yaml` is tracked by git and never changed. The twin's additions (the address of its S3, the last
+release of `make up`) are in `TWIN_HOME/pins/Pulumi.<stack>.yaml`, in the form of a stack file. Between the two come
+`gateway.yaml`, `autoscaling.yaml` and `karpenter.yaml` next to this module, if `make up GATEWAY=1 AUTOSCALING=1 KARPENTER=1`
+requested them. The engine reads the merged file in `TWIN_HOME/project/stacks/`, where it also keeps the salt of the stack's
+secrets.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ STACK = "local"
 AUTOSCALING_FILE = Path(__file__).with_name("autoscaling.yaml")
 """The changes of an autoscaled twin to STACK: `config`, as a JSON merge patch (RFC 7396)."""
 GATEWAY_FILE = Path(__file__).with_name("gateway.yaml")
-"""The changes of a twin with a gateway to the same stack, before those of AUTOSCALING_FILE."""
+"""The changes of a twin with a gateway to the same stack, applied before AUTOSCALING_FILE."""
 KARPENTER_FILE = Path(__file__).with_name("karpenter.yaml")
-"""The changes of a twin whose nodes Karpenter starts, after those of AUTOSCALING_FILE."""
+"""The changes of a twin whose nodes Karpenter starts, applied after AUTOSCALING_FILE."""
 _SECRETS_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
-"""The keys of `pulumi stack init`. A tracked file's own (AWS KMS) is left out: the twin has no KMS to open it with."""
+"""The keys of `pulumi stack init`. A tracked file's own (AWS KMS) are left out, because the twin has no such KMS."""
 
 
 class StackFileUnreadable(Failure):
-    """A stack file is no YAML, or not one of a stack; the text says where and why."""
+    """The file is not YAML, or not a stack file; the text says where and why."""
 
     exit_code = NOT_TRIED
 
@@ -44,7 +44,7 @@ def tracked_file(stack: str, program: Path = REPOSITORY) -> Path:
 
 
 def pins_file(home: TwinHome, stack: str) -> Path:
-    """Return where this twin keeps what it adds to `stack`; it may not exist."""
+    """Return the file with this twin's additions to `stack`; it may not exist."""
     return home.path / "pins" / f"Pulumi.{stack}.yaml"
 
 
@@ -54,9 +54,9 @@ def sections(stack: str, program: Path = REPOSITORY) -> frozenset[str]:
 
 
 def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
-    """Set the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; say whether it changed.
+    """Set the dotted `key` (below `config`, e.g. `triton-eks:models.s3Endpoint`) for this twin; return whether it changed.
 
-    None takes away what the tracked file says.
+    None removes the value of the tracked file.
     """
     path = pins_file(home, stack)
     pins = read(path)
@@ -72,9 +72,9 @@ def pin(home: TwinHome, stack: str, key: str, value: Any) -> bool:
 
 
 def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
-    """Make this twin's stack the tracked one with AUTOSCALING_FILE laid over it, or from now on the tracked one alone.
+    """Turn AUTOSCALING_FILE on or off for this twin's stack; on means that it changes the tracked file.
 
-    The pinned release goes when that changes: its configs were made from what the other one wants of the models.
+    If this changes, the pinned release is removed, because its configs were made for other model requirements.
     """
     if wanted == autoscaling(home):
         return
@@ -90,17 +90,17 @@ def ask_for_autoscaling(home: TwinHome, wanted: bool) -> None:
 
 
 def autoscaling(home: TwinHome) -> bool:
-    """Return whether the last `make up` asked for autoscaling."""
+    """Return whether the last `make up` requested autoscaling."""
     return _mark(home, AUTOSCALING_FILE).exists()
 
 
 def ask_for_gateway(home: TwinHome, wanted: bool) -> None:
-    """Make this twin's stack one with GATEWAY_FILE laid over the tracked one, or from now on one without."""
+    """Turn GATEWAY_FILE on or off for this twin's stack; on means that it changes the tracked file."""
     _ask_for(home, GATEWAY_FILE, wanted)
 
 
 def ask_for_karpenter(home: TwinHome, wanted: bool) -> None:
-    """Make this twin's stack one with KARPENTER_FILE laid over the tracked one, or from now on one without."""
+    """Turn KARPENTER_FILE on or off for this twin's stack; on means that it changes the tracked file."""
     _ask_for(home, KARPENTER_FILE, wanted)
 
 
@@ -114,18 +114,18 @@ def _ask_for(home: TwinHome, changes: Path, wanted: bool) -> None:
 
 
 def gateway(home: TwinHome) -> bool:
-    """Return whether the last `make up` asked for a gateway."""
+    """Return whether the last `make up` requested a gateway."""
     return _mark(home, GATEWAY_FILE).exists()
 
 
 def pinned_release(home: TwinHome, stack: str) -> dict[str, Any] | None:
-    """Return the release that this twin serves in `stack` (`id`, `bytes`, `models`); None before `make up` has made one."""
+    """Return this twin's release in `stack` (`id`, `bytes`, `models`); None before the first one of `make up`."""
     models = read(pins_file(home, stack)).get("triton-eks:models") or {}
     return models.get("release")
 
 
 def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, Any]:
-    """Return what stands below `config` in the file that the engine reads for `stack`."""
+    """Return the section `config` of the file that the engine reads for `stack`."""
     tracked = read(tracked_file(stack, program))
     if stack == STACK:
         for changes in (GATEWAY_FILE, AUTOSCALING_FILE, KARPENTER_FILE):
@@ -135,12 +135,12 @@ def config(home: TwinHome, stack: str, program: Path = REPOSITORY) -> dict[str, 
 
 
 def fleets(home: TwinHome, stack: str, program: Path = REPOSITORY) -> tuple[Fleet[Settings], ...]:
-    """Return the fleets of Triton that the file has which the engine reads. Raises SettingsError."""
+    """Return the fleets of Triton in the file that the engine reads. Raises SettingsError."""
     return load(config(home, stack, program), stack).each_fleet
 
 
 def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path:
-    """Write the file that the engine reads for `stack`, and the project file beside it, and return its path."""
+    """Write the file that the engine reads for `stack`, with the project file next to it, and return its path."""
     project = home.path / "project"
     merged_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     write_whole(project / "Pulumi.yaml", (program / "Pulumi.yaml").read_bytes(), mode=0o644)
@@ -155,12 +155,12 @@ def write_merged(home: TwinHome, stack: str, program: Path = REPOSITORY) -> Path
 
 
 def _mark(home: TwinHome, changes: Path) -> Path:
-    """Return the file that is there when the last `make up` asked for these changes."""
+    """Return the file that exists if the last `make up` requested these changes."""
     return pins_file(home, STACK).with_name(changes.stem)
 
 
 def _merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7396, section 2."""
+    """Apply a merge patch by RFC 7396, section 2."""
     if not isinstance(patch, dict):
         return patch
     below = target if isinstance(target, dict) else {}
@@ -169,16 +169,17 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
-    """`config` with the properties of `pins`, each replaced whole: a release with fewer models keeps none of the old.
+    """Return `config` with the properties of `pins`.
 
-    A property that a pin says is None goes, and so does a section of which nothing is left, if the tracked file has it not.
+    Each is replaced as a whole, so a new release keeps no model of the old one. A property whose pin is None is removed. A
+    section that is then empty is removed too, unless the tracked file has it.
     """
     laid = dict(config)
     for key, value in pins.items():
         tracked = config.get(key)
         if not isinstance(value, dict):  # a section that is a list: fleets
             laid[key] = value
-        elif isinstance(tracked, dict | None):  # what else stands there is a mistake, and the settings say so
+        elif isinstance(tracked, dict | None):  # any other value is a mistake that the settings report
             kept = {name: given for name, given in ((tracked or {}) | value).items() if given is not None}
             if kept or key in config:
                 laid[key] = kept
@@ -186,7 +187,7 @@ def _lay_over(config: dict[str, Any], pins: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what stands below `config` in a stack file, by the full names of its keys; nothing where there is no file.
+    """Return the section `config` of a stack file, by the full names of its keys; empty without a file.
 
     Raises StackFileUnreadable.
     """

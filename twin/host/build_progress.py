@@ -1,4 +1,4 @@
-"""Show how far programs are that are being built: live on a terminal, as lines elsewhere."""
+"""Show the progress of builds: live on a terminal, else as lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINES = 5
-"""Into how many parts the time of a set of programs is divided by lines, where there is no terminal."""
+"""How many progress lines are printed for a set of programs without a terminal."""
 
 
 def say(text: str, console: Console | None) -> None:
-    """Print lines; without a console, on standard error, for which no package is needed."""
+    """Print lines; without a console, on standard error, which needs no package."""
     if console is None:
         print(text, file=sys.stderr, flush=True)
     else:
@@ -24,7 +24,7 @@ def say(text: str, console: Console | None) -> None:
 
 
 def show(builds: Builds, names: Sequence[str], console: Console | None) -> None:
-    """Wait until `names` are there, and show how far all of `builds` are. Raises BuildFailed."""
+    """Wait until `names` are built, and show the progress of all of `builds`. Raises BuildFailed."""
     is_live = console is not None and console.is_terminal
     steps = _live(builds, names, console) if is_live and console is not None else builds.until_there(names)
     told: dict[str, Phase] = {}
@@ -44,7 +44,7 @@ def show(builds: Builds, names: Sequence[str], console: Console | None) -> None:
 
 
 def _line(programs: Programs, progress: Progress) -> str:
-    """Say of programs whose phase is another one now what a person should know; nothing where that is nothing."""
+    """Return the line to print when the programs enter a new phase; empty if there is none."""
     label = f"{programs.name} {programs.version}"
     match progress.phase:
         case Phase.ELSEWHERE:
@@ -57,8 +57,8 @@ def _line(programs: Programs, progress: Progress) -> str:
 
 
 def _live(builds: Builds, names: Sequence[str], console: Console) -> Iterator[None]:
-    """`builds.until_there`, below what is printed meanwhile: a bar for each of them, and the time that is left for all."""
-    from rich import progress as rich_progress  # a package, and not always there
+    """Run `builds.until_there` and show a bar for each set, and the remaining time of all, below other output."""
+    from rich import progress as rich_progress  # a package that may not be installed
 
     columns = (
         rich_progress.TextColumn("{task.description}"),

@@ -1,7 +1,7 @@
-"""Which directories are a twin's: what `up` may fill, and what `down` may remove.
+"""Identify the directories of twins: `up` may fill them, and `down` may remove them.
 
-The proof is a marker. Only a twin writes it, into a directory that it has made or found empty, and it names that directory:
-a copy is no twin's. Of a twin's directory only the entries that a twin makes are removed.
+The proof is a marker file. Only a twin writes it, into a directory that it created or found empty, and it names that
+directory, so a copy does not count. Only entries that a twin creates are removed from its directory.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ CONTENTS = frozenset(
         *(".cache", ".config", ".local"),  # of programs whose home it is
     }
 )
-"""Everything that a twin makes directly in its directory, beside the marker."""
+"""Every entry that a twin creates directly in its directory, next to the marker."""
 _PARTIAL = ".new-"
-"""How a file is called that is not written to its end yet (spec/files.py)."""
+"""The name of a file that is not completely written yet contains this (spec/files.py)."""
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LONGEST = 1000
-"""Bytes of the path: Linux takes 4,095 of the deepest file's."""
+"""The maximum bytes of the path: Linux allows 4,095 for the deepest file."""
 _SHOWN = 4
 
 
 class NotATwin(Failure):
-    """A directory is not a twin's, or must not become one; the text says why and what would be right."""
+    """The directory does not belong to a twin, or must not become one; the text gives the reason and the remedy."""
 
     exit_code = NOT_TRIED
 
 
 def resolved(given: str) -> Path:
-    """Return the directory that TWIN_HOME names, links followed. Raises NotATwin for a name that no twin can have."""
-    if any("\udc80" <= character <= "\udcff" for character in given):  # a byte that is none of this Python's encoding
+    """Return the directory that TWIN_HOME names, with links resolved. Raises NotATwin for a name that a twin cannot have."""
+    if any("\udc80" <= character <= "\udcff" for character in given):  # a byte outside this Python's encoding
         raise NotATwin(
             f"TWIN_HOME is {given!r}, in which this Python, which reads paths as {sys.getfilesystemencoding()}, cannot read "
             "every character: set it to a directory in ASCII, or LC_ALL to C.UTF-8 and PYTHONUTF8 to 1"
@@ -57,7 +57,7 @@ def resolved(given: str) -> Path:
     try:
         path = Path(given).expanduser().resolve()
         path.exists()
-    except (OSError, RuntimeError) as error:  # no such user, a name that is too long, a circle of links
+    except (OSError, RuntimeError) as error:  # no such user, a name that is too long, a loop of links
         raise NotATwin(f"TWIN_HOME is {_short(given)}: {_cause(error)}; set it to another directory") from None
     if len(os.fsencode(path)) > _LONGEST:
         raise NotATwin(f"TWIN_HOME is {_short(given)}: longer than {_LONGEST} bytes; set it to a shorter path")
@@ -65,7 +65,7 @@ def resolved(given: str) -> Path:
 
 
 def check(path: Path) -> bool:
-    """Return whether the directory is a twin's; False for none or an empty one. Raises NotATwin for everything else."""
+    """Return whether the directory is a twin's; False if it is missing or empty. Raises NotATwin for everything else."""
     try:
         if not path.exists():
             _refuse_what_is_never_one(path)
@@ -84,7 +84,7 @@ def check(path: Path) -> bool:
 
 
 def claim(path: Path) -> None:
-    """Make the directory a twin's, unless it is one. Raises NotATwin when it cannot be, or is somebody else's."""
+    """Make the directory a twin's, unless it is one. Raises NotATwin if it is not usable or belongs to something else."""
     is_one = check(path)
     if is_one and _is_marked(path):
         return
@@ -93,14 +93,14 @@ def claim(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         write_whole(path / MARKER, (json.dumps(content, indent=2) + "\n").encode(), mode=0o644)
     except OSError as error:
-        if not is_one:  # one of an earlier version is recognized without
+        if not is_one:  # a directory of an earlier version is recognized without a marker
             raise NotATwin(f"{path} cannot be written: {_cause(error)}; set TWIN_HOME to a directory of yours") from None
 
 
 def remove(path: Path, *, keep_directory: bool) -> list[str]:
-    """Remove what a twin has made; return the names of what is left, as it is not ours.
+    """Remove a twin's files; return the names of other entries, which stay.
 
-    The directory goes too when a twin has made it. Nothing is written. Raises NotATwin, and OSError.
+    The directory is removed too if a twin created it. Nothing is written. Raises NotATwin, and OSError.
     """
     if not check(path):
         return []
@@ -110,11 +110,11 @@ def remove(path: Path, *, keep_directory: bool) -> list[str]:
     for entry in sorted(path.iterdir()):
         if entry.name not in {*foreign, MARKER, LOCK}:
             _remove(entry)
-    # Last, so that a removal that was cut off goes on when it is run again.
+    # Remove these last, so that an interrupted removal continues when it is run again.
     (path / MARKER).unlink(missing_ok=True)
     (path / LOCK).unlink(missing_ok=True)
     if made and not keep_directory:
-        with contextlib.suppress(OSError):  # somebody has put something into it
+        with contextlib.suppress(OSError):  # not empty: another program has put something into it
             path.rmdir()
     return foreign
 
@@ -130,7 +130,7 @@ def _refuse_what_is_never_one(path: Path) -> None:
 def _home_directories() -> Iterator[Path]:
     with contextlib.suppress(RuntimeError, OSError):
         yield Path.home().resolve()
-    with contextlib.suppress(KeyError, OSError):  # whatever HOME says
+    with contextlib.suppress(KeyError, OSError):  # regardless of HOME
         yield Path(pwd.getpwuid(os.getuid()).pw_dir).resolve()
 
 
@@ -143,7 +143,7 @@ def _marker(path: Path) -> dict[str, object] | None:
 
 
 def _is_marked(path: Path) -> bool:
-    """Raise NotATwin when the marker is another directory's."""
+    """Return whether the directory has its own marker. Raises NotATwin if the marker names another directory."""
     content = _marker(path)
     if content is None:
         return False
@@ -156,7 +156,7 @@ def _is_marked(path: Path) -> bool:
 
 
 def _is_of_an_earlier_version(path: Path) -> bool:
-    """Return whether it looks in every entry like what a twin made before there were markers."""
+    """Return whether every entry fits a twin of a version without markers."""
     names = {entry.name for entry in path.iterdir()}
     if MARKER in names or not names <= CONTENTS or LOCK not in names:
         return False
@@ -164,7 +164,7 @@ def _is_of_an_earlier_version(path: Path) -> bool:
 
 
 def _foreign(path: Path) -> list[str]:
-    """Return what is in the directory and no twin makes."""
+    """Return the entries that a twin does not create."""
     return sorted(
         entry.name
         for entry in path.iterdir()
@@ -173,7 +173,7 @@ def _foreign(path: Path) -> list[str]:
 
 
 def _refuse_unless_empty(path: Path) -> None:
-    """Refuse more than a twin leaves that is killed at once: its marker, cut off, or its lock. Raises NotATwin."""
+    """Raise NotATwin unless the directory is empty, but for a truncated marker or a lock that a killed twin left."""
     names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(_PARTIAL))
     if set(names) <= {MARKER, LOCK}:
         return

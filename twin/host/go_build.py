@@ -1,8 +1,8 @@
-"""Compile Go programs in the background, one set after the other, and say how far they are.
+"""Compile Go programs in the background, one set after the other, and report progress.
 
-What Go caches for it, modules and objects, is kept apart and goes when the programs are there: it is ten times as large.
-What is interrupted or fails leaves it behind, and the next run goes on from there. It is removed only from a
-directory that a build has made or found empty, which a CACHEDIR.TAG says (https://bford.info/cachedir/).
+The modules and objects that Go caches are ten times as large as the programs. They are kept separately and deleted when the
+programs are built. An interrupted or failed build leaves them, and the next run continues from there. They are deleted only
+from a directory that a build created or found empty, as a CACHEDIR.TAG shows (https://bford.info/cachedir/).
 """
 
 from __future__ import annotations
@@ -32,28 +32,30 @@ _POLL_SECONDS = 0.2
 _END_OF_OUTPUT = 15
 _MAJOR_VERSION = re.compile(r"v[0-9]+")
 _LARGE_ONES_LAST = 1.5
-"""Makes the share of the time out of the share of the packages. Those that are compiled last are the largest: the first half
-took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actiongraph`)."""
+"""The exponent that converts the share of the packages into the share of the time. The largest packages are compiled last.
+
+The first half took 28 % of the time for Pulumi and 44 % for Kubernetes (`go build -debug-actiongraph`).
+"""
 
 
 _LOCK = "lock"
 _PARTIAL = ".new-"
-"""How a file is called that is not written to its end yet (spec/files.py)."""
+"""The name of a file that is not completely written yet contains this (spec/files.py)."""
 _REMOVED = "removed-"
-"""How a directory begins that has what is being removed."""
+"""The prefix of directories with content that is being removed."""
 PATCH = "_patch"
-"""The folder beside a go.mod that has the patch of a dependency. Its name begins so that it is no package to Go."""
+"""The folder next to a go.mod that has the patch of a dependency. Go ignores folders with such a name as packages."""
 _TAG = "CACHEDIR.TAG"
-# Its first line is the specification's; the second one says whose it is.
+# The first line is the specification's; the second one names the owner.
 _TAGGED = b"Signature: 8a477f597d28d172789f06886806bc55\n# What Go has cached while it compiled the programs of a twin.\n"
 
 
 class BuildFailed(RuntimeError):
-    """A build cannot begin, or `go` failed; the text says why, or ends with its own words."""
+    """A build cannot start, or `go` failed; the text gives the reason, or ends with the output of `go`."""
 
 
 class _Stopped(Exception):
-    """Nobody waits for the programs any more."""
+    """The programs are no longer needed."""
 
 
 class Phase(Enum):
@@ -67,12 +69,12 @@ class Phase(Enum):
 
 
 class Programs(NamedTuple):
-    """A set of programs that one `go build` makes.
+    """A set of programs that one `go build` creates.
 
-    `packages` maps each program to its package, as seen from `module`, the folder of a go.mod. `flags` are those of
-    `go build`. The programs land in `directory`: all of them or none. `seconds` is what it takes with nothing cached, as
-    compared to other sets. `patched` is the path of a dependency that is compiled
-    otherwise than it is published: with the files in the folder PATCH of `module`, and what its patches change.
+    `packages` maps each program to its package, relative to `module`, the folder of a go.mod. `flags` are the build's
+    options. The programs are put into `directory` all at once. `seconds` is the build time with nothing cached, relative to
+    other sets. `patched` is the path of a dependency that is compiled with changes: the files and patches in the folder
+    PATCH of `module`.
     """
 
     name: str
@@ -85,18 +87,18 @@ class Programs(NamedTuple):
     patched: str = ""
 
     def paths(self) -> dict[str, Path]:
-        """Return where each of them is, once it has been built."""
+        """Return the path of each program, once it has been built."""
         return {program: self.directory / program for program in self.packages}
 
     def there(self) -> bool:
-        """Say whether all of them have been built."""
+        """Return whether all of them have been built."""
         return all(os.access(path, os.X_OK) for path in self.paths().values())
 
 
 class Progress:
-    """How far a set of programs is. One thread writes it while others read.
+    """The progress of a set of programs. One thread writes it while others read.
 
-    `took` is how many seconds the build took; None until then, and where another command has built them.
+    `took` is the build time in seconds; None until then, and if another command has built them.
     """
 
     def __init__(self) -> None:
@@ -112,17 +114,17 @@ class Progress:
         return len(self._compiled)
 
     def share(self) -> float:
-        """Return the share of the time that is over, from 0 to 1."""
+        """Return the elapsed share of the time, from 0 to 1."""
         if self.phase is Phase.BUILT:
             return 1.0
         return (self.compiled / self.packages) ** _LARGE_ONES_LAST if self.packages else 0.0
 
     def consists_of(self, imports: Mapping[str, Sequence[str]]) -> None:
-        """Take every package of the programs, with those that it needs."""
+        """Set all packages of the programs, with their imports."""
         self._imports, self.packages = imports, len(imports)
 
     def compiles(self, package: str) -> bool:
-        """Take note that `package` is being compiled, thus all that it needs has been; say whether it is one of them."""
+        """Record that `package` is being compiled and its imports are done; return whether it is one of the packages."""
         needed = [package]
         while needed:
             one = needed.pop()
@@ -134,10 +136,10 @@ class Progress:
 
 @contextlib.contextmanager
 def building(go: Path, programs: Sequence[Programs], cache: Path) -> Iterator[Builds]:
-    """Build `programs` in their order while the block runs; what is not there when an error ends it is stopped.
+    """Build `programs` in their order while the block runs. Unfinished builds are stopped if an error ends the block.
 
-    Their caches are in `cache`. They are left behind by who does not come to an end, and removed by the last who does.
-    Raises BuildFailed when that directory is somebody else's.
+    Their caches are in `cache`. A failed or interrupted build leaves them, and the last build that succeeds deletes them.
+    Raises BuildFailed if that directory belongs to something else.
     """
     _claim(cache)
     with (cache / _LOCK).open("w") as lock:
@@ -160,11 +162,11 @@ class Builds:
         self.progress = {one.name: Progress() for one in programs}
         self._go, self._environment = go, go_toolchain.environment(cache)
         self._began: tuple[float, float] | None = None
-        """When the first package was compiled, and what was done by then, in seconds of `Programs`."""
+        """When the first package was compiled, and the progress at that time, in seconds of `Programs`."""
         self._running: set[subprocess.Popen[str]] = set()
         self._starting = threading.Lock()
         self._stopped = threading.Event()
-        # Two, so that the modules of one set are downloaded while the one before it is compiled.
+        # Two executors, so that the modules of a set are downloaded while the set before it is compiled.
         self._reading, self._building = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         imports = [self._reading.submit(self._list, one) for one in programs]
         self._ends = {
@@ -172,7 +174,7 @@ class Builds:
         }
 
     def until_there(self, names: Sequence[str]) -> Iterator[None]:
-        """Yield some times a second until all of `names` are there, and once more then. Raises BuildFailed."""
+        """Yield several times a second until all of `names` are built, and once after that. Raises BuildFailed."""
         waiting = {self._ends[name] for name in names}
         while waiting:
             yield
@@ -182,11 +184,11 @@ class Builds:
         yield
 
     def share(self) -> float:
-        """Return the share of the time for all of them that is over, from 0 to 1."""
+        """Return the elapsed share of the time for all of them, from 0 to 1."""
         return self._done() / sum(one.seconds for one in self.programs.values())
 
     def left(self) -> float | None:
-        """Return the seconds until all are there, going on as until now; None while too little is done to tell."""
+        """Return the remaining seconds at the current speed; None while too little is done for an estimate."""
         if self._began is None:
             return None
         at, before = self._began
@@ -195,7 +197,7 @@ class Builds:
         return (time.monotonic() - at) * (everything - before - done) / done if done > 0.02 * everything else None
 
     def stop(self) -> None:
-        """End what runs, and wait until it has cleaned up, however often Ctrl-C is pressed."""
+        """Stop running commands, and wait until they have cleaned up, even if Ctrl-C is pressed again."""
         try:
             with self._starting:
                 self._stopped.set()
@@ -211,12 +213,12 @@ class Builds:
         return sum(self.progress[name].share() * one.seconds for name, one in self.programs.items())
 
     def _list(self, programs: Programs) -> dict[str, list[str]]:
-        """Return every package of the programs with those that it imports. To tell, `go` downloads the modules."""
+        """Return every package of the programs with its imports. For this, `go` downloads the modules."""
         imports: dict[str, list[str]] = {}
 
         def take(line: str) -> bool:
             package, *needed = line.split(" ")
-            if package == "go:":  # what it downloads
+            if package == "go:":  # it downloads something
                 return False
             imports[package] = needed
             return True
@@ -244,10 +246,10 @@ class Builds:
         progress.phase = Phase.BUILT
 
     def _build(self, programs: Programs) -> float:
-        """Build the programs, put them where they belong in one step, and return how many seconds it took."""
+        """Build the programs, move them to their directory in one step, and return the seconds it took."""
         began = time.monotonic()
         target = programs.directory
-        for left in target.parent.glob(f".{target.name}-*"):  # by a build that was killed
+        for left in target.parent.glob(f".{target.name}-*"):  # left by a build that was killed
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
@@ -257,7 +259,7 @@ class Builds:
             for program, package in programs.packages.items():
                 (partial / _name_by_go(programs.module, package)).rename(partial / program)
             partial.chmod(0o755)
-            if target.exists():  # a broken one, else it would have been taken
+            if target.exists():  # a broken one; a complete one would have been used
                 shutil.rmtree(target)
             partial.rename(target)
         finally:
@@ -266,10 +268,10 @@ class Builds:
 
     @contextlib.contextmanager
     def _patched(self, programs: Programs) -> Iterator[list[str]]:
-        """Have a patched copy of a dependency while the block lasts, and give the flag with which `go` takes that one.
+        """Create a patched copy of a dependency for the block, and yield the `go` flag that selects it.
 
-        Where nothing is patched there is no flag. Raises BuildFailed where the patch does not fit the version that is
-        built. (Go refuses an overlay over its cache.)
+        Without a patch there is no flag. Raises BuildFailed if the patch does not fit the pinned version. (Go refuses an
+        overlay over its cache.)
         """
         if not programs.patched:
             yield []
@@ -282,7 +284,7 @@ class Builds:
             copy = directory / "module"
             shutil.copytree(published, copy, ignore=shutil.ignore_patterns("testdata", "*_test.go"))
             shutil.copytree(changes, copy, dirs_exist_ok=True)
-            # In no repository of a person's, by which it would take paths to be meant.
+            # Outside any git repository, because `git apply` would otherwise resolve paths relative to the repository.
             environment = {**self._environment, "GIT_CEILING_DIRECTORIES": str(directory)}
             for patch in sorted(changes.glob("*.patch")):
                 _output(["git", "apply", str(patch)], copy, environment)
@@ -298,7 +300,7 @@ class Builds:
         return is_package
 
     def _go_on(self, programs: Programs, command: Sequence[str], take: Callable[[str], bool]) -> None:
-        """Run a `go` command on the programs. `take` gets each line and says whether it understood it."""
+        """Run a `go` command on the programs. `take` gets each line and returns whether it understood it."""
         argv = [str(self._go), *command, *programs.flags, *programs.packages.values()]
         not_understood: deque[str] = deque(maxlen=_END_OF_OUTPUT)
         with self._starting:
@@ -311,7 +313,7 @@ class Builds:
                 text=True,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                process_group=0,  # its compilers end with it
+                process_group=0,  # its compilers are stopped with it
             )
             self._running.add(process)
         with process:
@@ -331,7 +333,7 @@ class Builds:
 
 
 def _claim(cache: Path) -> None:
-    """Make the directory one that caches are removed from. Raises BuildFailed when it is somebody else's."""
+    """Mark the directory as one that builds may empty. Raises BuildFailed if it belongs to something else."""
     tag = cache / _TAG
     cache.mkdir(parents=True, exist_ok=True)
     if tag.is_file() and tag.read_bytes() == _TAGGED:
@@ -346,7 +348,7 @@ def _claim(cache: Path) -> None:
 
 
 def _remove(cache: Path) -> None:
-    """Remove the caches in the background, with what a killed removal left: for 150000 files, a disk may take a minute."""
+    """Delete the caches in the background, with leftovers of a killed removal: a disk may take a minute for 150000 files."""
     done = Path(tempfile.mkdtemp(prefix=_REMOVED, dir=cache))
     for folder in go_toolchain.FOLDERS.values():
         (cache / folder).rename(done / folder)
@@ -356,7 +358,7 @@ def _remove(cache: Path) -> None:
 
 
 def _output(command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:
-    """Return what a short command prints. Raises BuildFailed, with its words, when it fails."""
+    """Return the output of a short command. Raises BuildFailed with its error output if it fails."""
     done = subprocess.run(command, cwd=directory, env=environment, text=True, capture_output=True, check=False)
     if done.returncode != 0:
         raise BuildFailed(f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr.rstrip()}")
@@ -364,7 +366,7 @@ def _output(command: Sequence[str], directory: Path, environment: Mapping[str, s
 
 
 def _locked(lock: int) -> bool:
-    """Take the lock unless somebody else has it, and return whether it was taken."""
+    """Take the lock unless another process has it; return whether it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -373,6 +375,6 @@ def _locked(lock: int) -> bool:
 
 
 def _name_by_go(module: Path, package: str) -> str:
-    """Return how `go build` calls the program of a package: by the last part of its path that is no major version."""
+    """Return the name that `go build` gives the program of a package: the last path part that is not a major version."""
     last = [part for part in package.split("/") if not _MAJOR_VERSION.fullmatch(part)][-1]
     return module.name if last == "." else last

@@ -1,7 +1,7 @@
-"""One twin's directory: where everything of it lies, where it can be reached, and who may change it.
+"""One twin's directory: the paths of its files, the addresses of its servers, and the lock for changes.
 
-Everything that a twin writes is below `TwinHome.path` (environment variable TWIN_HOME, default `.twin` in the checkout), so
-two twins with two homes run side by side and removing the directory removes the twin.
+A twin writes only below `TwinHome.path` (environment variable TWIN_HOME, default `.twin` in the checkout). So two twins with
+two homes can run at the same time, and removing the directory removes the twin.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from twin.host import claim
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount path, not a file that is made here
 REPOSITORY = Path(__file__).resolve().parents[2]
-"""The checkout that this code belongs to: the working directory and import path of the twin's own Python processes."""
+"""The checkout of this code: the working directory and import path of the twin's own Python processes."""
 
 
 class TwinBusy(Failure):
-    """Another command is changing this twin right now; the text names its process and what to do."""
+    """Another command is changing this twin; the text names its process and the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a twin's servers listen; None for one that was never started."""
+    """The addresses of a twin's servers; None for a server that was never started."""
 
     aws_url: str | None = None
     api_server_url: str | None = None
@@ -43,15 +43,15 @@ class Endpoints:
 
 @dataclass(frozen=True)
 class TwinHome:
-    """The paths of one twin. Making one touches nothing on disk."""
+    """The paths of one twin. Creating an instance does not touch the disk."""
 
     path: Path
     linked: bool = field(default=False, compare=False)
-    """Reached through a symbolic link: that is a person's, and so is the directory that it leads to."""
+    """Reached through a symbolic link: the link and its target directory belong to a person."""
 
     @classmethod
     def from_environment(cls) -> TwinHome:
-        """Return the twin that TWIN_HOME names, else the checkout's `.twin`. Raises NotATwin when that is something else."""
+        """Return the twin that TWIN_HOME names, else the checkout's `.twin`. Raises NotATwin if that is something else."""
         given = os.environ.get("TWIN_HOME") or str(REPOSITORY / ".twin")
         path = claim.resolved(given)
         claim.check(path)
@@ -79,34 +79,34 @@ class TwinHome:
 
     @property
     def pods(self) -> Path:
-        """Return the folder of a directory for each pod that runs as a process, named by its UID."""
+        """Return the folder with a directory for each pod that runs as a process, named by its UID."""
         return self.path / "pods"
 
     @property
     def nodes(self) -> Path:
-        """Return the folder of a directory for each node whose pods share one, named after the node."""
+        """Return the folder with a directory for each node whose pods share one, named after the node."""
         return self.path / "nodes"
 
     @property
     def cache(self) -> Path:
-        """Return the directory of what can be made again at any time."""
+        """Return the directory for files that can be created again at any time."""
         return self.path / "cache"
 
     @property
     def kubectl_cache(self) -> Path:
-        """Return where kubectl and helm keep the API's discovery (KUBECACHEDIR); by themselves they take ~/.kube/cache."""
+        """Return the directory for kubectl's and helm's API discovery cache (KUBECACHEDIR), not ~/.kube/cache."""
         return self.cache / "kubectl"
 
     @property
     def temporary(self) -> Path:
-        """TMPDIR of the programs of this twin: what a killed one leaves goes with the twin. Made when absent."""
+        """TMPDIR of this twin's programs: leftovers of killed programs are removed with the twin. Created if missing."""
         path = self.path / "tmp"
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     @property
     def shared_memory_prefix(self) -> str:
-        """Return how the names begin of everything that this twin's servers have in SHARED_MEMORY."""
+        """Return the name prefix of everything that this twin's servers create in SHARED_MEMORY."""
         return f"twin-{hashlib.sha256(str(self.path).encode()).hexdigest()[:8]}-"
 
     @property
@@ -115,7 +115,7 @@ class TwinHome:
         return self.path / "kubeconfig"
 
     def load_endpoints(self) -> Endpoints:
-        """Return what `endpoints.json` says; all None before the first start."""
+        """Return the content of `endpoints.json`; all None before the first start."""
         known = {f.name for f in dataclasses.fields(Endpoints)}
         content = read_json(self.path / claim.ENDPOINTS) or {}
         return Endpoints(**{k: v for k, v in content.items() if k in known})
@@ -128,9 +128,9 @@ class TwinHome:
 
     @contextlib.contextmanager
     def lock(self, command: str) -> Iterator[None]:
-        """Hold this twin for one command that changes it, and make its directory; the kernel lets go however it ends.
+        """Lock this twin for one command that changes it, and create its directory. The kernel always releases the lock.
 
-        Raises TwinBusy at once when another command holds it, and NotATwin when the directory is somebody else's.
+        Raises TwinBusy at once if another command holds it, and NotATwin if the directory belongs to something else.
         """
         claim.claim(self.path)
         with (self.path / claim.LOCK).open("a+b", buffering=0) as file:
@@ -144,7 +144,7 @@ class TwinHome:
                     "for a second twin"
                 ) from None
             file.truncate(0)
-            with contextlib.suppress(OSError):  # a full disk: who holds it is not told
+            with contextlib.suppress(OSError):  # on a full disk the holder is not named
                 file.write(f"`{command}` (process {os.getpid()})\n".encode())
             try:
                 yield
@@ -153,7 +153,7 @@ class TwinHome:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None when it does not exist, was cut off by a crash, or cannot be read."""
+    """Return the object in a JSON file; None if it does not exist, was cut off by a crash, or cannot be read."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -162,5 +162,5 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file so that a reader sees the old content or the new one, never a part."""
+    """Write a JSON file atomically: a reader sees the old content or the new one."""
     write_whole(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Loopback ports that a twin keeps over restarts, so that kubeconfigs and URLs stay true."""
+"""Loopback ports that a twin keeps over restarts, so that kubeconfigs and URLs stay valid."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from spec.failure import NOT_TRIED, Failure
 from twin.host.home import TwinHome, read_json, write_json
 
 _CANDIDATES = range(20000, 32000)
-"""Below the kernel's range for outgoing connections, or a client's socket could sit on a kept port after a restart."""
+"""Below the kernel's range for outgoing connections; else a client's socket could occupy a kept port after a restart."""
 
 
 class NoPort(Failure):
-    """Other programs listen on every port that a twin could take."""
+    """Other programs listen on every port in the twin's range."""
 
     exit_code = NOT_TRIED
 
 
 def keep(home: TwinHome, name: str, *, held: bool = False) -> int:
-    """Return the port of `name` in this twin: the one it had before, or a free one, remembered from now on.
+    """Return the port of `name` in this twin: its previous one, or a free one that is recorded for later.
 
-    `held` says that the twin's own process listens on the kept port right now. Without that, a kept port on which
-    somebody else listens is given up and another one is chosen. Raises NoPort.
+    `held` means that the twin's own process listens on the kept port now. Otherwise a kept port on which another process
+    listens is replaced. Raises NoPort.
     """
     file = home.run / "ports.json"
     ports = read_json(file) or {}

@@ -1,8 +1,8 @@
-"""Background processes that outlive the command that started them, and that are found again by the next one.
+"""Background processes that outlive the command that started them, and that the next command finds again.
 
-A process is known by its pid *and* its start time, so a pid that the kernel gave to somebody else is never mistaken for
-ours. Each also carries two variables in its environment, `TWIN_OWNER` (the home) and `TWIN_PROCESS` (its name), and so do
-its children: when a command is killed between starting a process and recording it, the next one still finds it.
+A process is identified by its pid *and* its start time, so a pid that the kernel has reused is not mistaken for the twin's.
+Each process and its children also have two environment variables, `TWIN_OWNER` (the home) and `TWIN_PROCESS` (its name).
+So the next command finds a process even if its starter was killed before recording it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ T = TypeVar("T")
 OWNER, PROCESS = "TWIN_OWNER", "TWIN_PROCESS"
 _POLL_SECONDS = 0.02
 _children: dict[int, subprocess.Popen[bytes]] = {}
-"""The processes that this very command started: only their parent can collect them when they end."""
+"""The processes that this command started: only their parent can reap them."""
 
 
 class ProcessFailed(Failure):
-    """A process ended while it was starting; the text has the last lines of its log."""
+    """A process exited while it was starting; the text has the last lines of its log."""
 
 
 class DeadlinePassed(Failure):
-    """Something did not come true in time; the text says what was waited for, and for how long."""
+    """A condition did not become true in time; the text says which, and how long the wait was."""
 
 
 @dataclass(frozen=True)
 class Service:
     """A program to keep running.
 
-    `env` is its complete environment. `depends_on` is anything else (file contents, URLs) whose change must restart it.
-    Services with a higher `stop_order` are stopped before those with a lower one. `shared_memory` is how the names begin of
-    what stays behind in /dev/shm when it is killed, and is removed once it is gone: it begins with the home's prefix.
+    `env` is its complete environment. `depends_on` is any other input (file contents, URLs) whose change must restart it.
+    Services with a higher `stop_order` are stopped first. `shared_memory` is the name prefix of its leftovers in /dev/shm,
+    which are deleted after a kill; it must begin with the home's prefix.
     """
 
     name: str
@@ -58,8 +58,8 @@ class Service:
     log: Path | None = None
 
     def fingerprint(self) -> str:
-        """Return a digest, equal for two services when a running process of one serves as the other."""
-        # The caller's PATH differs from shell to shell, and a moto that is started again has lost its account.
+        """Return a digest. It is equal for two services if a running process of one can serve as the other."""
+        # PATH is left out because it differs from shell to shell, and restarting moto loses its account.
         env = sorted((name, value) for name, value in self.env.items() if name != "PATH")
         content = json.dumps([self.argv, env, str(self.directory), self.depends_on])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -67,7 +67,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Record:
-    """A process that was started. `started` is in clock ticks since the boot `boot`, from /proc/<pid>/stat."""
+    """A started process. `started` is in clock ticks since the boot `boot`, from /proc/<pid>/stat."""
 
     name: str
     pid: int
@@ -87,16 +87,17 @@ class Record:
         return start_time(self.pid) == self.started and self.boot in ("", _boot())
 
     def exit_code(self) -> int | None:
-        """Return how it ended, 128 + N for signal N; None while it runs, and when another command started it."""
+        """Return the exit code, 128 + N for signal N; None while it runs, and if another command started it."""
         child = _children.get(self.pid)
         code = child.poll() if child is not None else None
         return code if code is None or code >= 0 else 128 - code
 
 
 def start_time(pid: int) -> int | None:
-    """Return when process `pid` started, in clock ticks since boot; None when there is none, or only its zombie.
+    """Return when process `pid` started, in clock ticks since boot; None if it does not exist or is only a zombie.
 
-    A killed process whose first thread is gone is a zombie already while others still hold its sockets: it counts as there.
+    A killed process is already a zombie when its first thread is gone, while other threads still hold its sockets. It then
+    counts as existing.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -108,18 +109,18 @@ def start_time(pid: int) -> int | None:
 
 
 def find(home: TwinHome, name: str) -> Record | None:
-    """Return the running process of that name in this twin, if there is one."""
+    """Return the running process of that name in this twin, or None."""
     record = _read(home.run / f"{name}.json")
     return record if record and record.alive() else None
 
 
 def records(home: TwinHome) -> list[Record]:
-    """Return the record of every process that was started and not stopped, alive or not, if it can be read: see `marked`."""
+    """Return the record of every process that was started and not stopped, alive or not, if readable; see also `marked`."""
     return [record for path in sorted(home.run.glob("*.json")) if (record := _read(path)) is not None]
 
 
 def _read(path: Path) -> Record | None:
-    """Return the record in a file; None where it has none. Keys of another version of this program are left out."""
+    """Return the record in a file; None if it has none. Keys of other versions of this program are ignored."""
     try:
         record = TypeAdapter(Record).validate_python(read_json(path))
     except ValidationError:
@@ -128,7 +129,7 @@ def _read(path: Path) -> Record | None:
 
 
 def _boot() -> str:
-    """Return what tells this boot of the machine from every other: after another one, numbers of processes begin again."""
+    """Return an identifier of this boot of the machine; pids start again after a reboot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -136,9 +137,9 @@ def _boot() -> str:
 
 
 def start(home: TwinHome, service: Service) -> Record:
-    """Start `service` in a session of its own, with its output appended to its log, and record it.
+    """Start `service` in its own session, append its output to its log, and record it.
 
-    A process of the same name that no record knows (its starter was killed) is ended first.
+    First kill a process of the same name without a record, whose starter was killed.
     """
     end_marked(home, service.name)
     log = service.log or home.logs / f"{service.name}.log"
@@ -172,10 +173,10 @@ def start(home: TwinHome, service: Service) -> Record:
 
 
 def ensure(home: TwinHome, service: Service, *, ready: Callable[[], bool], what: str, seconds: float) -> bool:
-    """Make `service` run and ready; say whether it had to be started.
+    """Start `service` unless it runs, and wait until it is ready; return whether it had to be started.
 
     A running process with another fingerprint is stopped first. `ready` may raise OSError while there is no answer yet.
-    Raises ProcessFailed when the process ends before it is ready, DeadlinePassed when it is not ready in time.
+    Raises ProcessFailed if the process exits before it is ready, DeadlinePassed if it is not ready in time.
     """
     running = find(home, service.name)
     if running is not None and running.fingerprint != service.fingerprint():
@@ -199,7 +200,7 @@ def ensure(home: TwinHome, service: Service, *, ready: Callable[[], bool], what:
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float, poll: float = 0.05) -> T:
-    """Return the first true value of `condition`. Raises DeadlinePassed, with `what` was waited for, after `seconds`."""
+    """Return the first true value of `condition`. Raises DeadlinePassed, which names `what`, after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -211,17 +212,17 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float, poll: floa
 
 
 def signal_record(record: Record, number: int) -> bool:
-    """Send a signal to exactly the process that was recorded; say whether it was still there."""
+    """Send a signal to exactly the recorded process; return whether it still existed."""
     return _signal(record.pid, number, record.alive)
 
 
 def stop(home: TwinHome, record: Record, seconds: float = 10.0) -> None:
-    """Ask the process to end (SIGTERM), end it and its children (SIGKILL) after `seconds`, and forget it."""
+    """Send SIGTERM to the process, kill it and its children after `seconds`, and delete its record."""
     stop_together(home, [record], seconds)
 
 
 def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
-    """Stop several processes at once, as `stop` does one: they share the deadline."""
+    """Stop several processes at once, as `stop` does for one; they share the deadline."""
     for record in group:
         signal_record(record, signal.SIGTERM)
     deadline = time.monotonic() + seconds
@@ -233,7 +234,7 @@ def stop_together(home: TwinHome, group: list[Record], seconds: float) -> None:
 
 
 def forget(home: TwinHome, record: Record) -> None:
-    """Remove what an ended process leaves: its children, its files in /dev/shm, its record."""
+    """Remove the leftovers of a process that exited: its children, its files in /dev/shm, its record."""
     end_marked(home, record.name)
     if record.shared_memory.startswith(home.shared_memory_prefix):
         for left in Path(SHARED_MEMORY).iterdir():
@@ -291,7 +292,10 @@ def _mark(pid: int, home: TwinHome) -> str | None:
 
 
 def end_marked(home: TwinHome, name: str) -> None:
-    """End (SIGKILL) every process, but the caller, that carries the mark of `name`, and wait until they are gone."""
+    """Kill every process with the mark of `name`, except the caller, and wait until they are gone.
+
+    Raises DeadlinePassed.
+    """
     deadline = time.monotonic() + 10
     while strays := marked(home, name):
         for pid in strays:
@@ -305,7 +309,7 @@ def end_marked(home: TwinHome, name: str) -> None:
 
 
 def _signal(pid: int, number: int, still_ours: Callable[[], bool]) -> bool:
-    """Signal `pid` through a pidfd, checked after it was opened: the pid cannot change hands in between."""
+    """Signal `pid` through a pidfd, which is checked after opening so that the pid cannot be reused in between."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

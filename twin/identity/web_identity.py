@@ -1,8 +1,8 @@
-"""STS for programs that take roles by themselves with a token of the cluster, as KEDA's operator does.
+"""STS for programs that assume roles themselves with a token of the cluster, like KEDA's operator.
 
-moto gives credentials to anyone who asks. This server stands before it: the API server says whose the token is and that it
-holds (TokenReview), the role's trust policy is checked as for a pod (irsa.py), and only then moto is asked. Any other
-operation is refused: no program of the twin has a use for it.
+moto gives credentials to every caller, so this server is in front of it. The API server validates the token and its owner
+(TokenReview), and the role's trust policy is checked as for a pod (irsa.py). Only then is the request sent to moto. Other
+operations are refused, because no program of the twin uses them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WebIdentityService:
         return web.Response(status=answer.status_code, content_type="text/xml", body=answer.content)
 
     async def _review(self, token: str) -> None:
-        """Raise IdentityRefused for a token that the API server did not sign, that has expired, or is for others."""
+        """Raise IdentityRefused for a token that the API server did not sign, that has expired, or has another audience."""
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

@@ -1,5 +1,5 @@
-"""`python3 -m twin load`: a load on the twin's Triton, or on its request queue, and what the autoscaler makes of it.
+"""`python3 -m twin load`: send a load to the twin's Triton, or its request queue, and show the autoscaler's reaction.
 
-Requests are those of `loadgen`: independent clients at a rate, sent when they are due. They go where a client in the cluster
-would send them, to the ready pods of the Service, which come and go while it lasts.
+`loadgen` creates the requests: independent clients at a rate, sent when they are due. They go to the ready pods of the
+Service, as from a client in the cluster, while pods come and go.
 """

@@ -1,4 +1,4 @@
-"""Requests to pods that come and go, each to the next one."""
+"""Balance requests over pods that come and go, each to the next one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Pod:
 class Balancer:
     """The requests of a load over gRPC. Use it inside a running event loop, and `close` it.
 
-    No request is tried again: one that a pod loses while it ends is seen as failed.
+    Requests are not retried: a request that a terminating pod loses counts as failed.
     """
 
     def __init__(self, model: str, inputs: Sequence[InferInput]) -> None:
@@ -38,7 +38,7 @@ class Balancer:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, addresses: Sequence[str]) -> None:
-        """Send new requests to these (host:port) alone from now on. Requests under way elsewhere are waited for."""
+        """Send new requests only to these addresses (host:port) from now on. Running requests to other pods continue."""
         for gone in self._pods.keys() - set(addresses):
             pod = self._pods.pop(gone)
             pod.left = True
@@ -48,7 +48,7 @@ class Balancer:
                 self._pods[address] = _Pod(InferenceServerClient(address))
 
     async def send(self, number: int) -> str:
-        """Ask the next pod, and return its address, as a `loadgen.Send`. Raises RequestFailed, with what the server said."""
+        """Send a request to the next pod and return its address, as a `loadgen.Send`. Raises RequestFailed."""
         if not self._pods:
             raise RequestFailed(NOBODY)
         self._turn += 1
@@ -65,7 +65,7 @@ class Balancer:
         return address
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         self.follow([])
         await asyncio.gather(*self._closing)
 

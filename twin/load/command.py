@@ -35,15 +35,17 @@ from twin.services.servers import Servers
 
 _SEED = 1
 _ALONE = "pipeline"
-"""The model that is asked where nothing scales."""
+"""The model of the load if nothing scales."""
 Prepare = Callable[[KubeApi], RequestLoad | MessageLoad]
-"""Makes the load, inside the event loop that it runs in."""
+"""Creates the load, inside the event loop that it runs in."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """`rate` requests/s for `seconds`; `model` None: the slow one, where there is one. `queue`: as messages of the request
-    queue. `follow_seconds`: how long the pods are watched after it, None: until they are as few as before.
+    """The settings of a load: `rate` requests/s for `seconds`.
+
+    `model` None: the slow one, if there is one. `queue`: send messages to the request queue. `follow_seconds`: how long to
+    watch the pods after it, None: until there are as few as before.
     """
 
     rate: float
@@ -54,9 +56,9 @@ class Wanted:
 
 
 def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> int:
-    """Send a load to a running twin, and show it; return how many requests failed.
+    """Send a load to a running twin, and show it; return the number of failed requests.
 
-    Ctrl-C ends it with what was seen until then. Raises LoadRefused, or EngineError.
+    Ctrl-C ends it with the results so far. Raises LoadRefused, or EngineError.
     """
     scaled = stack_files.autoscaling(home)
     name = wanted.model or (release_sources.SLOW_MODEL if scaled else _ALONE)
@@ -80,7 +82,7 @@ def load(home: TwinHome, servers: Servers, wanted: Wanted, console: Console) -> 
 
 
 def parts_of(home: TwinHome, model: str, program: Path = REPOSITORY) -> dict[str, int]:
-    """Return, by what Service and Deployment of a fleet are called, its part of a model's requests. Raises LoadRefused."""
+    """Return, by the name of a fleet's Service and Deployment, its share of a model's requests. Raises LoadRefused."""
     fleets = stack_files.fleets(home, stack_files.STACK, program)
     parts = {fleet.release: fleet.weight(model) for fleet in fleets if fleet.serves(model) and fleet.weight(model)}
     if not parts:

@@ -1,4 +1,4 @@
-"""Count pods, or nodes by their NodeClaims: those that are ready, that start and that end."""
+"""Count pods, or nodes by their NodeClaims: ready, starting and terminating ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Counts:
 
 
 def count(objects: Sequence[Object]) -> Counts:
-    """Return what objects with a condition Ready say of themselves."""
+    """Return the counts of objects with a condition Ready."""
     staying = [one for one in objects if "deletionTimestamp" not in one["metadata"]]
     ready = sum(_is_ready(one) for one in staying)
     return Counts(ready, len(staying) - ready, len(objects) - len(staying))

@@ -1,4 +1,4 @@
-"""A load in the terminal, a row a second; plain lines where standard output is none."""
+"""A load in the terminal, with one row per second; plain lines if standard output is not a terminal."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from twin.load.scaling import Scale
 
 _ROWS = 20
 _LINE_SECONDS = 5.0
-"""Between two plain lines while no pod comes or goes."""
+"""Between two plain lines while the number of pods does not change."""
 _UNKNOWN = "?"
 _NONE = "-"
 _WIDTHS = (5, 9, 10, 6, 6, 6, 6, 5, 8, 5, 5, 0)
 
 
 class Display(Protocol):
-    """Where a load is shown."""
+    """The display of a load."""
 
     def say(self, text: str) -> None:
         """Show a sentence, which stays."""
 
     def show(self, moment: Moment) -> None:
-        """Show what there is this second."""
+        """Show the figures of this second."""
 
 
 @contextlib.contextmanager
 def display(console: Console) -> Iterator[Display]:
-    """Yield a table that moves on a terminal, plain lines elsewhere; what was shown last stays."""
+    """Yield a moving table on a terminal, else plain lines; the last output stays."""
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -44,7 +44,7 @@ def display(console: Console) -> Iterator[Display]:
 
 
 def header() -> tuple[str, ...]:
-    """Return what the cells of a row are."""
+    """Return the headings of a row's cells."""
     counted = ("time", "offered/s", "answered/s", "failed", "p95 ms", "queued")
     return (*counted, "wanted", "ready", "starting", "pods", "nodes", "signal")
 

@@ -25,7 +25,7 @@ from twin.load.scaling import Scale
 
 T = TypeVar("T")
 UNANSWERED = "UNANSWERED"
-"""Of a message whose result did not come within _PATIENCE_SECONDS after the last one was sent."""
+"""The code of a message without a result _PATIENCE_SECONDS after the last one was sent."""
 _PATIENCE_SECONDS = 600.0
 _POLL_SECONDS = 2.0
 _AWAY = (ClientError, BotoCoreError)
@@ -54,16 +54,16 @@ class Queue:
         return sum(int(counts[name]) for name in names)
 
     def answered(self, model: str) -> set[str]:
-        """Return the ids of the messages whose results lie in the bucket."""
+        """Return the ids of the messages whose results are in the bucket."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"results/{model}/")
         keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return {key.rpartition("/")[2].partition(".")[0] for key in keys}
 
 
 def message_of(model: Model) -> str:
-    """Return the body of a message that asks for one inference: the first row of the model's golden.json.
+    """Return the body of a message that requests one inference: the first row of the model's golden.json.
 
-    Raises LoadRefused when there is none.
+    Raises LoadRefused if there is none.
     """
     path = model.directory / str(model.version) / GOLDEN_FILE
     try:
@@ -79,7 +79,7 @@ def message_of(model: Model) -> str:
 
 
 class MessageLoad:
-    """Messages that independent clients leave in the queue; each is answered once, by an object in the bucket."""
+    """Messages that independent clients put into the queue; each is answered once, by an object in the bucket."""
 
     def __init__(self, queue: Queue, schedule: Schedule, model: str, body: str) -> None:
         self.tally = Tally(schedule.due)
@@ -94,7 +94,7 @@ class MessageLoad:
         self._waiting: int | None = None
 
     async def run(self) -> None:
-        """Send everything, and wait until each message has its result, or has waited too long for it."""
+        """Send everything, and wait until each message has its result or timed out."""
         loop = asyncio.get_running_loop()
         self._begun = loop.time()
         result = await run(self._schedule, self._send, stop_when=self._count)
@@ -108,7 +108,7 @@ class MessageLoad:
             self.tally.add(Outcome(due, sent, None, UNANSWERED))
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """Return the moment, as `watch.Load` has it."""
+        """Return the moment, for `watch.Load`."""
         if at - self._looked >= _POLL_SECONDS:
             self._looked = at
             self._waiting = await self._ask(self._queue.waiting)
@@ -129,7 +129,7 @@ class MessageLoad:
         return asyncio.get_running_loop().time() - self._begun
 
     def _count(self, outcome: Outcome) -> bool:
-        """Count what could not be sent; a message that was sent is not answered yet."""
+        """Count messages that could not be sent; a sent message has no response yet."""
         if not outcome.ok:
             self.tally.add(outcome)
         return False

@@ -11,8 +11,8 @@ from twin.load.scaling import Scale
 
 
 def plot(moments: Sequence[Moment], title: str) -> str:
-    """Return an SVG of three pictures with one time axis; the same moments give the same bytes."""
-    from matplotlib.figure import Figure  # here: half a second that only a load has to spend
+    """Return an SVG of three plots with one time axis; the same moments give the same bytes."""
+    from matplotlib.figure import Figure  # imported here, because it takes half a second that only a load needs
     from matplotlib.ticker import MaxNLocator
 
     at = [moment.at for moment in moments]
@@ -40,10 +40,10 @@ def plot(moments: Sequence[Moment], title: str) -> str:
 
 
 def of_scale(moments: Sequence[Moment], number: Callable[[Scale], float]) -> list[float]:
-    """Return a number of the scale of each moment; a gap where the cluster did not answer."""
+    """Return a number of the scale of each moment; a gap if the cluster did not answer."""
     return [math.nan if moment.scale is None else number(moment.scale) for moment in moments]
 
 
 def p95(moments: Sequence[Moment]) -> list[float]:
-    """Return the percentile of each moment; a gap where nothing was answered."""
+    """Return the percentile of each moment; a gap if there were no responses."""
     return [math.nan if moment.p95_ms is None else moment.p95_ms for moment in moments]

@@ -1,4 +1,4 @@
-"""Count what a load was answered, second by second."""
+"""Count the responses to a load, second by second."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from modelctl.loadgen.result import nearest_rank
 from twin.load.scaling import Scale
 
 WINDOW_SECONDS = 10.0
-"""A percentile of one second at 30 requests/s would be that of its slowest two."""
+"""A percentile of one second at 30 requests/s would only show its slowest two."""
 _SHORTEST_SECONDS = 1.0
-"""The first moment is at once, and the one at which a load is stopped may be: too short for a rate."""
+"""The first moment is at the start, and a stopped load may have a short last one: both are too short for a rate."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One second of a load, `at` seconds after its beginning.
+    """One second of a load, `at` seconds after its start.
 
-    `offered` and `answered` are requests/s since the moment before, `failed` are all so far. `p95_ms` is of those answered
-    in the last WINDOW_SECONDS, None when none was. `waiting`: messages in the queue or in hand; None without a queue.
+    `offered` and `answered` are requests/s since the moment before, `failed` is the total so far. `p95_ms` covers the
+    responses of the last WINDOW_SECONDS, None without any. `waiting`: messages in the queue or being processed; None
+    without a queue.
     """
 
     at: float
@@ -45,14 +46,14 @@ class Tally:
         self._counted = 0
 
     def add(self, outcome: Outcome) -> None:
-        """Count a request that came to its end."""
+        """Count a request that has ended."""
         if outcome.ok:
             self.answered.append(outcome)
         else:
             self.failures[outcome.code] += 1
 
     def moment(self, now: float, scale: Scale | None, waiting: int | None = None) -> Moment:
-        """Return what was since the moment before, which has to be earlier."""
+        """Return the figures since the moment before, which must be earlier."""
         since, self._moment = self._moment, now
         new, self._counted = len(self.answered) - self._counted, len(self.answered)
         offered = bisect_right(self._due, now) - bisect_right(self._due, since)

@@ -1,9 +1,9 @@
-"""Say why there can be no load."""
+"""Define the error for a load that cannot be sent."""
 
 from spec.failure import NOT_TRIED, Failure
 
 
 class LoadRefused(Failure):
-    """A load cannot be sent as it was asked for; the text says why, and what to do."""
+    """The requested load cannot be sent; the text gives the reason and the remedy."""
 
     exit_code = NOT_TRIED

@@ -1,4 +1,4 @@
-"""A load in a few lines, when it is over."""
+"""A finished load in a few lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REASONS = 5
 
 
 def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
-    """Yield lines that say what was answered, and what the pods did meanwhile."""
+    """Yield lines with the responses and the changes of the pods."""
     answered, failed = len(tally.answered), tally.failures.total()
     yield f"{answered + failed} requests: {answered} answered, {failed} failed{_latency(tally)}"
     for reason, count in tally.failures.most_common(_REASONS):
@@ -32,7 +32,7 @@ def lines(tally: Tally, moments: Sequence[Moment]) -> Iterator[str]:
     starts = _starts(seen)
     nodes = [scale.nodes.ready for _, scale in seen if scale.nodes is not None]
     if starts:
-        # Of a pod that waits for a node, the node's start is in it.
+        # For a pod that waits for a node, this includes the node's start.
         of = "" if nodes else " (startSeconds of the stack)"
         yield f"from wanted to ready: {', '.join(f'{seconds:.0f} s' for seconds in starts)}{of}"
     if nodes:
@@ -51,7 +51,7 @@ def _changes(moments: Sequence[Moment]) -> Iterator[tuple[float, Scale]]:
 
 
 def _starts(seen: Sequence[tuple[float, Scale]]) -> list[float]:
-    """Return how long each further pod took from wanted to ready, first wanted first, but for those that never were."""
+    """Return the seconds from wanted to ready of each additional pod, in order, without pods that never became ready."""
     starts: list[float] = []
     waiting: deque[float] = deque()
     _, before = seen[0]

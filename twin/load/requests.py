@@ -45,15 +45,15 @@ def inputs_of(model: Model) -> list[InferInput]:
 
 
 def turns(parts: Mapping[str, int]) -> list[str]:
-    """Return whose turn it is, again and again: each name as often as it has parts, spread evenly."""
+    """Return the cycle of turns: each name as often as its share, spread evenly."""
     return [name for _, name in sorted(((turn + 0.5) / part, name) for name, part in parts.items() for turn in range(part))]
 
 
 class RequestLoad:
-    """Independent clients that ask one model, balanced over the pods of the fleets that serve it.
+    """Independent clients of one model, balanced over the pods of the fleets that serve it.
 
-    `parts`: by Service of a fleet, its part of the requests, as the gateway's route divides them. `outcomes`: of every
-    request that was due, once `run` has returned.
+    `parts`: by Service of a fleet, its share of the requests, like the gateway's route. `outcomes`: for every request that
+    was due, once `run` has returned.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class RequestLoad:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self) -> None:
-        """Send everything, as `watch.Load` has it. Raises LoadRefused when a fleet has no pod that is ready."""
+        """Send everything, for `watch.Load`. Raises LoadRefused if a fleet has no ready pod."""
         self._loop = asyncio.get_running_loop()
         ready = {service: asyncio.Event() for service in self._balancers}
         following = [asyncio.create_task(self._follow(service, ready[service])) for service in ready]
@@ -90,12 +90,12 @@ class RequestLoad:
                 self.tally.add(outcome)
 
     def end(self) -> None:
-        """End a load that runs before its schedule does, from any thread; what is under way is waited for."""
+        """End a running load before its schedule, from any thread; running requests continue."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end.set)
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """Return the moment, as `watch.Load` has it."""
+        """Return the moment, for `watch.Load`."""
         return self.tally.moment(at, scale)
 
     async def _send(self, number: int) -> str:

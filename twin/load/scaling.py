@@ -1,4 +1,4 @@
-"""Look at the autoscaler of a workload: what it sees, wants and has."""
+"""Read the state of a workload's autoscaler: its signal, its desired pods and the actual ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from twin.load.counts import Counts, count
 _NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 _KEDA_METRIC = re.compile(r"s(\d+)-.+")
 """KEDA's name for the metric of a ScaledObject's trigger: `s0-prometheus`, with the trigger's place in the list."""
-# What a HorizontalPodAutoscaler does that says nothing: the documentation's "default behavior".
+# The default of a HorizontalPodAutoscaler without a setting: the documentation's "default behavior".
 _DEFAULT_LOOK_BACK_SECONDS = 300
 _DEFAULT_COOL_DOWN_SECONDS = 300
-"""KEDA's `cooldownPeriod`, from the last message to no pod at all."""
+"""KEDA's `cooldownPeriod`, from the last message to 0 pods."""
 _SIGNAL_SECONDS = 90
-"""How long a load is seen after it has ended: a rate over a minute, and the scrape and the look after it."""
+"""How long a load is visible after its end: a rate over a minute, then the scrape and the sync."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A Deployment, and the ScaledObject or HorizontalPodAutoscaler of the same name that scales it, if there is one."""
+    """A Deployment, and the ScaledObject or HorizontalPodAutoscaler of the same name that scales it, if any."""
 
     namespace: str
     name: str
@@ -38,7 +38,7 @@ WORKERS = Workload(WORKER.namespace, WORKER_DEPLOYMENT)
 
 @dataclass(frozen=True)
 class Signal:
-    """The number that asks for the most pods: what each pod has of it now, and what it should have at most."""
+    """The number that requests the most pods: its current value for each pod, and its target."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class Signal:
 
     @property
     def share(self) -> float:
-        """Over 1: more pods are wanted."""
+        """Return value by target; over 1, more pods are wanted."""
         return self.value / self.target
 
 
@@ -54,9 +54,9 @@ class Signal:
 class Scale:
     """`wanted` pods, of which `ready` answer and `starting` do not yet; `ending` ones are no longer wanted.
 
-    `fewest` is what there is without a load. `signal` None: the autoscaler has no number, or there is none.
-    `return_seconds`: the longest that it takes from the end of a load to the fewest pods; None without an autoscaler.
-    `nodes`: those of the whole cluster that Karpenter has started; None where it does not run.
+    `fewest`: the pods without a load. `signal` is None without an autoscaler, or if it has no number. `return_seconds`: the
+    maximum time from the end of a load to the fewest pods; None without an autoscaler. `nodes`: the nodes in the whole
+    cluster that Karpenter has started; None if it does not run.
     """
 
     wanted: int
@@ -70,12 +70,12 @@ class Scale:
 
     @property
     def at_rest(self) -> bool:
-        """There are the fewest pods, and nothing is changing."""
+        """Return whether there are the fewest pods, and no changes."""
         return self.wanted == self.ready == self.fewest and not self.starting and not self.ending
 
 
 async def look(api: KubeApi, workloads: Sequence[Workload]) -> Scale | None:
-    """Return the scale of workloads now, together; None while the API does not answer, or lacks the Deployment of one."""
+    """Return the combined scale of workloads; None while the API does not answer, or lacks a Deployment."""
     try:
         scales, found = await asyncio.gather(asyncio.gather(*(_look(api, workload) for workload in workloads)), _nodes(api))
     except KubeError:
@@ -84,7 +84,7 @@ async def look(api: KubeApi, workloads: Sequence[Workload]) -> Scale | None:
 
 
 def together(scales: Sequence[Scale]) -> Scale:
-    """Return the pods of all workloads, with the signal that asks for most and the longest return."""
+    """Return the pods of all workloads, with the strongest signal and the longest return."""
     signals = [scale.signal for scale in scales if scale.signal is not None]
     return Scale(
         wanted=sum(scale.wanted for scale in scales),
@@ -119,7 +119,7 @@ async def _look(api: KubeApi, workload: Workload) -> Scale:
 
 
 def scale(deployment: Object, pods: Sequence[Object], scaled: Object | None, autoscaler: Object | None) -> Scale:
-    """Return what these objects say: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
+    """Return the scale in these objects: a Deployment, its pods, its ScaledObject, and its HorizontalPodAutoscaler."""
     counted = count(pods)
     wanted = deployment["spec"].get("replicas", 1)
     return Scale(
@@ -143,7 +143,7 @@ def _signal(scaled: Object | None, autoscaler: Object | None) -> Signal | None:
     if autoscaler is None:
         return None
     triggers = scaled["spec"]["triggers"] if scaled is not None else []
-    # The controller keeps a place for a metric that it could not read: one without a type.
+    # The controller keeps an entry without a type for a metric that it could not read.
     read = [metric for metric in autoscaler.get("status", {}).get("currentMetrics") or [] if metric.get("type")]
     current = {_metric_name(metric): metric for metric in read}
     found = []
@@ -157,12 +157,12 @@ def _signal(scaled: Object | None, autoscaler: Object | None) -> Signal | None:
 
 
 def _metric_name(metric: dict[str, Any]) -> str:
-    """With its selector, as Prometheus would write both: metrics of one name may be of several models."""
+    """Return the name with its selector, in Prometheus's notation: metrics of one name may be for several models."""
     described: dict[str, Any] = metric[metric["type"][0].lower() + metric["type"][1:]]
     metric_of: dict[str, Any] = described.get("metric") or {}
     name = str(metric_of.get("name", metric["type"]))
     labels = (metric_of.get("selector") or {}).get("matchLabels") or {}
-    # KEDA's selector names the ScaledObject, which the name says already.
+    # KEDA's selector names the ScaledObject, which the name already contains.
     if not labels or _KEDA_METRIC.fullmatch(name):
         return name
     return f"{name}{{{','.join(f'{label}={value}' for label, value in sorted(labels.items()))}}}"
@@ -174,12 +174,12 @@ def _average(metric: dict[str, Any] | None, of: str) -> float | None:
     described = metric[metric["type"][0].lower() + metric["type"][1:]]
     written = (described.get(of) or {}).get("averageValue")
     value = float(quantity.parse(written)) if written is not None else None
-    # Of no pods at all the controller reports a number far below zero.
+    # For 0 pods the controller reports a number far below zero.
     return value if value is None or value >= 0 else None
 
 
 def _trigger_name(metric: str, triggers: Sequence[dict[str, Any]]) -> str:
-    """Return what the stack calls it (`busy-classify`), where KEDA numbers it."""
+    """Return the stack's name of a trigger (`busy-classify`) for KEDA's numbered name."""
     found = _KEDA_METRIC.fullmatch(metric)
     place = int(found[1]) if found else len(triggers)
     return str(triggers[place].get("name", metric)) if place < len(triggers) else metric

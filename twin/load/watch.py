@@ -1,4 +1,4 @@
-"""A load from its beginning until the pods that it needed are gone again."""
+"""Watch a load from its start until the pods that it needed are gone again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Load(Protocol):
     """Something that is sent for a while, and answered."""
 
     async def run(self) -> None:
-        """Send everything; return when all is answered, or never will be."""
+        """Send everything; return when all responses arrived, or never will."""
 
     async def moment(self, at: float, scale: Scale | None) -> Moment:
-        """Return what was since the moment before, `at` seconds after the beginning."""
+        """Return the figures since the moment before, `at` seconds after the start."""
 
 
 Look = Callable[[], Awaitable[Scale | None]]
@@ -29,10 +29,10 @@ Look = Callable[[], Awaitable[Scale | None]]
 async def watch(
     load: Load, look: Look, show: Display, stop: asyncio.Event, follow_seconds: float | None = None
 ) -> list[Moment]:
-    """Run the load, show a moment a second, and go on until the pods are as few as without a load.
+    """Run the load, show a moment each second, and continue until the pods are as few as without a load.
 
-    `follow_seconds`: how long at most after the load; None: as long as the autoscaler's own times allow. `stop` ends it at
-    the next moment, the load too. Raises what the load raises.
+    `follow_seconds`: the maximum time after the load; None: as long as the autoscaler's own times allow. `stop` ends it at
+    the next moment, including the load. Raises what the load raises.
     """
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -59,7 +59,7 @@ async def watch(
 
 
 def _following(scale: Scale | None, wanted: float | None, show: Display) -> float:
-    """For how long the pods are still watched; says so."""
+    """Return for how long the pods are still watched, and print that."""
     longest = scale.return_seconds if scale is not None else None
     if scale is None or longest is None or scale.at_rest:
         return 0.0
@@ -73,7 +73,7 @@ def _following(scale: Scale | None, wanted: float | None, show: Display) -> floa
 
 
 def _next(at: float) -> float:
-    """Return the next full period: on a machine that is too busy to show each, some are left out."""
+    """Return the next full period; a machine that is too busy skips some."""
     return (at // _PERIOD_SECONDS + 1) * _PERIOD_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""Service accounts and rights of a chart whose programs the twin runs, applied and removed as Helm would."""
+"""Create and delete a chart's service accounts and permissions, as Helm would, for programs that the twin runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.releases.chart import Chart
 
 
 def install(client: KubeClient, chart: Chart, namespace: str, values: Mapping[str, Any]) -> None:
-    """Make what the programs of a chart need; nothing for a chart without programs. Raises PluginError."""
+    """Create the objects that a chart's programs need; none for a chart without programs. Raises PluginError."""
     for item in _objects(chart, namespace, values):
         try:
             client.apply(_path(client, item), item)
@@ -21,7 +21,7 @@ def install(client: KubeClient, chart: Chart, namespace: str, values: Mapping[st
 
 
 def remove(client: KubeClient, chart: Chart, namespace: str, values: Mapping[str, Any]) -> None:
-    """Remove it again; what is gone already is fine. Raises PluginError."""
+    """Delete these objects; missing ones are ignored. Raises PluginError."""
     for item in reversed(_objects(chart, namespace, values)):
         try:
             client.delete(_path(client, item))
@@ -30,7 +30,7 @@ def remove(client: KubeClient, chart: Chart, namespace: str, values: Mapping[str
 
 
 def _objects(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Object]:
-    # Only a deployment needs these, and not each start of the plugin.
+    # Imported here, because only a deployment needs these, not each start of the plugin.
     from twin.host.tools import ToolError
     from twin.releases import go_module
 

@@ -1,4 +1,4 @@
-"""Waits for the programs that the twin's agent runs for a chart, as Helm's `--wait` does for its pods."""
+"""Wait for the programs that the twin's agent runs for a chart, like Helm's `--wait` for its pods."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from twin.cluster.release_marks import AGENT_PATH, CHARTS, FAILURE, FINALIZER, R
 from twin.plugins.errors import PluginError
 
 LONGEST_SECONDS = 180.0
-"""They answer within seconds. What takes longer than this does not come."""
+"""Programs answer within seconds. After this time they have failed."""
 _POLL_SECONDS = 0.3
 
 
 class AgentPrograms:
-    """The programs that the agent of this cluster runs for charts. `cancelled` ends every wait."""
+    """The programs that the agent of this cluster runs for charts. `cancelled` stops every wait."""
 
     def __init__(self, client: KubeClient, cancelled: threading.Event) -> None:
         self._client = client
         self._cancelled = cancelled
 
     def stand_for(self, chart: str) -> bool:
-        """Return whether there is an agent, and it has programs for the chart. A preview's cluster has none."""
+        """Return whether an agent exists and has programs for the chart. There is no agent in a preview's cluster."""
         said = self._client.find(AGENT_PATH)
         return said is not None and chart in (said.get("data") or {}).get(CHARTS, "").split()
 
     def wait_ready(self, namespace: str, release: str, installation: str, seconds: float) -> None:
-        """Wait until the agent says that this installation's programs answer. Raises PluginError with its last message."""
+        """Wait until the agent reports that this installation's programs answer. Raises PluginError with its message."""
         deadline = time.monotonic() + seconds
         while True:
             said = self._annotations(namespace, release)
@@ -44,7 +44,7 @@ class AgentPrograms:
             self._pause(namespace, release)
 
     def wait_gone(self, namespace: str, release: str, seconds: float) -> None:
-        """Wait until the agent has ended the programs of a release that was deleted. Raises PluginError."""
+        """Wait until the agent has stopped the programs of a deleted release. Raises PluginError."""
         deadline = time.monotonic() + seconds
         while self._ours(self._client.find(config_map_path(namespace, release))):
             if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""Wait until an object that was applied is ready, as the official provider does: a Deployment for its pods, and any object
-for what its annotations name.
+"""Wait until an applied object is ready, like the official provider.
 
+It waits for the pods of a Deployment, and for the conditions in any object's annotations. It does not wait for other kinds:
 https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/await/deployment.go and
-https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/metadata/overrides.go; no other kind is waited for.
+https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/metadata/overrides.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twin.plugins import kube_rules
 from twin.plugins.errors import Failure, NotReady, NotSupported
 
 WITHOUT = {"TWIN_SKIPS_AWAIT": "true"}
-"""The environment of an engine whose pods nobody waits for here: its command waits itself, or has no machines for them."""
+"""The environment of an engine that must not wait for pods: its command waits itself, or has no machines for them."""
 
 _SECONDS = 600.0
 _POLL_SECONDS = 0.25
@@ -29,16 +29,16 @@ _CONDITION = re.compile(r"condition=(?P<type>[A-Za-z0-9./-]+)(=(?P<status>True|F
 _STEP = re.compile(r"\.([A-Za-z][A-Za-z0-9]*)|\[(\d+)\]")
 
 Missing = Callable[[Object], list[str]]
-"""Returns, as sentences, all that a live object lacks to be ready."""
+"""Returns the reasons, as sentences, why a live object is not ready."""
 
 
 def ready(
     client: KubeClient, path: str, live: Object, timeout: float, cancelled: threading.Event, poll: float = _POLL_SECONDS
 ) -> Object:
-    """Return the object at `path` when it is ready; `live` is what the server has just answered.
+    """Return the object at `path` when it is ready; `live` is the server's last response.
 
-    `timeout`: the resource's own, in seconds; 0: that of its annotation, else 10 minutes. Raises NotReady with the last
-    state of the object and what it lacks.
+    `timeout`: the resource's own, in seconds; if 0, the annotation's, else 10 minutes. Raises NotReady with the last state
+    of the object and the missing conditions.
     """
     missing = _missing(client, live)
     if missing is None or WITHOUT.items() <= os.environ.items():
@@ -62,7 +62,7 @@ def _not_ready(live: Object, reasons: list[str]) -> NotReady:
 
 
 def mistakes(inputs: Mapping[str, Any]) -> list[Failure]:
-    """Return what cannot be waited for, before anything is made."""
+    """Return the wait conditions that are not supported, before any object is created."""
     expression = kube_rules.annotation(inputs, kube_rules.WAIT_FOR)
     if expression is None or _JSONPATH.fullmatch(expression) or _CONDITION.fullmatch(expression):
         return []
@@ -138,7 +138,7 @@ def _owned(client: KubeClient, plural: str, owner: Object) -> Iterator[Object]:
 
 
 def _pod_lacks(pod: Object) -> Iterator[str]:
-    """Yield why a pod is not ready: the condition's own message, and how its containers wait or have ended."""
+    """Yield why a pod is not ready: the condition's own message, and why its containers wait or have exited."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     scheduled, is_ready = _condition(pod, "PodScheduled"), _condition(pod, "Ready")
     if scheduled.get("status") == "False":

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from twin.aws.base.handler import Handler
 
 DEFAULTS = "__defaults"
-"""Checked inputs list here which of them the provider filled in, as the official provider does."""
+"""The key under which checked inputs list the inputs that the provider filled in, as in the official provider."""
 
 NAME_DIGITS = 7
-"""Hex digits of an autoname, as the official provider makes them."""
+"""Hex digits of an autoname, as in the official provider."""
 
 
 class AwsProvider(Provider):
-    """Stands in for pulumi-aws. Wants ``AWS_ENDPOINT_URL`` on loopback and a region."""
+    """Replaces pulumi-aws. Needs ``AWS_ENDPOINT_URL`` on loopback and a region."""
 
     package = "aws"
     distribution = "pulumi_aws"
@@ -43,7 +43,7 @@ class AwsProvider(Provider):
         return [] if _region(config) else [Failure("region", "set it in the stack: aws:region: us-west-2")]
 
     def configure(self, config: Values) -> None:
-        # boto3 takes as long to import as the rest of the process: not before the engine has its port.
+        # Importing boto3 takes as long as the rest of the process, so wait until the engine has its port.
         from twin.aws.base.clients import Clients
 
         endpoint = require_loopback(os.environ.get("AWS_ENDPOINT_URL", ""), "AWS_ENDPOINT_URL")
@@ -55,7 +55,7 @@ class AwsProvider(Provider):
         self._require_account(_structured(config.get("allowedAccountIds") or []))
 
     def _require_account(self, allowed: Sequence[str]) -> None:
-        """As the official provider does, which asks STS before anything else. Raises PluginError in another account."""
+        """Ask STS first, like the official provider. Raises PluginError if the account is not allowed."""
         if not allowed:
             return
         with self._applying() as clients:
@@ -175,11 +175,11 @@ def _structured(value: Any) -> Any:
 
 
 def _with_old_defaults(old: Any, new: Any) -> Any:
-    """Return checked inputs with the defaults of the last deployment where the program gives nothing, at any depth.
+    """Return checked inputs, with the last deployment's defaults for properties without a value, at any depth.
 
-    The official provider fills in its schema's defaults, lists them in ``__defaults``, and keeps them from then on
-    (applyDefaults in https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/schema.go). The handlers here
-    fill in names alone, so that others come from the state of a real account only.
+    The official provider fills in its schema's defaults, lists them in ``__defaults``, and then keeps them (applyDefaults
+    in https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/schema.go). The handlers here fill in only
+    names, so other defaults come only from the state of a real account.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         found = {key: _with_old_defaults(old.get(key), value) for key, value in new.items()}
@@ -192,12 +192,12 @@ def _with_old_defaults(old: Any, new: Any) -> Any:
 
 
 def _changed_part(path: differences.Path, changed: Sequence[differences.Change]) -> differences.Path:
-    """Return the path that replaces, or the object around it where that was added or taken away as a whole."""
+    """Return the path that forces replacement, or its parent object if that was added or removed as a whole."""
     return next((change.path for change in changed if change.path == path[:1]), path)
 
 
 def _external(inputs: Mapping[str, Any]) -> Values:
-    """Return the inputs without what providers note in them, at any depth: no SDK reads it among outputs."""
+    """Return the inputs without the providers' own keys, at any depth: SDKs do not read them among outputs."""
     return {key: _without_notes(value) for key, value in inputs.items() if not key.startswith("__")}
 
 

@@ -1,7 +1,7 @@
-"""``helm.v4.Chart`` on the twin: real Helm renders the chart, and each object becomes a resource of its own.
+"""``helm.v4.Chart`` on the twin: real Helm renders the chart, and each object becomes a separate resource.
 
-Types, names and parents of the children are those of the official provider, so that a preview on the twin lists what
-a preview on AWS lists.
+Types, names and parents of the children match the official provider. So previews on the twin and on AWS list the same
+resources.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ TOKEN = "kubernetes:helm.sh/v4:Chart"
 INPUTS = frozenset(
     {"chart", "name", "namespace", "resourcePrefix", "skipAwait", "skipCrds", "valueYamlFiles", "values", "version"}
 )
-"""The inputs that mean something for a chart in a folder of the project."""
+"""The inputs that apply to a chart in a folder of the project."""
 
 KEEP = "helm.sh/resource-policy"
 
 _rendering = threading.Lock()
-"""Helm is a library in another language; one rendering at a time is what it was tried with."""
+"""Helm is a library in another language; only one rendering at a time was tested."""
 
 
 def build(component: Component, client: KubeClient, log: EngineLog, namespace: str) -> provider_pb2.ConstructResponse:
-    """Register the chart and its objects. Raises PluginError with Helm's own sentence for a chart that does not render."""
+    """Register the chart and its objects. Raises PluginError with Helm's own message for a chart that does not render."""
     inputs = component.inputs
     _refuse_unsupported(inputs)
     component.register_self()
@@ -54,9 +54,9 @@ def build(component: Component, client: KubeClient, log: EngineLog, namespace: s
 
 
 def _register(component: Component, objects: Sequence[Values]) -> list[Registered]:
-    """Register the objects as children, each as soon as what goes before it is there; return them in the chart's order.
+    """Register the objects as children, each as soon as its dependencies exist; return them in the chart's order.
 
-    Raises PluginError with what the engine refused first, EngineStopping.
+    Raises EngineStopping, or PluginError with the engine's first refusal.
     """
     tasks: dict[int, Future[Registered]] = {}
 
@@ -69,7 +69,7 @@ def _register(component: Component, objects: Sequence[Values]) -> list[Registere
         name = child_name(component.inputs.get("resourcePrefix") or component.name, manifest)
         return component.register(type_token(manifest), name, _with_secrets(manifest, component.secret), options)
 
-    # A thread for each: some wait for others.
+    # One thread for each object, because some wait for others.
     with ThreadPoolExecutor(max_workers=max(len(objects), 1)) as pool:
         for index, before in chart_order.sorted_with_dependencies(objects):
             tasks[index] = pool.submit(register, objects[index], before)
@@ -80,7 +80,7 @@ def _register(component: Component, objects: Sequence[Values]) -> list[Registere
 
 
 def type_token(manifest: Mapping[str, Any]) -> str:
-    """Return ``kubernetes:apps/v1:Deployment``; the core group is spelled out: ``kubernetes:core/v1:Service``."""
+    """Return ``kubernetes:apps/v1:Deployment``; the core group is written out: ``kubernetes:core/v1:Service``."""
     api_version = manifest["apiVersion"]
     return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{manifest['kind']}"
 
@@ -137,7 +137,7 @@ def _capabilities(client: KubeClient, log: EngineLog, default: str) -> tuple[str
 
 @contextmanager
 def _value_files(inputs: Mapping[str, Any]) -> Iterator[list[Path]]:
-    """Yield the value files; text assets as files that live as long as the context."""
+    """Yield the value files; text assets become files that exist as long as the context."""
     with tempfile.TemporaryDirectory(prefix="twin-chart-") as folder:
         paths = []
         for index, asset in enumerate(inputs.get("valueYamlFiles") or ()):
@@ -152,7 +152,7 @@ def _value_files(inputs: Mapping[str, Any]) -> Iterator[list[Path]]:
 
 
 def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
-    """Return the object with the release's namespace where its kind has one and it names none."""
+    """Return the object with the release's namespace if its kind is namespaced and it names none."""
     try:
         served = client.kind(manifest["apiVersion"], manifest["kind"])
     except Unreachable:
@@ -162,7 +162,7 @@ def _placed(manifest: Values, client: KubeClient, namespace: str) -> Values:
 
 
 def _with_secrets(manifest: Values, secret_values: bool) -> Values:
-    """Return a Secret's content marked secret, and all content when a value of the chart was a secret."""
+    """Return the object with a Secret's content marked secret, or all content if any value of the chart was a secret."""
     if not secret_values and manifest["kind"] != "Secret":
         return manifest
     plain = {"apiVersion", "kind", "metadata"} if secret_values else manifest.keys() - {"data", "stringData"}

@@ -1,6 +1,7 @@
-"""The order of a chart's objects, as the official provider has it: a namespace and a definition before what needs them, and
-what objects say themselves by an annotation. Nothing else: a chart's other objects come and go all at once.
+"""The order of a chart's objects, as in the official provider.
 
+A namespace and a definition come before the objects that need them, and an object may name others in an annotation. All
+other objects of a chart are created and deleted in parallel.
 https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.0/provider/pkg/provider/yaml/v2/yaml.go, `Register`.
 """
 
@@ -14,7 +15,7 @@ from twin.plugins.errors import PluginError
 from twin.plugins.values import Values
 
 DEPENDS_ON = "config.kubernetes.io/depends-on"
-"""Annotation: the objects that are there before this one, and are deleted after it."""
+"""Annotation: the objects that must exist before this one, and are deleted after it."""
 _SERVICE = ("", "Service")
 
 Reference = tuple[str, str, str, str]
@@ -22,9 +23,9 @@ Reference = tuple[str, str, str, str]
 
 
 def sorted_with_dependencies(objects: Sequence[Values]) -> list[tuple[int, list[int]]]:
-    """Return each object's index with those of what goes before it, in an order that has all of these earlier.
+    """Return each object's index with its dependencies' indices, dependencies first.
 
-    Raises PluginError for a circle, a reference to what is not in the chart, and a wait that never ends.
+    Raises PluginError for a cycle, a reference to an object outside the chart, and a wait that never ends.
     """
     indices = {_reference(manifest): index for index, manifest in enumerate(objects)}
     before = {
@@ -76,7 +77,7 @@ def _said(manifest: Values, indices: dict[Reference, int]) -> Iterator[int]:
 
 
 def _refuse_a_wait_for_itself(manifest: Values, earlier: Values) -> None:
-    """Raise PluginError where the official provider would wait for the pods of a Service before it makes them."""
+    """Raise PluginError if the official provider would wait for the pods of a Service before it creates them."""
     group, kind, _, name = _reference(earlier)
     if (group, kind) == _SERVICE and kube_rules.annotation(earlier, kube_rules.SKIP_AWAIT) != "true":
         raise PluginError(

@@ -1,4 +1,4 @@
-"""A component provider's side of Construct: its children are registered with the engine's resource monitor."""
+"""A component provider's side of Construct: register its children with the engine's resource monitor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.plugins.values import UNKNOWN, Values, from_struct, strip_secrets, to_
 
 
 class EngineStopping(Exception):
-    """The engine takes no more registrations: something failed, or the user cancelled, and it has said so itself."""
+    """The engine accepts no more registrations: it failed or was cancelled, and has already reported that."""
 
 
 _NO_DEPENDENCIES = resource_pb2.RegisterResourceRequest.PropertyDependencies()
@@ -33,10 +33,10 @@ class Registered:
 
 @dataclass(frozen=True)
 class ChildOptions:
-    """Resource options of a child, beyond what every child of the component gets."""
+    """Resource options of a child, in addition to the options of all children of the component."""
 
     parent: str | None = None
-    """URN; the component itself when None."""
+    """A URN; None means the component itself."""
 
     depends_on: tuple[str, ...] = ()
     protect: bool | None = None
@@ -45,19 +45,19 @@ class ChildOptions:
     secret_outputs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     provider: str | None = None
-    """Provider reference; the one given to the component when None, else the engine's default provider."""
+    """A provider reference; None means the component's provider, else the engine's default provider."""
 
 
 @dataclass
 class Component:
-    """One component under construction. ``inputs`` are plain: marks are stripped, ``secret`` says that there was one."""
+    """A component under construction. ``inputs`` are plain, without marks; ``secret``: whether any was marked secret."""
 
     request: provider_pb2.ConstructRequest
     inputs: Values
     secret: bool
     dependencies: tuple[str, ...]
     versions: Mapping[str, str]
-    """Version of the SDK by package: children then share the program's own default provider."""
+    """Version of the SDK by package, so that children share the program's own default provider."""
 
     monitor: resource_pb2_grpc.ResourceMonitorStub
     urn: str = ""
@@ -74,7 +74,7 @@ class Component:
         return self.request.dryRun
 
     def register_self(self) -> None:
-        """Register the component itself, first of all."""
+        """Register the component itself, before its children."""
         request = self.request
         response = _register(
             self.monitor,
@@ -97,9 +97,9 @@ class Component:
     def register(self, type: str, name: str, props: Mapping[str, Any], options: ChildOptions | None = None) -> Registered:
         """Register a custom resource as a child and wait for its outputs.
 
-        Every child depends on what the component's inputs and the component itself depend on, so that all of them go
-        before those do; none of its properties does, else the engine would replace all children along with any of those.
-        Raises PluginError when the engine refuses, EngineStopping.
+        Every child depends on the dependencies of the component and its inputs, so all children are deleted before those.
+        The child's properties have no such dependencies; else the engine would replace all children together with any of
+        these resources. Raises PluginError if the engine refuses, EngineStopping.
         """
         options = options or ChildOptions()
         package = type.partition(":")[0] if not type.startswith("pulumi:providers:") else type.rpartition(":")[2]
@@ -128,13 +128,13 @@ class Component:
                 supportsPartialValues=True,
             ),
         )
-        self.children.append(response.urn)  # of any thread
+        self.children.append(response.urn)  # from any thread
         return Registered(response.urn, response.id or UNKNOWN, strip_secrets(from_struct(response.object)))
 
     def resolve(self, urn: str) -> Values:
-        """Return the outputs of a resource that the program registered, for one that came as a reference.
+        """Return the outputs of a resource of the program that was given as a reference.
 
-        Raises PluginError when there is none, EngineStopping.
+        Raises PluginError if the resource does not exist, EngineStopping.
         """
         with _answers(f"the resource {urn}"):
             response = self.monitor.Invoke(
@@ -150,7 +150,7 @@ class Component:
     def finish(self, outputs: Mapping[str, Any]) -> provider_pb2.ConstructResponse:
         """Register the component's outputs; return the response to the engine.
 
-        Each output depends on all children: what uses one of them is deleted before any child is.
+        Each output depends on all children, so a resource that uses one of them is deleted before any child.
         """
         state = to_struct(outputs)
         with _answers(f"the outputs of {self.name}"):
@@ -166,12 +166,12 @@ def construct(
     versions: Mapping[str, str],
     build: Callable[[Component], provider_pb2.ConstructResponse],
 ) -> provider_pb2.ConstructResponse:
-    """Return what ``build`` makes of the component of a Construct request."""
+    """Return the response of ``build`` for the component of a Construct request."""
     component = _open(request, versions)
     try:
         return build(component)
     except EngineStopping:
-        # Nobody waits for this answer any more; an error would only be shown beside the one that stopped the engine.
+        # The engine no longer needs this response; an error would only appear next to the error that stopped the engine.
         return provider_pb2.ConstructResponse(urn=component.urn)
 
 
@@ -206,11 +206,11 @@ def _register(
 
 @contextmanager
 def _answers(what: str) -> Iterator[None]:
-    """Turn the monitor's errors about ``what`` into ours."""
+    """Convert the monitor's errors about ``what`` into PluginError or EngineStopping."""
     try:
         yield
     except grpc.RpcError as error:
-        # What a stub raises is also the call that failed; grpc's types do not say so.
+        # The error that a stub raises is also the failed call, although grpc's types do not say so.
         call = cast(grpc.Call, error)
         if call.code() == grpc.StatusCode.UNAVAILABLE:
             raise EngineStopping from error

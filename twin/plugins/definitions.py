@@ -1,4 +1,4 @@
-"""Custom resource definitions of a chart that is not installed, so that objects of its kinds can be made."""
+"""Install the custom resource definitions of a chart that the twin does not install, so that objects can use them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from twin.plugins.errors import PluginError
 from twin.releases.chart import Chart
 
 _SERVED_SECONDS = 60.0
-"""The longest measured for ten definitions of 5 MB was 3 s."""
+"""The longest measured time for ten definitions of 5 MB was 3 s."""
 _POLL_SECONDS = 0.2
 
 
 def install(client: KubeClient, chart: Chart) -> None:
     """Apply the definitions of a chart and wait until the API server serves their kinds. Raises PluginError.
 
-    They stay when the release goes, as with Helm those of a chart's `crds` folder do. Those that a chart makes by templates
-    (keda, karpenter-crd) Helm would remove, and with them every object of their kinds.
+    They stay when the release is deleted, as Helm does with definitions in a chart's `crds` folder. Definitions from
+    templates (keda, karpenter-crd) would be deleted by Helm, together with every object of their kinds.
     """
-    # Only a deployment needs these, and not each start of the plugin.
+    # Imported here, because only a deployment needs these, not each start of the plugin.
     from twin.host.tools import ToolError
     from twin.releases import go_module
 

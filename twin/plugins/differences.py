@@ -1,6 +1,6 @@
-"""Find what changed between two sets of inputs, property by property, in the engine's path notation.
+"""Find the changes between two sets of inputs, property by property, in the engine's path notation.
 
-Also the reverse question of a refresh: which inputs would describe what is really there.
+For a refresh, also find the inputs that describe the actual state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the changed leaves by the shortest paths. Null means absent; keys that begin with ``__`` are left out."""
+    """Return the changed leaves by the shortest paths. Null means absent; top-level keys with ``__`` are ignored."""
     return list(_mapping((), old, new))
 
 
@@ -62,7 +62,7 @@ def same(old: Any, new: Any) -> bool:
 
 
 def render(path: Path) -> str:
-    """Return ``spec.containers[0].image``; keys that are not plain names as ``annotations["a.b/c"]``."""
+    """Return ``spec.containers[0].image``; other keys than plain names become ``annotations["a.b/c"]``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -76,15 +76,15 @@ def render(path: Path) -> str:
 
 
 def starts_with(path: Path, prefixes: Iterable[Sequence[str | int]]) -> bool:
-    """Return whether the path lies at or under one of the prefixes."""
+    """Return whether the path is one of the prefixes or below one."""
     return any(path[: len(prefix)] == tuple(prefix) for prefix in prefixes)
 
 
 def refreshed(inputs: Any, before: Any, now: Any) -> Any:
-    """Return the inputs with every value that drifted replaced by what is there now.
+    """Return the inputs, with every drifted value replaced by the current value.
 
-    ``before`` is the state that the last operation left, ``now`` the state just read. A value that the server
-    normalised (``1000m`` to ``1``) differs from its input in both and is not drift.
+    ``before`` is the state after the last operation, ``now`` the state just read. A value that the server normalised
+    (``1000m`` to ``1``) differs from its input in both, which is not drift.
     """
     if same(before, now):
         return inputs

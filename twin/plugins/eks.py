@@ -1,4 +1,4 @@
-"""The eks provider of the twin: ``eks.Cluster`` expands into the resources that the official component makes."""
+"""The eks provider of the twin: ``eks.Cluster`` expands into the same resources as the official component."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from twin.plugins.values import UNKNOWN
 CLUSTER = "eks:index:Cluster"
 
 FIRST_PREVIEW = {"TWIN_FIRST_PREVIEW": "true"}
-"""The environment of an engine for which the kubeconfig of a cluster that does not exist yet is unknown, as on AWS."""
+"""The environment of an engine for which the kubeconfig of a missing cluster is unknown, as on AWS."""
 
 SDKS = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
-"""Distributions of the packages that a cluster's children belong to."""
+"""Distributions of the packages of a cluster's children."""
 
 
 class EksProvider(Provider):
-    """Stands in for pulumi-eks. It hands out a kubeconfig of the twin's one control plane, in most previews too."""
+    """Replaces pulumi-eks. It returns a kubeconfig of the twin's only control plane, also in most previews."""
 
     package = "eks"
     distribution = "pulumi_eks"
@@ -79,7 +79,7 @@ def _build(component: Component) -> provider_pb2.ConstructResponse:
 
 
 def _kubeconfig(cluster: Mapping[str, Any]) -> Any:
-    """Return the kubeconfig of a cluster with these outputs; UNKNOWN in a first preview without one."""
+    """Return the kubeconfig of a cluster with these outputs; UNKNOWN in a first preview without a cluster."""
     exists = UNKNOWN not in (cluster["endpoint"], cluster["certificateAuthority"])
     return of_eks(cluster) if exists or not FIRST_PREVIEW.items() <= os.environ.items() else UNKNOWN
 

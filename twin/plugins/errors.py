@@ -1,4 +1,4 @@
-"""Errors that a plugin shows to a person, as the engine wants them."""
+"""Errors of a plugin for its user, in the engine's form."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Response = TypeVar("Response")
 
 
 class PluginError(Exception):
-    """An operation was refused, and nothing was left half done: the message is one sentence for the user.
+    """The operation was refused and left nothing half done; the message is one sentence for the user.
 
-    The engine keeps its state as it was and goes on with what does not depend on the resource.
+    The engine keeps its state unchanged and continues with resources that do not depend on this one.
     """
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class NotSupported(PluginError):
-    """The twin has no stand-in for this; the message names the file to extend."""
+    """The twin does not simulate this; the message names the file to extend."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
 
 
 class Unfinished(PluginError):
-    """The operation began and its end is not known; the engine records it as pending."""
+    """The operation began and its result is unknown; the engine records it as pending."""
 
     code = grpc.StatusCode.UNKNOWN
 
 
 class NotReady(PluginError):
-    """The resource is there and not ready: the engine keeps it in its state, fails, and goes on with it in the next run."""
+    """The resource exists and is not ready: the engine keeps it in its state, fails, and continues in the next run."""
 
     code = grpc.StatusCode.UNKNOWN
     detail: Message | None = None
-    """The part of the answer that is for the engine; the provider fills it in."""
+    """The part of the response for the engine; the provider fills it in."""
 
     def __init__(self, id: str, outputs: dict[str, Any], reasons: Sequence[str]) -> None:
         super().__init__(reasons[0])
@@ -53,16 +53,16 @@ class NotReady(PluginError):
 
 @dataclass(frozen=True)
 class Failure:
-    """One input that Check refuses. ``property`` is in the engine's path notation; empty for the whole resource."""
+    """An input that Check refuses. ``property`` is in the engine's path notation; empty for the whole resource."""
 
     property: str
     reason: str
 
 
 def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Callable[[], Response]) -> Response:
-    """Return the result of ``work``, or a gRPC error with a sentence in place of what it raised.
+    """Return the result of ``work``, or abort with a gRPC error whose message describes the exception.
 
-    Anything but a PluginError or a KubeError is a defect of the plugin: it is named with the place that raised it.
+    Exceptions other than PluginError and KubeError are defects of the plugin; the message names the line that raised it.
     """
     try:
         return work()
@@ -85,7 +85,7 @@ def reporting(plugin: str, what: str, context: grpc.ServicerContext, work: Calla
 
 
 def abort(context: grpc.ServicerContext, code: grpc.StatusCode, message: str) -> NoReturn:
-    """End the call with an error."""
+    """Abort the call with an error."""
     context.abort(code, message)
     raise AssertionError("context.abort always raises")
 

@@ -1,4 +1,4 @@
-"""Tokens that a kubeconfig's program prints, as client-go uses them.
+"""Get tokens from the program in a kubeconfig, like client-go.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
@@ -19,17 +19,18 @@ import httpx
 from twin.plugins.errors import PluginError
 
 _SECONDS = 60
-"""The longest that the program may take; `aws eks get-token` sends nothing."""
+"""The program's timeout in seconds; `aws eks get-token` sends no request."""
 
 
 class ExecCredentials(httpx.Auth):
-    """Authenticates requests with the program's token: run for the first request, and after the token has expired or failed.
+    """Authenticates requests with the program's token.
 
-    A request raises PluginError if the program fails.
+    The program runs for the first request, and again after the token has expired or was refused. A request raises
+    PluginError if the program fails.
     """
 
     def __init__(self, command: Mapping[str, Any]) -> None:
-        """`command` is the `exec` of a kubeconfig's user."""
+        """Take `command`, the `exec` of a kubeconfig's user."""
         self._argv = [command["command"], *(command.get("args") or ())]
         self._env = {entry["name"]: entry["value"] for entry in command.get("env") or ()}
         self._lock = threading.Lock()
@@ -37,7 +38,7 @@ class ExecCredentials(httpx.Auth):
         self._expires: datetime.datetime | None = None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send the request with a token; forget that token if the API server refuses it."""
+        """Send the request with a token; discard the token if the API server refuses it."""
         token = self._current()
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request

@@ -1,8 +1,8 @@
-"""Runs one Pulumi program in a process of its own, for the language host.
+"""Run one Pulumi program in a separate process, for the language host.
 
 It is started as a file with ``python -P``, so that neither this folder nor the twin's checkout is on the program's
-import path, and reads what to run as JSON on standard input: command lines are public, configuration is not.
-It imports nothing of the twin.
+import path. It reads its task as JSON from standard input, because command lines are public and configuration is not.
+It imports no module of the twin.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pathlib import Path
 from typing import Any
 
 EXPLAINED = 32
-"""Exit status of a program that ended with an error which the engine has been told."""
+"""Exit status of a program whose error was already reported to the engine."""
 
 MAX_THREADS = 256
-"""Each waits for one answer of the engine; an unlimited ``--parallel`` must not become unlimited threads."""
+"""Each thread waits for one response of the engine; an unlimited ``--parallel`` must not create unlimited threads."""
 
 _GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 
 ENGINE_STOPPING = ("resource monitor has terminated", "resource monitor shut down")
-"""How the SDK and the engine begin to say that the run is over because of an error which has been shown already."""
+"""How the error messages of the SDK and the engine begin if the run stopped because of an already reported error."""
 
 
 def main() -> None:
-    """Run the program described on standard input and leave with its status."""
+    """Run the program described on standard input and exit with its status."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda number, _frame: os._exit(128 + number))
     run = json.load(sys.stdin)
@@ -41,7 +41,7 @@ def main() -> None:
     status = _run(run)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that still wait for an engine that is stopping would hold up an ordinary exit.
+    # Threads that still wait for a stopping engine would block an ordinary exit.
     os._exit(status)
 
 
@@ -49,7 +49,7 @@ def _run(run: dict[str, Any]) -> int:
     import pulumi
 
     if not run["debug"]:
-        # The SDK sends several for each resource, and waits for each: a tenth of a preview's processor time, for nobody.
+        # The SDK sends several debug messages for each resource and waits for each: a tenth of a preview's processor time.
         pulumi.log.debug = lambda *_message, **_options: None
     pulumi.runtime.set_all_config(run["config"], run["secret_keys"])
     pulumi.runtime.configure(
@@ -67,7 +67,7 @@ def _run(run: dict[str, Any]) -> int:
     program = str(Path(run["program_directory"], run["entry_point"]).resolve())
     os.chdir(run["pwd"])
     sys.argv = [program, *run["args"]]
-    # Futures of resources that come after a failed one are never awaited; asyncio would complain about each.
+    # Futures of resources after a failed one are never awaited; asyncio would log a warning for each.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -78,7 +78,7 @@ def _run(run: dict[str, Any]) -> int:
         if _is_engine_stopping(error):
             return EXPLAINED
         pulumi.log.error(str(error))
-        return 1  # as Pulumi's own launcher: the engine shows a second error
+        return 1  # like Pulumi's own launcher: the engine shows a second error
     except SystemExit as leaving:
         return _status_of(leaving)
     except Exception as error:
@@ -89,10 +89,10 @@ def _run(run: dict[str, Any]) -> int:
 
 
 async def _until_it_ends(program: str) -> None:
-    """Run the program; end it when an answer could not be used and what waits for it is still waiting.
+    """Run the program; stop it if a response is unreadable and the code that awaits it never returns.
 
-    The SDK tells an answer that it cannot read, like a text in the place of a list, when all others have come. One that
-    waits for an output of that resource may wait for ever.
+    The SDK reports an unreadable response, like a text instead of a list, only after all other responses. Code that waits
+    for an output of that resource may wait forever.
     """
     import pulumi
     from pulumi.runtime.settings import _get_rpc_manager
@@ -130,7 +130,7 @@ def _status_of(leaving: SystemExit) -> int:
 
 
 def _trace_of_program(error: Exception, program: str) -> str:
-    """Return the traceback from the program's first own frame on; all of it when the program has none in it."""
+    """Return the traceback from the program's first own frame on; all of it if the program has no frame in it."""
     root = program if Path(program).is_dir() else str(Path(program).parent)
     trace = error.__traceback__
     while trace is not None and not _is_within(trace.tb_frame.f_code.co_filename, root):

@@ -1,4 +1,4 @@
-"""Who has set a field of an object in the cluster, for the fields whose changes a program ignores."""
+"""Find who has set a field of an object in the cluster, for fields whose changes a program ignores."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from twin.plugins.values import Values
 
 
 def without_ignored(inputs: Values, live: Object, ignored: Iterable[str], manager: str) -> Values:
-    """Return what an apply by `manager` sends of `inputs`, so that the `ignored` paths (`spec.replicas`) stay as they are.
+    """Return the `inputs` that an apply by `manager` sends to keep the `ignored` paths (like `spec.replicas`) unchanged.
 
-    A field that others alone have set is left out: sent, it would be a conflict. Any other has its value in the cluster:
-    left out, it would get its default. The official provider does the same, with no paths into lists either
-    (`handleSSAIgnoreFields` in https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/await/await.go).
+    A field that only others have set is left out, because sending it would be a conflict. Any other ignored field gets its
+    value from the cluster, because leaving it out would reset it to its default. The official provider does the same, also
+    without paths into lists (`handleSSAIgnoreFields` in
+    https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/await/await.go).
     """
     sent = copy.deepcopy(inputs)
     for path in ignored:

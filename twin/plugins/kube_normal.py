@@ -1,8 +1,9 @@
-"""Write the fields of built-in kinds as the official provider does in its check, so that one thing is written in one way.
+"""Normalize the fields of built-in kinds like the official provider's Check.
 
-It reads an object into Kubernetes' own Go types and writes it again, but for custom resources (normalizeInputs in
-https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go). What that changes of the objects
-that this program has is done here: quantities are canonical, and plain fields that have their zero value are left out.
+The official provider reads each object, except custom resources, into Kubernetes' own Go types and writes it again
+(normalizeInputs in https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go). This module
+repeats the effects on this program's objects: quantities become canonical, and plain fields with their zero value are
+omitted.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _PLAIN = frozenset(
         "tty",
     }
 )
-"""Fields that are no pointers in Go and `omitempty`: https://github.com/kubernetes/api/blob/master/core/v1/types.go."""
+"""Go fields that are not pointers and have `omitempty`: https://github.com/kubernetes/api/blob/master/core/v1/types.go."""
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _NANO = Decimal("1e-9")
 
 
 def normalized(inputs: Mapping[str, Any]) -> Values:
-    """Return the inputs of an object in that form; those of a custom resource, or with an unknown value, as they are."""
+    """Return the normalized inputs of an object; unchanged for a custom resource or with unknown values."""
     group = str(inputs.get("apiVersion") or "").rpartition("/")[0]
     if group not in _GROUPS or has_unknown(inputs):
         return dict(inputs)
@@ -56,7 +57,7 @@ def _of(key: str, value: Any) -> Any:
 
 
 def _quantity(value: Any) -> Any:
-    """Return a quantity as Kubernetes writes it, and what is none as it is.
+    """Return a quantity in canonical form, and other values unchanged.
 
     https://github.com/kubernetes/apimachinery/blob/master/pkg/api/resource/quantity.go (CanonicalizeBytes)
     """
@@ -69,7 +70,7 @@ def _quantity(value: Any) -> Any:
     if str(value).endswith(_BINARY) and abs(number) >= 1024:
         return _binary(number.to_integral_value(ROUND_CEILING))
     if "e" in str(value).lower().rstrip("E"):
-        return value  # as an exponent, which nobody writes
+        return value  # an exponent, which is not used in practice
     return _decimal(number)
 
 

@@ -1,6 +1,6 @@
-"""Any Kubernetes object, by server-side apply to a real API server.
+"""Manage any Kubernetes object, by server-side apply to a real API server.
 
-It waits for the pods of Deployments and for what objects say themselves (awaiting.py), and for deletions.
+Wait for the pods of Deployments and for the conditions in annotations (awaiting.py), and for deletions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twin.plugins.values import Values, has_unknown
 FIELD_MANAGER = "pulumi"
 
 DELETE_SECONDS = 300.0
-"""How long a deletion may take when the resource has no timeout of its own; pods may use their grace period."""
+"""Time limit for a deletion if the resource has no timeout; pods may use their grace period."""
 
 POLL_SECONDS = 0.25
 
@@ -30,14 +30,14 @@ _GIVE_BACK = (
     "Somebody else has set these fields: set them back to what the stack has (of .spec.replicas: `kubectl scale` to its "
     "number) and run it again, see docs/autoscaling.md#scaled-by-hand"
 )
-"""The remedy for a conflict of field managers. The official provider says `server-side apply field conflict detected`."""
+"""The remedy for a field manager conflict. The official provider says `server-side apply field conflict detected`."""
 
 
 class KubeObjects:
     """Operations on objects of any kind.
 
-    ``mutable`` are the kinds among ConfigMap and Secret that are changed in place; ``force`` takes over fields of
-    other managers; ``forget_unreachable`` treats objects as deleted while the API server is down.
+    ``mutable`` are the kinds, ConfigMap or Secret, that are changed in place. ``force`` takes over fields of other
+    managers. ``forget_unreachable`` treats objects as deleted while the API server is down.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class KubeObjects:
         )
 
     def preview_create(self, resource: Resource, inputs: Values) -> Values:
-        """Return the inputs, once the API server's admission has seen them in a dry run.
+        """Return the inputs, after the API server's admission has checked them in a dry run.
 
-        Before the first update the namespace or the object's kind may not exist yet; that is not an error here.
+        Before the first update, the namespace or the object's kind may not exist yet, which is not an error here.
         """
         if has_unknown(inputs):
             return inputs
@@ -117,7 +117,7 @@ class KubeObjects:
         return differences.refreshed(inputs, state, outputs), outputs
 
     def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
-        """Return the state with the new inputs over it, once the API server has seen them in a dry run."""
+        """Return the state merged with the new inputs, after the API server has checked them in a dry run."""
         if not has_unknown(inputs):
             try:
                 served = self._client.kind(inputs["apiVersion"], inputs["kind"])
@@ -192,7 +192,7 @@ class KubeObjects:
         return served
 
     def _namespaced(self, inputs: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-        """Return whether the kind has namespaces. Where no API server tells: as in the last deployment, if there was one."""
+        """Return whether the kind is namespaced. If no API server can tell, use the last deployment, if any."""
         try:
             served = self._client.kind(inputs["apiVersion"], inputs["kind"])
         except Unreachable:
@@ -207,7 +207,7 @@ def _path(served: ApiResource, id: str) -> str:
 
 
 def _interrupted_create(existing: Object) -> bool:
-    """Return whether an earlier run of ours applied the object and was killed before it could note that down."""
+    """Return whether an earlier run applied the object and was killed before it could record that."""
     managers = existing["metadata"].get("managedFields") or []
     return any(entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" for entry in managers)
 
@@ -219,7 +219,7 @@ def _refused(error: ApiError, inputs: Mapping[str, Any]) -> PluginError:
 
 
 def _holding(found: Object) -> str:
-    """Return what keeps an object from going, as far as it says."""
+    """Return the reasons in the object that keep it from being deleted."""
     finalizers = [
         *(found["metadata"].get("finalizers") or []),
         *((found.get("spec") or {}).get("finalizers") or []),

@@ -1,4 +1,4 @@
-"""Hold the rules of Kubernetes objects that need no server: names, scopes, and which change replaces an object."""
+"""Rules of Kubernetes objects that need no server: names, scopes, and changes that replace an object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = "pulumi.com/timeoutSeconds"
 WAIT_FOR = "pulumi.com/waitFor"
 
 NAME_DIGITS = 8
-"""Hex digits of an autoname, as the official provider makes them."""
+"""Hex digits of an autoname, as in the official provider."""
 
 CLUSTER_SCOPED = frozenset(
     {
@@ -42,7 +42,7 @@ CLUSTER_SCOPED = frozenset(
         "VolumeAttachment",
     }
 )
-"""Built-in kinds without a namespace, for previews that have no API server to ask."""
+"""Built-in kinds without a namespace, for previews without an API server."""
 
 IMMUTABLE: dict[tuple[str, str], tuple[Path, ...]] = {
     ("apps", "DaemonSet"): (("spec", "selector"),),
@@ -75,21 +75,21 @@ CONFIG_FIELDS: dict[str, tuple[Path, ...]] = {
     "ConfigMap": (("binaryData",), ("data",)),
     "Secret": (("data",), ("stringData",), ("type",)),
 }
-"""Replaced on change, as by the official provider without ``enableConfigMapMutable`` and ``enableSecretMutable``."""
+"""Replaced on change, like the official provider without ``enableConfigMapMutable`` and ``enableSecretMutable``."""
 
 
 def group_of(api_version: Any) -> str:
-    """Return ``apps`` of ``apps/v1``, "" of ``v1``."""
+    """Return ``apps`` for ``apps/v1``, "" for ``v1``."""
     return str(api_version).rpartition("/")[0]
 
 
 def manifest(inputs: Mapping[str, Any]) -> Values:
-    """Return the object to send: the inputs without the keys that are ours."""
+    """Return the object to send: the inputs without the provider's own keys."""
     return {key: value for key, value in inputs.items() if not key.startswith("__")}
 
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> list[Failure]:
-    """Return what is wrong with an object before any server is asked."""
+    """Return the problems of an object that are visible without a server."""
     failures = [
         Failure(key, f"{type_token} needs {key}; the twin takes it from the inputs (twin/plugins/kubernetes.py)")
         for key in ("apiVersion", "kind")
@@ -118,7 +118,7 @@ def with_name(inputs: Mapping[str, Any], old: Mapping[str, Any], logical: str, s
 
 
 def with_namespace(inputs: Mapping[str, Any], namespaced: bool, default: str) -> Values:
-    """Return the inputs with ``metadata.namespace`` where the kind has one."""
+    """Return the inputs with ``metadata.namespace`` if the kind has one."""
     metadata = inputs.get("metadata") or {}
     if not namespaced or metadata == UNKNOWN or metadata.get("namespace"):
         return dict(inputs)
@@ -126,12 +126,12 @@ def with_namespace(inputs: Mapping[str, Any], namespaced: bool, default: str) ->
 
 
 def autonamed(inputs: Mapping[str, Any]) -> bool:
-    """Return whether the provider made the object's name."""
+    """Return whether the provider generated the object's name."""
     return annotation(inputs, AUTONAMED) == "true"
 
 
 def annotation(inputs: Mapping[str, Any], key: str) -> str | None:
-    """Return one annotation; None when it is absent or not known yet."""
+    """Return one annotation; None if it is absent or not known yet."""
     metadata = inputs.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     value = annotations.get(key) if isinstance(annotations, Mapping) else None
@@ -139,7 +139,7 @@ def annotation(inputs: Mapping[str, Any], key: str) -> str | None:
 
 
 def outputs(live: Mapping[str, Any]) -> Values:
-    """Return the live object without the server's bookkeeping of field owners, which is larger than the object."""
+    """Return the live object without the server's field owners, which are larger than the object."""
     metadata = {key: value for key, value in live["metadata"].items() if key != "managedFields"}
     return {**live, "metadata": metadata}
 
@@ -170,7 +170,7 @@ def replacing(old: Mapping[str, Any], new: Mapping[str, Any], mutable: frozenset
 
 
 def must_go_first(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether the replacement has the old object's kind, namespace and name, which the server can hold only once.
+    """Return whether the replacement has the same kind, namespace and name, so that the old object must be deleted first.
 
     An autonamed object gets a new name when it is replaced.
     """

@@ -1,4 +1,4 @@
-"""Kubeconfigs: the one that the kubernetes provider is given, and a client of its cluster."""
+"""Kubeconfigs: the one given to the kubernetes provider, and a client of its cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 LOST_ACCOUNT = {"TWIN_LOST_ACCOUNT": "true"}
-"""The environment of an engine whose AWS account was lost with moto: nobody has a token for a cluster that it lacks."""
+"""The environment of an engine whose AWS account was lost with moto, so that no token exists for its clusters."""
 
 
 def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
@@ -28,7 +28,7 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
 
     Raises PluginError for a kubeconfig that is incomplete or not local, or that runs another program than `aws`.
     """
-    # Its HTTP takes long to import, and the eks provider only reads the file.
+    # Imported here, because its HTTP library takes long to import, and the eks provider only reads the file.
     from twin.cluster.kube_api import KubeClient
 
     context = _current(kubeconfig)
@@ -47,7 +47,7 @@ def connect(kubeconfig: Mapping[str, Any]) -> KubeClient:
 
 
 def twin_kubeconfig() -> dict[str, Any]:
-    """Return the kubeconfig of the twin that ``TWIN_HOME`` names; every cluster of its account is this one."""
+    """Return the kubeconfig of the twin that ``TWIN_HOME`` names; all clusters of its account share it."""
     from twin.host.home import TwinHome
 
     path = TwinHome.from_environment().load_endpoints().kubeconfig
@@ -57,10 +57,10 @@ def twin_kubeconfig() -> dict[str, Any]:
 
 
 def of_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kubeconfig of a cluster with these outputs, as pulumi-eks writes it: a token of `aws eks get-token`.
+    """Return the kubeconfig of a cluster with these outputs, as written by pulumi-eks: a token of `aws eks get-token`.
 
-    For a cluster that does not exist yet, or is another account's, it is the twin's own, whose user has a certificate:
-    nobody can have a token for it. The form: `generateKubeconfig` in
+    If the cluster does not exist yet or belongs to another account, no token can exist for it. Return the twin's own
+    kubeconfig then, whose user has a certificate. The form is `generateKubeconfig` in
     https://github.com/pulumi/pulumi-eks/blob/v4.3.0/nodejs/eks/cluster/cluster.ts.
     """
     if not _is_own(cluster.get("endpoint")):
@@ -84,8 +84,9 @@ def of_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def instead_of_another(kubeconfig: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the twin's own kubeconfig for one of a cluster of EKS elsewhere, as in the state of a real stack, or of a lost
-    account.
+    """Return the twin's own kubeconfig instead of a foreign EKS cluster's.
+
+    Such a cluster is in the state of a real stack, or in a lost account. Other kubeconfigs are returned unchanged.
     """
     context = _current(kubeconfig)
     command = _named(kubeconfig, "users", context.get("user")).get("user", {}).get("exec", {})
@@ -116,7 +117,7 @@ def _is_own(server: Any) -> bool:
 
 
 def namespace(kubeconfig: Mapping[str, Any]) -> str:
-    """Return the namespace of the current context. Raises PluginError when there is no such context."""
+    """Return the namespace of the current context. Raises PluginError if the context does not exist."""
     return _current(kubeconfig).get("namespace") or "default"
 
 
@@ -159,7 +160,7 @@ def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority or None)
     certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
     if certificate and key:
-        # The ssl module takes a client certificate from files only.
+        # The ssl module reads a client certificate only from files.
         with tempfile.TemporaryDirectory() as folder:
             chain, private = Path(folder, "client.crt"), Path(folder, "client.key")
             chain.write_text(certificate)

@@ -21,11 +21,11 @@ from twin.plugins.server import EngineLog, engine_address, leave_on_signals, ser
 from twin.plugins.values import Values
 
 NOT_OBJECTS = ("kubernetes:helm.sh/", "kubernetes:kustomize", "kubernetes:yaml")
-"""Types that are no objects of the API; those of them that the twin has are handled before this is looked at."""
+"""Types that are not objects of the API. Supported ones are handled before this check."""
 
 
 class Operations(Protocol):
-    """The work of the provider on resources of one sort; see Provider for the meaning of each."""
+    """The provider's operations on resources of one sort; see Provider for the meaning of each."""
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]: ...
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan: ...
@@ -38,7 +38,7 @@ class Operations(Protocol):
 
 
 class KubernetesProvider(Provider):
-    """Stands in for pulumi-kubernetes. Wants a kubeconfig whose server is on loopback."""
+    """Replaces pulumi-kubernetes. Needs a kubeconfig whose server is on loopback."""
 
     package = "kubernetes"
     distribution = "pulumi_kubernetes"
@@ -46,7 +46,7 @@ class KubernetesProvider(Provider):
     identity = frozenset({"clusterIdentifier"})
 
     def __init__(self, log: EngineLog, *, replaces_others: bool = True) -> None:
-        """`replaces_others`: use the twin's cluster in place of a cluster of EKS elsewhere; else refuse that."""
+        """`replaces_others`: use the twin's cluster instead of a foreign EKS cluster; else refuse such a cluster."""
         super().__init__(log)
         self._replaces_others = replaces_others
         self._client: KubeClient | None = None

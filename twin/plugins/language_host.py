@@ -1,8 +1,8 @@
-"""The language host of the twin: what the engine asks to run a Pulumi program written in Python.
+"""The language host of the twin: the engine uses it to run a Pulumi program written in Python.
 
-It runs programs with the Python that runs itself, whatever ``virtualenv`` and ``toolchain`` of Pulumi.yaml say: the program
-may be another revision's, which has no environment. A policy pack runs with the Python of its own ``virtualenv``, as with
-the official host.
+It runs programs with its own Python and ignores ``virtualenv`` and ``toolchain`` of Pulumi.yaml, because the program may be
+another revision's, which has no environment. A policy pack runs with the Python of its own ``virtualenv``, as with the
+official host.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetRequiredPackages(
         self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetRequiredPackagesResponse:
-        # The twin's providers are in place already; a list would send the engine to look for what is not there.
+        # The twin's providers are already installed; a list would make the engine search for others.
         return language_pb2.GetRequiredPackagesResponse()
 
     def Run(self, request: language_pb2.RunRequest, context: grpc.ServicerContext) -> language_pb2.RunResponse:
@@ -67,7 +67,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def RunPlugin(
         self, request: language_pb2.RunPluginRequest, context: grpc.ServicerContext
     ) -> Iterator[language_pb2.RunPluginResponse]:
-        """Run a plugin written in Python, a policy pack for one, and hand on what it prints."""
+        """Run a plugin written in Python, like a policy pack, and forward its output."""
         program = request.info.program_directory or request.program
         python = plugin_python(request.info)
         if not python.is_file():
@@ -118,7 +118,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
 
 def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any]:
-    """Return what ``executor`` reads: the program and its settings."""
+    """Return the document that ``executor`` reads: the program and its settings."""
     info = request.info
     return {
         "project": request.project,
@@ -140,12 +140,12 @@ def run_document(request: language_pb2.RunRequest, engine: str) -> dict[str, Any
 
 
 def shows_debug_messages(command: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Return whether an engine that was started like this may show what programs say for debugging; better too often."""
+    """Return whether an engine with this command line may show debug messages; in doubt, yes."""
     return "PULUMI_OPTION_DEBUG" in environ or any(_DEBUG_FLAG.match(argument) for argument in command)
 
 
 def plugin_python(info: language_pb2.ProgramInfo) -> Path:
-    """Return the Python of a plugin: that of the ``virtualenv`` of its runtime options, else the one that runs this."""
+    """Return a plugin's Python: from the ``virtualenv`` of its runtime options, else this process's own."""
     environment = str(info.options["virtualenv"]) if "virtualenv" in info.options else ""
     if not environment:
         return Path(sys.executable)
@@ -153,7 +153,7 @@ def plugin_python(info: language_pb2.ProgramInfo) -> Path:
 
 
 def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[str]:
-    """Return what Python runs for a plugin: policy packs through the policy SDK, anything else as the program that it is.
+    """Return the arguments of Python for a plugin: policy packs run through the policy SDK, other plugins directly.
 
     `arguments` begin with the engine's address, which the policy SDK takes before the pack.
     """
@@ -161,7 +161,7 @@ def plugin_command(kind: str, program: str, arguments: Sequence[str]) -> list[st
 
 
 def program_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program: the host's own, with the twin's checkout off PYTHONPATH."""
+    """Return the environment for a program: the host's own, with the twin's checkout removed from PYTHONPATH."""
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = [path for path in paths if path and Path(path).resolve() != REPOSITORY]
     rest = {key: value for key, value in environment.items() if key != "PYTHONPATH"}
@@ -174,7 +174,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _output_of(process: subprocess.Popen[bytes]) -> Iterator[language_pb2.RunPluginResponse]:
-    """Both streams as they come; the plugin's first line is the port that the engine waits for."""
+    """Yield the lines of both streams as they arrive; the plugin's first line is the port that the engine waits for."""
     import queue
 
     lines: queue.SimpleQueue[language_pb2.RunPluginResponse | None] = queue.SimpleQueue()

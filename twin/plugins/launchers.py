@@ -1,4 +1,4 @@
-"""The executables under whose names the engine looks for the twin's plugins."""
+"""The executables under whose names the engine finds the twin's plugins."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MODULES = {
     "pulumi-resource-eks": "twin.plugins.eks",
     "pulumi-resource-kubernetes": "twin.plugins.kubernetes",
 }
-"""The name that the engine looks for, and the module that it gets."""
+"""The module by the name that the engine looks for."""
 OFFICIAL = {"pulumi-resource-kubernetes": "twin.plugins.official"}
-"""The module in place of the twin's with `TWIN_OFFICIAL_KUBERNETES=1`."""
+"""The module that replaces the twin's with `TWIN_OFFICIAL_KUBERNETES=1`."""
 
 
 def write_launchers(directory: Path, python: Path) -> list[Path]:
-    """Write one executable per plugin into ``directory``, replacing what is there; return the paths, sorted by name.
+    """Write one executable per plugin into ``directory``, replacing existing ones; return the paths, sorted by name.
 
-    ``python`` is the interpreter of the project's virtual environment. ``-P`` keeps the folder that the engine runs
-    in, which may be another revision of this project, off the plugin's import path.
+    ``python`` is the interpreter of the project's virtual environment. ``-P`` keeps the engine's working directory, which
+    may be another revision of this project, off the plugin's import path.
     """
     directory.mkdir(parents=True, exist_ok=True)
     modules = MODULES | (OFFICIAL if os.environ.get("TWIN_OFFICIAL_KUBERNETES") else {})

@@ -1,4 +1,4 @@
-"""The twin's plugins speak to this machine only: no real account or cluster can be reached by mistake."""
+"""Restrict the twin's plugins to this machine, so that they cannot reach a real account or cluster by mistake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twin.plugins.errors import PluginError
 
 
 def require_loopback(url: str, what: str) -> str:
-    """Return ``url`` when its host is a loopback address; raise PluginError, which says that ``what`` must be local."""
+    """Return ``url`` if its host is a loopback address. Raises PluginError, which says that ``what`` must be local."""
     host = urlsplit(url).hostname or ""
     try:
         local = host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -1,7 +1,7 @@
-"""Pulumi's official Kubernetes provider in place of the twin's, with `TWIN_OFFICIAL_KUBERNETES=1`.
+"""Pulumi's official Kubernetes provider instead of the twin's, with `TWIN_OFFICIAL_KUBERNETES=1`.
 
 The engine sees one process. It forwards every call, byte for byte, to the official provider, its child process. It answers
-calls about a `helm.v3.Release` itself, as the twin's provider does: no chart repository can be reached here.
+calls about a `helm.v3.Release` itself, like the twin's provider, because chart repositories cannot be reached here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OF_BOTH: dict[str, type[Message]] = {"Configure": provider_pb2.ConfigureRequest
 
 
 class Proxy(grpc.GenericRpcHandler):
-    """Forwards calls to the official provider, but those about a Helm release to the twin's."""
+    """Forwards calls to the official provider, and calls about a Helm release to the twin's."""
 
     def __init__(self, twin: KubernetesProvider, official: grpc.Channel) -> None:
         self._twin = twin
@@ -82,7 +82,7 @@ def start(program: Path, engine: str) -> tuple[subprocess.Popen[str], int]:
 
 
 def _leave_on_signals(child: subprocess.Popen[str]) -> None:
-    """Terminate the official provider, then exit silently, when the engine ends its plugins."""
+    """Terminate the official provider, then exit silently, when the engine stops its plugins."""
 
     def leave(signum: int, _frame: object) -> None:
         child.terminate()

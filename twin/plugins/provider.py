@@ -1,6 +1,6 @@
-"""Base of the twin's resource providers: the engine's protocol on one side, plain Python values on the other.
+"""Base of the twin's resource providers: convert between the engine's protocol and plain Python values.
 
-It is written on the raw gRPC servicer because the SDK's own provider classes cannot return unknown values
+It uses the raw gRPC servicer because the SDK's own provider classes cannot return unknown values
 (docs/facts/pulumi.md#provider-sdk). A provider overrides the methods in lower case.
 """
 
@@ -26,7 +26,7 @@ _KINDS = provider_pb2.PropertyDiff.Kind
 
 @dataclass(frozen=True)
 class Resource:
-    """The resource that an operation is about."""
+    """The resource of an operation."""
 
     urn: str
     type: str
@@ -36,12 +36,12 @@ class Resource:
     id: str = ""
 
     ignored: tuple[str, ...] = ()
-    """In an update, paths like `spec.replicas` whose changes the program ignores: the engine gives their old inputs."""
+    """In an update, paths like `spec.replicas` whose changes the program ignores: the engine sends their old inputs."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The effect that an update would have."""
+    """The planned effect of an update."""
 
     changes: list[differences.Change]
     replace: list[differences.Path] = field(default_factory=list)
@@ -55,63 +55,63 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     """One provider process. ``log`` is the engine's log."""
 
     package: str
-    """The Pulumi package that it stands in for."""
+    """The Pulumi package that it replaces."""
 
     distribution: str
-    """The Python distribution of that package's SDK; its version is the version reported."""
+    """The Python distribution of that package's SDK; the provider reports its version."""
 
     identity: frozenset[str] = frozenset()
     """Configuration whose change means another system, so that the provider and all its resources are replaced."""
 
     accepts_secrets = False
-    """Whether the engine sends secrets marked. It must, for a provider that constructs components."""
+    """Whether the engine sends secrets marked, which is required for a provider that constructs components."""
 
     def __init__(self, log: EngineLog) -> None:
         self.log = log
         self.cancelled = threading.Event()
 
-    # What a provider implements.
+    # Methods that a provider implements.
 
     def configure(self, config: Values) -> None:
-        """Take the provider's configuration. Raises PluginError."""
+        """Set the provider's configuration. Raises PluginError."""
 
     def check_config(self, config: Values) -> list[Failure]:
         """Return the problems of the provider's configuration, before it is used."""
         return []
 
     def check(self, resource: Resource, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
-        """Return the inputs with defaults and the physical name filled in, and what is wrong with them.
+        """Return the inputs with defaults and the physical name filled in, and their problems.
 
         ``old`` are the checked inputs of the last deployment, empty for a new resource.
         """
         raise NotImplementedError
 
     def diff(self, resource: Resource, old: Values, new: Values, state: Values) -> Plan:
-        """Return what changes from the checked inputs ``old`` to ``new``."""
+        """Return the changes between the checked inputs ``old`` and ``new``."""
         raise NotImplementedError
 
     def preview_create(self, resource: Resource, inputs: Values) -> Values:
-        """Return the outputs that a create would have, UNKNOWN where only the create tells."""
+        """Return the outputs of a create, with UNKNOWN for values that only the create can determine."""
         raise NotImplementedError
 
     def create(self, resource: Resource, inputs: Values, timeout: float) -> tuple[str, Values]:
-        """Create; return the id and the outputs."""
+        """Create the resource; return its id and outputs."""
         raise NotImplementedError
 
     def read(self, resource: Resource, inputs: Values, state: Values) -> tuple[Values, Values] | None:
-        """Return inputs and outputs of what is really there; None when it is gone."""
+        """Return inputs and outputs of the existing resource; None if it no longer exists."""
         raise NotImplementedError
 
     def preview_update(self, resource: Resource, state: Values, inputs: Values) -> Values:
-        """Return the outputs that an update would leave."""
+        """Return the outputs after an update."""
         return {**state, **inputs}
 
     def update(self, resource: Resource, state: Values, inputs: Values, timeout: float) -> Values:
-        """Change in place; return the new outputs."""
+        """Change the resource in place; return the new outputs."""
         raise NotImplementedError
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
-        """Delete; something already gone is fine."""
+        """Delete the resource; a missing one is not an error."""
         raise NotImplementedError
 
     def invoke(self, token: str, arguments: Values) -> Values:
@@ -122,10 +122,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         """Return the file to extend, for messages."""
         return type(self).__module__.replace(".", "/") + ".py"
 
-    # The protocol.
+    # Methods of the protocol.
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
-        # Build metadata does not count in a version comparison, so the engine is content and a reader is told.
+        # Version comparisons ignore build metadata: the engine accepts this, and people see that it is the twin.
         return plugin_pb2.PluginInfo(version=f"{metadata.version(self.distribution)}+twin")
 
     def GetSchema(
@@ -248,7 +248,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def _half_made(error: NotReady, marked: Values) -> NotReady:
-    """Return the error with what the engine keeps of the resource."""
+    """Add the part of the resource that the engine keeps to the error, and return it."""
     error.detail = provider_pb2.ErrorResourceInitFailed(
         id=error.id,
         properties=to_struct(annotate_secrets(error.outputs, marked)),

@@ -1,9 +1,9 @@
-"""``helm.v3.Release`` on the twin: third-party charts are not installed, and the output says what stands in for each.
+"""``helm.v3.Release`` on the twin: third-party charts are not installed, and the output names each chart's substitute.
 
 A release leaves a ConfigMap ``twin-release-<name>`` in its namespace with chart, version, merged values and the
-stand-in's description. The stand-ins themselves read it: the node simulator, for one, takes the device plugin's own
-scheduling rule and sharing configuration from there, and the agent starts the real programs of charts that have some here
-(twin/releases/runner.py). Those a release waits for, as Helm waits for its pods.
+substitute's description. The substitutes read it. For example, the node simulator reads the device plugin's scheduling rule
+and sharing configuration. The agent starts the real programs of charts that have some here (twin/releases/runner.py). A
+release waits for these programs, like Helm for its pods.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)
 
 
 class Releases:
-    """Operations on releases; ``namespace`` is where a release goes that names none."""
+    """Operations on releases. ``namespace`` is the default for releases without one."""
 
     def __init__(self, client: KubeClient, log: EngineLog, cancelled: threading.Event, *, namespace: str) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class Releases:
             installed = self._install(inputs, revision=1)
         except (PluginError, KubeError):
             if inputs.get("atomic"):
-                with contextlib.suppress(PluginError, KubeError):  # what failed first says more
+                with contextlib.suppress(PluginError, KubeError):  # the first failure explains more
                     self._uninstall(inputs["namespace"], inputs["name"], inputs)
             raise
         return f"{inputs['namespace']}/{inputs['name']}", installed
@@ -95,7 +95,7 @@ class Releases:
         return self._install(inputs, revision=(state.get("status") or {}).get("revision", 0) + 1)
 
     def delete(self, resource: Resource, inputs: Values, state: Values, timeout: float) -> None:
-        """Remove the release. A namespace that it created stays, as it does with Helm."""
+        """Delete the release. A namespace that it created stays, as with Helm."""
         namespace, name = kube_rules.split_id(resource.id)
         self._uninstall(namespace or self._namespace, name, state)
 
@@ -167,12 +167,12 @@ def _chart(inputs: Mapping[str, Any]) -> Chart:
 
 
 def chart_name(chart: str) -> str:
-    """Return the chart's own name: ``x`` of ``x``, ``repo/x`` and ``oci://registry/x``."""
+    """Return the chart's own name: ``x`` for ``x``, ``repo/x`` and ``oci://registry/x``."""
     return chart.rstrip("/").rpartition("/")[2]
 
 
 def _without_marks(inputs: Mapping[str, Any]) -> Values:
-    """Return a release's inputs without the SDK's note to old providers: the official provider's own structure has none."""
+    """Return a release's inputs without the SDK's `compat` mark for old providers, which the official provider drops too."""
     return {key: value for key, value in inputs.items() if key != "compat"}
 
 
@@ -202,7 +202,7 @@ def _problems(inputs: Mapping[str, Any]) -> list[Failure]:
         if not url:
             failures.append(Failure("repositoryOpts.repo", "is required: the URL of the chart's repository"))
         elif url != UNKNOWN and not REPOSITORY.match(str(url)):
-            # In a preview too, where the official provider loads the chart. Here nothing is asked of other hosts.
+            # Checked in previews too, where the official provider loads the chart. The twin contacts no other host.
             failures.append(
                 Failure(
                     "repositoryOpts.repo",

@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
-MAX_MESSAGE = 400 * 1024 * 1024  # bytes; what the engine allows too
+MAX_MESSAGE = 400 * 1024 * 1024  # bytes; the engine's limit too
 OPTIONS = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
 
 THREADS = 64
-"""A component's Construct waits for operations that may come back to the same process."""
+"""A component's Construct waits for operations that may call the same process again."""
 
 
 class EngineLog:
-    """The engine's log: what is said here stands among the diagnostics of the run."""
+    """The engine's log: messages appear among the diagnostics of the run."""
 
     def __init__(self, address: str) -> None:
         self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address, options=OPTIONS))
@@ -29,11 +29,11 @@ class EngineLog:
         self._lock = threading.Lock()
 
     def info(self, message: str, urn: str = "") -> None:
-        """Say a line to the user."""
+        """Log a line for the user."""
         self._log(engine_pb2.INFO, message, urn)
 
     def warning_once(self, message: str) -> None:
-        """Warn about the whole run; repeated calls with the same text say it once."""
+        """Log a warning about the whole run; the same text is logged only once."""
         with self._lock:
             if message in self._said:
                 return
@@ -46,9 +46,9 @@ class EngineLog:
 
 
 def leave_on_signals() -> None:
-    """End at once and silently when the engine ends its plugins.
+    """Exit at once and silently when the engine stops its plugins.
 
-    It does so with SIGINT, and Python's KeyboardInterrupt traceback would land in the user's diagnostics.
+    The engine sends SIGINT, and Python's KeyboardInterrupt traceback would appear in the user's diagnostics.
     """
 
     def leave(signum: int, _frame: object) -> None:
@@ -59,7 +59,7 @@ def leave_on_signals() -> None:
 
 
 def engine_address(argv: list[str]) -> str:
-    """Return the engine's own address: the last argument that is not a flag. Exits with a sentence when there is none."""
+    """Return the engine's address: the last argument that is not a flag. Exits with a message if there is none."""
     addresses = [argument for argument in argv if not argument.startswith("-")]
     if not addresses:
         sys.exit("this is a Pulumi plugin: the pulumi program starts it, with its own address as the argument")
@@ -67,8 +67,8 @@ def engine_address(argv: list[str]) -> str:
 
 
 def serve(add: Callable[[grpc.Server], None]) -> None:
-    """Serve what ``add`` adds until a signal comes."""
-    # What is imported for each type that comes is a million objects that stay, not garbage to look through again and again.
+    """Serve the services that ``add`` adds until a signal arrives."""
+    # Imports for each resource type create a million permanent objects, which the garbage collector should not scan often.
     gc.set_threshold(50_000, 20, 100)
     server = grpc.server(ThreadPoolExecutor(max_workers=THREADS), options=OPTIONS)
     add(server)

@@ -1,7 +1,7 @@
-"""Property values as the engine sends them over gRPC, and as plain Python.
+"""Convert property values between the engine's gRPC form and plain Python.
 
-A property bag is a protobuf ``Struct``. Values that JSON does not have (unknown, secret, output, asset, resource
-reference) are marked inside it: the unknown by one sentinel string, the others by dictionaries that carry a signature.
+A property bag is a protobuf ``Struct``. Values that JSON does not have (unknown, secret, output, asset, resource reference)
+are marked inside it. A sentinel string marks unknown values, and dictionaries with a signature mark the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""Stands for a value that is not known yet; only previews have it."""
+"""Marks a value that is not known yet; it occurs only in previews."""
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -25,7 +25,7 @@ Values = dict[str, Any]
 
 
 def from_struct(struct: Struct) -> Values:
-    """Return the plain Python of a property bag: whole numbers as ints, nulls left out as the engine's own SDKs do."""
+    """Return a property bag in plain Python: whole numbers as ints, nulls left out like in the engine's own SDKs."""
     return {key: _from_value(value) for key, value in struct.fields.items() if value.WhichOneof("kind") != "null_value"}
 
 
@@ -44,7 +44,7 @@ def _from_value(value: Value) -> Any:
 
 
 def to_struct(values: Mapping[str, Any]) -> Struct:
-    """Return the property bag of plain Python values; None is left out. Raises TypeError for anything JSON does not have."""
+    """Return the property bag of plain Python values; None is left out. Raises TypeError for types not in JSON."""
     struct = Struct()
     for key, value in values.items():
         if value is not None:
@@ -75,7 +75,7 @@ def secret(value: Any) -> Values:
 
 
 def resource_reference(urn: str, id: str) -> Values:
-    """Return a reference to a custom resource, as component outputs carry them. ``id`` may be UNKNOWN."""
+    """Return a reference to a custom resource, in the form of component outputs. ``id`` may be UNKNOWN."""
     return {SIGNATURE: RESOURCE, "urn": urn, "id": id}
 
 
@@ -85,14 +85,14 @@ def is_asset(value: Any) -> bool:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return the value without keys whose value is null, at any depth: to the engine and to Kubernetes they are absent."""
+    """Return the value without null keys, at any depth: the engine and Kubernetes treat them as absent."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def has_unknown(value: Any) -> bool:
-    """Return whether anything inside the value is not known yet."""
+    """Return whether any part of the value is not known yet."""
     return any(item == UNKNOWN for item in _leaves(value))
 
 
@@ -109,7 +109,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 @dataclass
 class Unwrapped:
-    """A component's inputs without their marks: plain values, and what the marks said."""
+    """A component's inputs without their marks: plain values, and the information of the marks."""
 
     value: Any
     secret: bool = False
@@ -117,7 +117,7 @@ class Unwrapped:
 
 
 def unwrap(value: Any) -> Unwrapped:
-    """Strip secret and output marks, at any depth. Assets and resource references stay as they are."""
+    """Strip secret and output marks, at any depth. Assets and resource references stay unchanged."""
     found = Unwrapped(None)
     found.value = _strip(value, found)
     return found
@@ -147,7 +147,7 @@ def strip_secrets(value: Any) -> Any:
 
 
 def annotate_secrets(values: Values, marked: Mapping[str, Any]) -> Values:
-    """Return ``values`` with each property marked secret that holds a secret in ``marked``, as the engine itself does it."""
+    """Return ``values`` with each property marked secret that holds a secret in ``marked``, like the engine."""
     return {key: _annotate(value, marked.get(key)) for key, value in values.items()}
 
 

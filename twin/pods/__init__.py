@@ -1,1 +1,1 @@
-"""The kubelet of the pods that run as processes of this machine."""
+"""The kubelet for pods that run as processes of this machine."""

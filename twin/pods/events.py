@@ -1,4 +1,4 @@
-"""Events about pods, as `kubectl describe` shows them."""
+"""Write Events about pods, as `kubectl describe` shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COMPONENT = "twin-agent"
 
 
 class Events:
-    """Writes Events; a repeated one raises the count of the first."""
+    """Writes Events; a repeated one increases the count of the first."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -45,5 +45,5 @@ class Events:
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 await self._api.patch(f"{path}/{name}", {"count": count, "lastTimestamp": now}, kind="merge")
-            elif error.status not in (403, 404):  # the namespace is on its way out
+            elif error.status not in (403, 404):  # the namespace is being deleted
                 raise

@@ -1,4 +1,4 @@
-"""The kubelet's part for one container that runs as a process: start, probes, restarts, end."""
+"""The kubelet's work for one container that runs as a process: start, probes, restarts, end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from twin.pods.probes import Probe, Verdict
 
 _POLL_SECONDS = 0.1
 _LONGEST_BACKOFF_SECONDS = 30.0
-"""The kubelet begins with 10 s and ends at 300 s; on a laptop nobody wants to wait for that."""
+"""The kubelet starts with 10 s and ends at 300 s, which is too long to wait on a laptop."""
 _LEAST_GRACE_SECONDS = 2.0
-"""The seconds that SIGTERM gets even after a preStop hook that used up the grace period, as with the kubelet."""
+"""The seconds between SIGTERM and SIGKILL even if a preStop hook used up the grace period, as with the kubelet."""
 
 Prepare = Callable[[], Awaitable[tuple[Service, PathRewriter]]]
 Report = Callable[[str, str, str], Awaitable[None]]
@@ -32,9 +32,9 @@ Report = Callable[[str, str, str], Awaitable[None]]
 
 
 class ContainerProcess:
-    """Keeps one container running by its pod's rules until `stop`. A process that an earlier agent started is taken over.
+    """Keeps one container running by its pod's rules until `stop`, or takes over the process of an earlier agent.
 
-    `restart_policy` is the pod's, where it is not another one for this container.
+    `restart_policy` is this container's, if it differs from the pod's.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class ContainerProcess:
 
     @property
     def is_sidecar(self) -> bool:
-        """Return whether it is an init container that goes on beside the others."""
+        """Return whether it is an init container that continues to run next to the others."""
         return is_sidecar(self._container)
 
     async def run(self) -> None:
-        """Start the process, again and again as the restart policy says; return when it is not to run any more."""
+        """Start the process, again and again by the restart policy; return when it must not run any more."""
         record = processes.find(self._home, self.name)
         failures = 0
         if record is None and "running" in self.status.state:
@@ -83,7 +83,7 @@ class ContainerProcess:
             if record is None:
                 record = await self._start()
             elif self._service is None:
-                # Hooks and probes of a process that was taken over need its environment.
+                # Hooks and probes need the environment of a process that was taken over.
                 with contextlib.suppress(SpecError):
                     self._service, self._rewrite = await self._prepare()
             if record is not None:
@@ -115,7 +115,7 @@ class ContainerProcess:
                     await self._stopping.wait()
 
     async def stop(self, grace: float) -> None:
-        """End the container as a deletion does: preStop, SIGTERM, and SIGKILL when `grace` seconds are over."""
+        """End the container as for a deletion: preStop, SIGTERM, and SIGKILL after `grace` seconds."""
         self.hurry(grace)
         self._stopping.set()
         record = processes.find(self._home, self.name)
@@ -125,11 +125,11 @@ class ContainerProcess:
             await self._end(record, grace, f"Stopping container {self._container['name']}")
 
     def hurry(self, grace: float) -> None:
-        """Shorten the time that an ongoing `stop` leaves."""
+        """Shorten the remaining time of an ongoing `stop`."""
         self._deadline = min(self._deadline, time.monotonic() + grace)
 
     async def _start(self) -> Record | None:
-        """Return a new process; None, with the reason in status and Event, when the specification does not allow one."""
+        """Return a new process; None, with the reason in status and Event, if the specification is invalid."""
         try:
             self._service, self._rewrite = await self._prepare()
         except SpecError as error:
@@ -144,7 +144,7 @@ class ContainerProcess:
         return record
 
     async def _live(self, record: Record, *, adopted: bool) -> int:
-        """Watches a running process with its probes until it is gone; its exit code."""
+        """Watch a running process with its probes until it exits; return its exit code."""
         if not adopted:
             self.status.ready = self.status.started = False
         self.status.container_id = f"twin://{record.pid}-{record.started}"
@@ -204,7 +204,7 @@ class ContainerProcess:
         verdict = Verdict(probe)
         if not adopted:
             await asyncio.sleep(probe.initial_delay)
-        while True:  # during termination too: the EndpointSlice says which terminating pods still serve
+        while True:  # during termination too: the EndpointSlice shows which terminating pods still serve
             success, said = await self._ask(probe)
             decided = verdict.record(success)
             if decided is not None and decided is not self.status.ready:
@@ -228,14 +228,14 @@ class ContainerProcess:
             await asyncio.sleep(probe.period)
 
     def _fail(self, probe: Probe, record: Record) -> None:
-        """End a process whose startup or liveness probe failed for good; the restart policy decides what follows."""
+        """Stop a process whose startup or liveness probe has finally failed; the restart policy decides what follows."""
         grace = self._grace if probe.grace_period is None else float(probe.grace_period)
         why = f"Container {self._container['name']} failed {probe.kind} probe, will be restarted"
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(record, grace, why))
 
     async def _end(self, record: Record, grace: float, why: str) -> None:
-        """preStop, SIGTERM, SIGKILL. The grace period covers the first two together."""
+        """Run preStop, then send SIGTERM and SIGKILL. The grace period covers the first two together."""
         deadline = time.monotonic() + grace
         await self._report("Killing", why, "Normal")
         if grace > 0:
@@ -268,7 +268,7 @@ class ContainerProcess:
 
     async def _ask(self, probe: Probe) -> tuple[bool, str]:
         if "exec" in probe.handler:
-            # The kubelet expands a probe's command with the variables' literal values only; others become "".
+            # The kubelet expands a probe's command only with the variables' literal values; others become "".
             literal = {entry["name"]: entry.get("value") or "" for entry in self._container.get("env") or []}
             command = [pod_spec.expand(word, literal) for word in probe.handler["exec"]["command"]]
             code, output = await self.execute(command, probe.timeout)
@@ -282,7 +282,7 @@ class ContainerProcess:
         return pod_spec.port_number(port, self._containers)
 
     async def execute(self, command: list[str], timeout: float) -> tuple[int, str]:
-        """Run a command with the container's environment; return exit code (124 when it took too long) and output."""
+        """Run a command with the container's environment; return exit code (124 after a timeout) and output."""
         if self._service is None:
             return 1, "the container's environment could not be made"
         argv = [self._rewrite(word) for word in command]
@@ -300,7 +300,7 @@ class ContainerProcess:
         except OSError as error:
             return 126, f"{argv[0]}: {error.strerror}"
         try:
-            # Not wait_for, which before Python 3.12 loses a cancellation that comes together with the result.
+            # Not wait_for, which before Python 3.12 loses a cancellation that arrives together with the result.
             async with asyncio.timeout(timeout):
                 output, _ = await child.communicate()
         except TimeoutError:
@@ -325,5 +325,5 @@ def process_name(pod: Object, container: Mapping[str, Any]) -> str:
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds before the next start after so many in a row: 1, 2, 4 … up to the longest."""
+    """Return the seconds before the next start after this many failures in a row: 1, 2, 4 … up to the maximum."""
     return min(2.0**failures, _LONGEST_BACKOFF_SECONDS)

@@ -1,4 +1,4 @@
-"""A pod's specification read as the kubelet reads it: variables, references, expansion of `$(NAME)`."""
+"""Read a pod's specification like the kubelet: variables, references, expansion of `$(NAME)`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twin.cluster.kube_api import KubeApi, Object
 
 
 class SpecError(ValueError):
-    """Something in a pod cannot be carried out. `reason` is the Event's reason, the text its message."""
+    """A part of a pod cannot be executed. `reason` is the Event's reason, the text its message."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Sources:
-    """The ConfigMaps and Secrets that a pod refers to, by name; values of Secrets are decoded. Absent ones are left out.
+    """The ConfigMaps and Secrets that a pod refers to, by name, with decoded values. Missing ones are left out.
 
     `node_folders`: by claim, the path on the node of a volume that is a folder of it (hostPath).
     """
@@ -35,7 +35,7 @@ class Sources:
 
 
 async def load_sources(api: KubeApi, pod: Object) -> Sources:
-    """Fetch what the pod's environment and volumes refer to."""
+    """Fetch the sources of the pod's environment and volumes."""
     namespace = pod["metadata"]["namespace"]
     names: dict[str, set[str]] = {"configmaps": set(), "secrets": set()}
     _collect(pod["spec"], names)
@@ -68,7 +68,7 @@ async def _node_folders(api: KubeApi, pod: Object) -> dict[str, str]:
 
 
 def environment(container: Mapping[str, Any], pod: Object, address: str, sources: Sources) -> dict[str, str]:
-    """Return the container's variables, expanded. `address` is where the process listens: here `status.podIP` means it.
+    """Return the container's variables, expanded. `address`: where the process listens, used as `status.podIP`.
 
     Raises SpecError for a reference to something that does not exist and is not optional.
     """
@@ -98,7 +98,7 @@ def arguments(container: Mapping[str, Any], variables: Mapping[str, str]) -> lis
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(NAME)`; `$$` is a literal `$`, and a name that is not known stays as it is written."""
+    """Replace `$(NAME)`; `$$` is a literal `$`, and an unknown name stays unchanged."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -109,7 +109,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def field_value(pod: Object, path: str, address: str) -> str:
-    """Return what `fieldRef.fieldPath` stands for. Raises SpecError for a path that Kubernetes does not offer."""
+    """Return the value of `fieldRef.fieldPath`. Raises SpecError for a path that Kubernetes does not offer."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     keyed = re.fullmatch(r"metadata\.(labels|annotations)\['([^']*)'\]", path)
     if keyed:
@@ -134,7 +134,7 @@ def field_value(pod: Object, path: str, address: str) -> str:
 
 
 def ports(container: Mapping[str, Any]) -> list[int]:
-    """Return the ports that the container says it listens on."""
+    """Return the ports that the container declares."""
     return [int(port["containerPort"]) for port in container.get("ports") or []]
 
 
@@ -168,7 +168,7 @@ def _value_from(
 
 
 def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    """Return what `resourceFieldRef` stands for: the request or limit in whole divisors, rounded up. 0 for none."""
+    """Return the value of `resourceFieldRef`: the request or limit in whole divisors, rounded up; 0 for none."""
     kind, _, resource = reference["resource"].partition(".")
     amount = ((container.get("resources") or {}).get(kind) or {}).get(resource, "0")
     divisor = quantity.parse(str(reference.get("divisor") or "1")) or Decimal(1)
@@ -180,7 +180,7 @@ def _missing(kind: str, name: str) -> SpecError:
 
 
 def _collect(node: Any, names: dict[str, set[str]]) -> None:
-    """Collect every reference to a ConfigMap or Secret anywhere in a pod's specification."""
+    """Collect all references to ConfigMaps and Secrets in a pod's specification."""
     if isinstance(node, list):
         for item in node:
             _collect(item, names)

@@ -1,4 +1,4 @@
-"""The status of a pod that runs as processes, as the kubelet would write it."""
+"""Build the status of a pod that runs as processes, like the kubelet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOST_IP = "127.0.0.1"
 
 @dataclass
 class ContainerStatus:
-    """One container, as it is now. `state` and `last_state` have Kubernetes' form."""
+    """The current status of one container. `state` and `last_state` have Kubernetes' form."""
 
     name: str
     image: str
@@ -26,7 +26,7 @@ class ContainerStatus:
 
     @classmethod
     def resume(cls, container: Object, pod: Object) -> ContainerStatus:
-        """Return what the API knows of the container, for an agent that starts anew; a fresh status for a new container."""
+        """Return the container's status in the API, for a restarted agent; an initial status for a new container."""
         status_now = pod.get("status", {})
         known = [s for kind in ("initContainerStatuses", "containerStatuses") for s in status_now.get(kind) or []]
         before = next((s for s in known if s["name"] == container["name"]), None)
@@ -42,18 +42,18 @@ class ContainerStatus:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether it ran to its end and said that all is well."""
+        """Return whether it exited with code 0."""
         return "terminated" in self.state and self.state["terminated"]["exitCode"] == 0
 
     @classmethod
     def simulated(cls, container: Object) -> ContainerStatus:
-        """Return a container beside Triton in its pod: it does not run here, and counts as running and ready."""
+        """Return the status of a container next to Triton in its pod, which does not run here and counts as ready."""
         status = cls(container["name"], container["image"], ready=True, started=True)
         status.state = {"running": {"startedAt": timestamp()}}
         return status
 
     def to_api(self) -> Object:
-        """Return the entry of `containerStatuses`."""
+        """Return the entry in `containerStatuses`."""
         return {
             "name": self.name,
             "image": self.image,
@@ -73,7 +73,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 
 
 def terminated(code: int, reason: str, started_at: str) -> dict[str, Any]:
-    """Return the state of a container that ended."""
+    """Return the state of a container that exited."""
     details = {"exitCode": code, "reason": reason, "startedAt": started_at, "finishedAt": timestamp()}
     return {"terminated": details}
 
@@ -85,7 +85,7 @@ def pod_status(
     start_time: str,
     inits: Sequence[ContainerStatus] = (),
 ) -> Object:
-    """Return the whole status. Conditions that others own (the scheduler's, readiness gates) are left to them.
+    """Return the whole status, without conditions that others own (the scheduler's, readiness gates).
 
     `inits` are the init containers that run here.
     """
@@ -135,14 +135,15 @@ def phase(pod: Object, containers: Sequence[ContainerStatus]) -> str:
 
 
 def is_ready(status: Object) -> bool | None:
-    """Return what a pod's status says of its readiness; None when it says nothing."""
+    """Return the readiness in a pod's status; None without one."""
     said = next((c["status"] for c in status.get("conditions") or [] if c["type"] == "Ready"), None)
     return None if said is None else said == "True"
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Return whether an init container goes on beside the others
-    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/).
+    """Return whether an init container continues to run next to the others.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     """
     return container.get("restartPolicy") == "Always"
 
@@ -151,13 +152,13 @@ def _condition(kind: str, true: bool, reason: str, message: str, before: dict[st
     status = "True" if true else "False"
     old = before.get(kind, {})
     since = old.get("lastTransitionTime") if old.get("status") == status else None
-    # Under a strategic merge an absent reason would keep the old one.
+    # Under a strategic merge, a missing reason would keep the old one.
     explained = {"reason": None, "message": None} if true else {"reason": reason, "message": message or None}
     return {"type": kind, "status": status, "lastTransitionTime": since or timestamp(), **explained}
 
 
 def _completed(container: Object, at: str) -> Object:
-    """Return the status of an init container that does not run here: it counts as done, or as running if it is a sidecar."""
+    """Return the status of an init container that does not run here: completed, or running if it is a sidecar."""
     sidecar = is_sidecar(container)
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}}
     return {

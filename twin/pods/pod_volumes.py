@@ -1,8 +1,8 @@
-"""A pod's volumes as directories of the twin, and the paths in its arguments moved there.
+"""Create a pod's volumes as directories of the twin, and change the paths in its arguments to them.
 
-The processes share this machine's file system: there is no mount namespace. What a container would find below a mount path
-lies in the volume's own directory, and every path below a mount path that stands in an argument or a variable is rewritten.
-A path that a program builds by itself is not.
+The processes share this machine's file system, without a mount namespace. The content of a mount path is in the volume's
+own directory. Each path below a mount path in an argument or a variable is rewritten, but not paths that a program builds
+itself.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from twin.pods import pod_spec
 from twin.pods.pod_spec import Sources, SpecError
 
 TokenRequest = Callable[[str, int], Awaitable[str]]
-"""Asks the API server for a service account token: audience ("" = the API server's own), seconds."""
+"""Requests a service account token from the API server: audience ("" = the API server's own), seconds."""
 Localize = Callable[[str, bytes], bytes]
-"""Makes the content of a file, given by its name, fit this machine."""
+"""Adapts the content of a file, given by its name, to this machine."""
 _HOUR = 3600
 
 
@@ -33,12 +33,15 @@ def _unchanged(_: str, content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class PathRewriter:
-    """Moves paths below mount paths to the volumes' directories. `mounts` maps mount path to directory."""
+    """Changes paths below mount paths to the volumes' directories. `mounts` maps mount path to directory."""
 
     mounts: Mapping[str, Path]
 
     def __call__(self, text: str) -> str:
-        """`text` with every path moved that begins at a word: after the start, a blank, or one of `= : , ; " '`."""
+        """Return `text` with the paths changed at the beginning of a word.
+
+        A word begins at the start of the text, or after a space or one of `= : , ; " '`.
+        """
         if not self.mounts:
             return text
         longest_first = sorted(self.mounts, key=len, reverse=True)
@@ -50,7 +53,7 @@ class PathRewriter:
 def rewriter(container: Mapping[str, Any], directories: Mapping[str, Path]) -> PathRewriter:
     """Return the rewriter for one container, from its mounts and the volumes' directories by name.
 
-    /dev/shm stays: shared memory is the machine's, and its names are the process's own.
+    /dev/shm is not changed: shared memory belongs to the machine, and its names are the process's own.
     """
     mounts = {}
     for mount in container.get("volumeMounts") or []:
@@ -70,10 +73,9 @@ async def materialize(
     *,
     node: Path | None = None,
 ) -> dict[str, Path]:
-    """Make the directories of the volumes that the pod's containers mount, and fill those that have content.
+    """Create the directories of the volumes that the pod's containers mount, and fill volumes that have content.
 
-    A volume that is a folder of the node leads below `node`, where all pods of that node have the same one.
-
+    A volume that is a folder of the node is a link to a directory below `node`, which all pods of that node share.
     Raises SpecError (FailedMount) for a missing source, or a kind of volume that a process here cannot have.
     """
     found = directories(pod, root)
@@ -100,19 +102,20 @@ async def materialize(
 
 
 def directories(pod: Object, root: Path) -> dict[str, Path]:
-    """Return where the volumes lie that the pod's containers mount, by name."""
+    """Return the directories of the volumes that the pod's containers mount, by name."""
     return {volume["name"]: root / volume["name"] for volume in _mounted(pod)}
 
 
 def follows_sources(pod: Object) -> bool:
-    """Return whether `update` has anything to do for this pod."""
+    """Return whether the pod has volumes for `update`."""
     return any(_changes(volume) for volume in _mounted(pod))
 
 
 async def update(pod: Object, root: Path, sources: Sources, localize: Localize = _unchanged) -> None:
-    """Bring files of volumes that exist up to date with their ConfigMaps and Secrets, as the kubelet does it.
+    """Update the files of existing volumes from their ConfigMaps and Secrets, like the kubelet.
 
-    A source that went away leaves its files. Tokens stay as they are: the API server makes those of a pod last.
+    If a source was deleted, its files stay. Tokens are not updated, because the API server issues them for a pod's
+    lifetime.
     """
     for volume in _mounted(pod):
         directory = root / volume["name"]
@@ -190,7 +193,7 @@ async def _projection(
 def _pick(
     volume: str, kind: str, reference: Mapping[str, Any], known: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, bytes]:
-    """Return the files of a ConfigMap or Secret: all of its keys, or those that `items` lists under other names."""
+    """Return the files of a ConfigMap or Secret: all of its keys, or the keys in `items` under other names."""
     data = known.get(reference["name"])
     if data is None:
         if reference.get("optional"):

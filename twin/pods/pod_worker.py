@@ -1,4 +1,4 @@
-"""The life of one pod that runs as processes: address, volumes, identity, containers, status, and its end."""
+"""The life of one pod that runs as processes: address, volumes, identity, containers, status, and end."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ log = logging.getLogger("twin.pods")
 _STOP_ORDER = 90
 _KEPT_DIRECTORIES = 20
 _SYNC_SECONDS = 5.0
-"""How often volumes follow their ConfigMaps and Secrets. The kubelet takes up to a minute or so."""
+"""How often volumes are updated from their ConfigMaps and Secrets. The kubelet takes up to about a minute."""
 _RETRY_SECONDS = 0.5
-"""Until an API server that did not answer is asked again."""
+"""The pause before another request to an API server that did not answer."""
 _COMMAND_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
-"""Until it is looked again whether a sidecar has started."""
+"""The pause between two checks whether a sidecar has started."""
 
 
 @dataclass(frozen=True)
 class PodContext:
-    """The surroundings that all pods of one twin share. `dns_port`, `proxy_port`: where the cluster's DNS and its
-    HTTP proxy answer. `pod_identity_url`: the agent of Pod Identity of all nodes.
+    """The environment that all pods of one twin share.
+
+    `dns_port`, `proxy_port`: the ports of the cluster's DNS and of its HTTP proxy. `pod_identity_url`: the Pod Identity
+    agent of all nodes.
     """
 
     home: TwinHome
@@ -105,7 +107,7 @@ class PodWorker:
         return None
 
     def update(self, pod: Object) -> None:
-        """Take the pod's new version: it may be deleted now, or its deletion may be more urgent."""
+        """Set the pod's new version: it may be deleted now, or its grace period may be shorter."""
         self._pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             grace = self._grace()
@@ -117,14 +119,14 @@ class PodWorker:
             self._dirty.set()
 
     def remove(self) -> None:
-        """End its processes at once: the pod is gone from the API (a forced deletion)."""
+        """Stop its processes at once: the pod was removed from the API (a forced deletion)."""
         self._gone = True
         for process in (*self._inits, *self._processes):
             process.hurry(0)
         self._deleted.set()
 
     async def run(self) -> None:
-        """Run the pod; return when it is gone from the API, or ended for good by its restart policy."""
+        """Run the pod; return when it has been removed from the API, or its restart policy ends it."""
         if self._pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             await self._deleted.wait()
             await self._finish()
@@ -140,7 +142,7 @@ class PodWorker:
             ended = time.monotonic() + grace
             first = [process for process in self._inits if not process.is_sidecar]
             await asyncio.gather(*(process.stop(grace) for process in (*first, *self._processes)))
-            # Sidecars end after what they are beside.
+            # Sidecars end after the other containers.
             left = max(0.0, ended - time.monotonic())
             await asyncio.gather(*(process.stop(left) for process in self._inits if process.is_sidecar))
             await running
@@ -151,7 +153,7 @@ class PodWorker:
         await self._finish()
 
     async def _run_containers(self) -> None:
-        """Run the init containers one after the other, each until it succeeds, a sidecar until it runs; then all others."""
+        """Run the init containers in order, each until it succeeds, or a sidecar until it has started; then all others."""
         async with asyncio.TaskGroup() as beside:
             for init in self._inits:
                 if init.is_sidecar:
@@ -176,13 +178,13 @@ class PodWorker:
             failures += 1
 
     async def _finish(self) -> None:
-        """Say how the containers ended, remove the pod from the API and its volumes from the disk."""
+        """Report how the containers exited; remove the pod from the API and its volumes from the disk."""
         while not self._gone:
             try:
                 await self._leave_the_api()
                 break
             except KubeError as error:
-                # Nothing would take it up again: a pod that is ending changes no more.
+                # Retry here, because a terminating pod does not change any more, so no event would trigger a retry.
                 log.warning("pod %s is not gone yet: %s: %s", self._pod["metadata"]["name"], type(error).__name__, error)
                 await asyncio.sleep(_RETRY_SECONDS)
         self._shared.addresses.release(self._uid)
@@ -222,7 +224,7 @@ class PodWorker:
             await self._shared.events.record(self._pod, reason, message, kind)
 
     async def _publish(self) -> None:
-        """Write the status whenever something changed; an API server that is away is tried again."""
+        """Write the status after each change; if the API server is not available, try again."""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
@@ -238,9 +240,9 @@ class PodWorker:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _is_said_to_be_unready(self) -> bool:
-        """Return whether the API says so of a ready pod: the node controller does it where a node was silent for a while.
+        """Return whether the API shows a ready pod as unready: the node controller does so if a node was silent for a while.
 
-        The kubelet says otherwise as soon as it is back.
+        The kubelet corrects this as soon as it is back.
         """
         said = pod_status.is_ready(self._pod.get("status", {}))
         return said is False and pod_status.is_ready(self._status()) is True
@@ -256,7 +258,7 @@ class PodWorker:
         self._pod = await self._shared.api.patch(f"{self._path}/status", body)
 
     async def _prepare(self, container: Mapping[str, Any], program: PodProgram) -> tuple[Service, PathRewriter]:
-        """Make everything that the container's process needs, anew for each start. Raises SpecError."""
+        """Create everything that the container's process needs, again for each start. Raises SpecError."""
         try:
             return await self._make_service(container, program)
         except KubeError as error:
@@ -272,7 +274,7 @@ class PodWorker:
         rewrite = pod_volumes.rewriter(container, directories)
         variables = pod_spec.environment(container, self._pod, address, sources)
         words = [rewrite(word) for word in pod_spec.arguments(container, variables)]
-        # The webhook of Pod Identity is not here: our charts set the variables and the token themselves.
+        # The webhook of Pod Identity does not run here: our charts set the variables and the token themselves.
         token = Path(variables.get(pod_identity.TOKEN_FILE, ""))
         variables = pod_identity.on_this_machine(variables, self._shared.pod_identity_url, token)
         identity = await self._identity(variables)
@@ -287,7 +289,7 @@ class PodWorker:
             dns_port=self._shared.dns_port,
             proxy_port=self._shared.proxy_port,
             cache=self._shared.home.cache,
-            # Named after twin and pod, so that what a killed process leaves in /dev/shm can be found and removed.
+            # Named after twin and pod, so that leftovers of a killed process in /dev/shm can be found and removed.
             shared_memory=f"{self._shared.home.shared_memory_prefix}{self._uid}-",
         )
         command = program.command(launch)
@@ -309,7 +311,7 @@ class PodWorker:
         return self._directory / "volumes"
 
     def _localize(self, name: str, content: bytes) -> bytes:
-        """Make a file of a volume fit this machine, as the programs of the pod's containers do it."""
+        """Adapt a file of a volume to this machine with the programs of the pod's containers."""
         directories = pod_volumes.directories(self._pod, self._volumes)
         for container in self._pod["spec"]["containers"]:
             program = self._shared.programs.of(container)
@@ -343,7 +345,7 @@ class PodWorker:
         )
 
     async def _identity(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return what EKS's webhook and STS give a pod whose service account names a role; {} for one that names none."""
+        """Return the variables that EKS's webhook and STS give a pod with a role in its service account; {} without one."""
         namespace = self._pod["metadata"]["namespace"]
         name = self._pod["spec"].get("serviceAccountName", "default")
         account = await self._shared.api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
@@ -374,11 +376,11 @@ _NO_REAL_AWS = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""Nothing of this machine's own AWS set-up reaches a pod."""
+"""Keep this machine's own AWS settings out of the pods."""
 
 
 def discard(home: TwinHome, uid: str) -> None:
-    """Remove a pod's volumes and address; its log stays until newer pods have pushed it out."""
+    """Remove a pod's volumes and address; its log stays until newer pods replace it."""
     directory = home.pods / uid
     for name in ("volumes", "tmp"):
         shutil.rmtree(directory / name, ignore_errors=True)

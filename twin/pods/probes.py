@@ -1,4 +1,4 @@
-"""The kubelet's probes: what is asked, how often, and when an answer changes the verdict."""
+"""The kubelet's probes: requests, intervals, and the thresholds that change the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Probe:
 
     @classmethod
     def parse(cls, kind: str, spec: Mapping[str, Any] | None) -> Probe | None:
-        """Return the `startup`, `readiness` or `liveness` probe of a container; None when it has none."""
+        """Return the `startup`, `readiness` or `liveness` probe of a container; None if it has none."""
         if not spec:
             return None
         return cls(
@@ -43,7 +43,7 @@ class Probe:
 
 
 class Verdict:
-    """The thresholds of one probe of one running container: counts answers in a row."""
+    """The thresholds of one probe of one running container: counts equal results in a row."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -51,7 +51,7 @@ class Verdict:
         self._in_a_row = 0
 
     def record(self, success: bool) -> bool | None:
-        """Take an answer; return True or False when that many in a row decide, None while they do not."""
+        """Record a result; return True or False if enough in a row decide, else None."""
         self._in_a_row = self._in_a_row + 1 if success is self._last else 1
         self._last = success
         threshold = self._probe.success_threshold if success else self._probe.failure_threshold
@@ -59,7 +59,7 @@ class Verdict:
 
 
 async def ask(probe: Probe, address: str, resolve_port: Callable[[int | str], int]) -> tuple[bool, str]:
-    """Ask once over the network (httpGet, tcpSocket, grpc); return whether the answer is a success, and what it was.
+    """Probe once over the network (httpGet, tcpSocket, grpc); return whether it succeeded, and the result.
 
     Never raises for a server's misbehaviour; `resolve_port` may raise for a port's name.
     """
@@ -74,7 +74,7 @@ async def ask(probe: Probe, address: str, resolve_port: Callable[[int | str], in
 
 
 async def http_get(action: Mapping[str, Any], address: str, resolve_port: Callable[[int | str], int], timeout: float) -> int:
-    """Return an httpGet action's status code, over a connection of its own: an idle one would hold up Triton's shutdown."""
+    """Return an httpGet action's status code, over a new connection, because an idle one would delay Triton's shutdown."""
     scheme = (action.get("scheme") or "HTTP").lower()
     host = action.get("host") or address
     path = "/" + (action.get("path") or "").removeprefix("/")
@@ -109,7 +109,7 @@ async def _tcp(host: str, port: int, timeout: float) -> tuple[bool, str]:
 
 
 async def _grpc(target: str, service: str, timeout: float) -> tuple[bool, str]:
-    """grpc.health.v1.Health/Check; its two messages are one field each and are written here by hand."""
+    """Call grpc.health.v1.Health/Check; its two messages have one field each and are encoded here by hand."""
     name = service.encode()
     request = b"\x0a" + bytes([len(name)]) + name if name else b""
     async with grpc.aio.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:

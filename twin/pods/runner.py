@@ -1,7 +1,7 @@
 """The process runner: the kubelet of every pod that a program claims (program.py).
 
-kwok leaves these pods alone (twin/cluster/kwok_stages.py). They are admitted, scheduled, drained and counted by the real
-control plane; this module only does what a kubelet does with them.
+kwok ignores these pods (twin/cluster/kwok_stages.py). The real control plane admits, schedules, drains and counts them; this
+module only does a kubelet's work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PodRunner:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow the pods for ever. Cancelling it leaves the processes running, for the next agent to take over."""
+        """Follow the pods forever. Cancellation leaves the processes running, for the next agent to take over."""
         try:
             async for kind, changed in self._shared.api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
                 if kind == "SYNC":
@@ -43,12 +43,12 @@ class PodRunner:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def uid(self, namespace: str, name: str) -> str | None:
-        """Return the UID of a pod that runs here."""
+        """Return the UID of a pod that runs here, else None."""
         pod = self._pod(namespace, name)
         return None if pod is None else str(pod["metadata"]["uid"])
 
     def spec(self, namespace: str, name: str) -> Object | None:
-        """Return the spec of a pod that runs here."""
+        """Return the spec of a pod that runs here, else None."""
         pod = self._pod(namespace, name)
         return None if pod is None else pod["spec"]
 
@@ -74,7 +74,7 @@ class PodRunner:
             self._remove(uid)
         for pod in present.values():
             self._update(pod)
-        # Processes of pods that went away while no agent was watching.
+        # Stop processes of pods that were deleted while no agent was watching.
         for record in processes.records(self._shared.home):
             uid = record.name.removeprefix(_PREFIX)[:36]
             if record.name.startswith(_PREFIX) and uid not in self._workers:

@@ -1,4 +1,4 @@
-"""Make a change on a twin that serves while requests are sent to it, and account for each of them."""
+"""Make a change on a serving twin while requests are sent to it, and account for each request."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from twin.rehearse.measured import Measured
 from twin.services.servers import Servers
 
 _AROUND_SECONDS = 5.0
-"""How long requests are sent before the change, and after it."""
+"""Seconds of requests before the change, and again after it."""
 
 
 def under_load(
     servers: Servers, stack: str, model: Model, parts: Mapping[str, int], change: Callable[[], object]
 ) -> Measured:
-    """Return what became of the requests, the pods and the stack's resources; of a change that fails, why it did.
+    """Make the change under load; return the outcome of the requests, the pods and the stack's resources.
 
-    `parts`: by Service, its part of the requests. Raises what `load.load` does.
+    If the change fails, `ended` of the result holds the reason. `parts`: by Service, its share of the requests.
+    Raises what `load.load` raises.
     """
     engine = servers.engine()
     there, earlier, ended = _pods(servers), engine.last_update(stack), None
@@ -47,7 +48,10 @@ def under_load(
 
 @contextlib.contextmanager
 def on_standard_error() -> Iterator[None]:
-    """Have everything in the block, programs too, write to standard error: standard output is for what is found."""
+    """Send the standard output of the block and its programs to standard error.
+
+    Standard output is reserved for the result.
+    """
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -60,5 +64,4 @@ def on_standard_error() -> Iterator[None]:
 
 
 def _pods(servers: Servers) -> frozenset[str]:
-    """Return the UIDs of Triton's pods."""
     return frozenset(pod.uid for pod in servers.cluster().pods() if pod.namespace == TRITON_NAMESPACE and not pod.ending)

@@ -1,5 +1,7 @@
-"""Run `twin rehearse`: judge the present program on the exported state of a real stack, make the change under load, of what
-serves in the state or of `local` from a git revision, and print what came of it.
+"""Run `twin rehearse`.
+
+Judge the present program on the exported state of a real stack. Then make the change under load and print the result.
+The change is made on the serving part of the state, or on `local` as of a git revision.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ _ON_LOCAL = "with `--from`, a twin of `{}` is changed in the place of what serve
 def rehearse(home: TwinHome, file: Path, since: str | None, *, as_json: bool, progress: Console, output: Console) -> int:
     """Print what the present program would do to the stack whose state is in `file`; return the exit code.
 
-    Also what it did to requests: made on what serves in the state, or, with a git revision `since`, on `local` from there.
-    What is known of the state is printed before that begins, but for JSON.
+    Also print the effect of the change on requests. The change is made on the servers of the state or, with a git revision
+    `since`, on `local` as of that revision. Without JSON, the judgement of the state is printed before the change begins.
     """
     found = state.read(file)
     on_state.check(found)
@@ -80,7 +82,10 @@ def rehearse(home: TwinHome, file: Path, since: str | None, *, as_json: bool, pr
 def _rehearse_part(
     home: TwinHome, found: State, seen: Previewed, *, as_json: bool, progress: Console, output: Console
 ) -> int:
-    """Make the change on what serves in a state, print what became of requests, or why none was sent; return the code."""
+    """Make the change on the servers of a state; return the exit code.
+
+    Print the outcome of the requests, or why none was sent.
+    """
     judged, what, counted, why = seen.judged, None, None, None
     try:
         if judged.errors:
@@ -107,7 +112,7 @@ def _rehearse_part(
 
 
 def rehearse_made(home: TwinHome, revision: str, *, as_json: bool, progress: Console, output: Console) -> int:
-    """Print what making the change from a git revision to this checkout did to `local`, under load; return the exit code."""
+    """Change `local` from a git revision to this checkout under load; print the effects, return the exit code."""
     made, seen = under_load.make(home, revision, 1, progress)
     if as_json:
         terminal.print_json(_document(STACK, made, seen, _NOT_MADE if seen is None else None))
@@ -158,7 +163,7 @@ def _show(stack: str, made: Rehearsal, output: Console) -> None:
 
 
 def _heading(finding: Finding) -> tuple[str | None, ...]:
-    """Return by what knock-on changes are told together: those of one type and cause. Any other is told alone."""
+    """Return the key by which knock-on changes are grouped: their type and cause. Other findings each get their own key."""
     name = finding.name if finding.caused_by is None else None
     return finding.caused_by, finding.action, finding.type, finding.says, name
 

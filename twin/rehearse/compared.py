@@ -1,4 +1,4 @@
-"""Say how far the figures of a change that was made under load are of a state that was judged, too."""
+"""Compare a change that was made under load with a state that was only judged: how far do its figures apply?"""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _TOLD = 10
 
 @dataclass(frozen=True)
 class Compared:
-    """A judgement of a state beside a change that was made from a revision.
+    """A comparison between the judgement of a state and a change that was made from a revision.
 
-    `differs`: what the revision's program would change in the state, so that the change from it is not the state's.
-    `errors`: why the engine would not go on with that program. `made`: findings on the state with an effect, whose step was
-    made under load too, each with what was judged of it there; `in_part`: those of which only some properties changed there,
-    each with the others; `only_judged`: those of which nothing was made.
+    `differs`: changes that the revision's program would make to the state; with any, the two changes start from different
+    points. `errors`: why the engine stopped at the revision's program.
+    `made`: findings with an effect on the state whose step was also made under load, each with its finding there.
+    `in_part`: findings of which only some properties changed under load, each with the other properties.
+    `only_judged`: findings that were not made under load at all.
     """
 
     differs: tuple[Finding, ...]
@@ -29,7 +30,7 @@ class Compared:
     only_judged: tuple[Finding, ...]
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has it: each step as `TYPE::NAME`, which the findings have too."""
+        """Return the JSON form: each step as `TYPE::NAME`, the key that the findings have too."""
         return {
             "differs": [one.key for one in self.differs],
             "errors": list(self.errors),
@@ -40,10 +41,10 @@ class Compared:
 
 
 def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measured | None) -> Compared:
-    """Compare a judgement of a state with a change that was judged as `local` and made, of which `seen` are the figures.
+    """Compare the judgement of a state with the change `local`, whose measured figures are `seen`.
 
-    `before`: what the program of the revision from which it was made would do to the state. `seen` None: it was not made;
-    of a change that ended before its end nothing counts as made either.
+    `before`: the effects of the starting revision's program on the state. `seen` is None if the change was not made. If the
+    change failed half-way, all of its steps count as not made.
     """
     is_whole = seen is not None and seen.ended is None
     there = {(one.action, one.key): one for one in local.findings} if is_whole else {}
@@ -69,7 +70,7 @@ def compare(judged: Rehearsal, before: Rehearsal, local: Rehearsal, seen: Measur
 
 
 def lines(compared: Compared, revision: str) -> Iterator[str]:
-    """Yield what a person reads below both parts."""
+    """Yield the lines that are printed below both reports."""
     yield "\nHOW FAR the figures are of the state too:"
     if compared.errors:
         yield (

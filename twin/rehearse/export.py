@@ -1,6 +1,6 @@
-"""Read what `pulumi stack export` wrote: strictly, as the engine that imports it would, and with sentences for people.
+"""Read a file written by `pulumi stack export`, as strictly as the engine that imports it, with readable errors.
 
-What the engine holds true of a state is in VerifyIntegrity of
+VerifyIntegrity checks the engine's rules for a state:
 https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/snapshot.go.
 """
 
@@ -19,7 +19,7 @@ from spec.versions import PROJECT
 from twin.plugins.values import SECRET, SIGNATURE
 
 VERSIONS = (3, 4)
-"""Of the format: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/apitype/core.go."""
+"""Supported format versions: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/apitype/core.go."""
 _OPERATIONS = ("creating", "updating", "deleting", "reading", "importing")
 _PROVIDER = "pulumi:providers:"
 _URN = re.compile(r"urn:pulumi:([\w.-]{1,100})::([^:]+)::[^:\n].*?::[^\n]+", re.ASCII)
@@ -38,14 +38,17 @@ _TOLD = 10
 
 
 class NotAState(Failure):
-    """A file that is no export of a stack of this project; the text says what is wrong and what would be right."""
+    """The file is not an export of a stack of this project; the text gives the problem and the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Export:
-    """An export. Each resource has urn, type and custom, and refers only to those before it; each operation has both."""
+    """An export. Each resource has `urn`, `type` and `custom`, and refers only to earlier resources.
+
+    Each operation has a type and the URN of its resource.
+    """
 
     stack: str
     resources: Sequence[Mapping[str, Any]]
@@ -53,7 +56,7 @@ class Export:
 
 
 def read(path: Path) -> Export:
-    """Return what is in a file. Raises NotAState, or Unreadable for what is no JSON of its form."""
+    """Return the export in a file. Raises NotAState, or Unreadable if the file is not JSON of this form."""
     content = reading.file(path)
     try:
         document = reading.checked(reading.json_object(content, reading.DEEPEST_OF_THE_ENGINE), _FORM, "the export")
@@ -77,7 +80,7 @@ def read(path: Path) -> Export:
 
 
 def type_of(urn: str) -> str:
-    """Return the resource's own type, without those of its parents. A name may have `::` in it."""
+    """Return the resource's own type, without the types of its parents. A name may contain `::`."""
     return urn.split("::", 3)[2].rpartition("$")[2]
 
 
@@ -86,7 +89,7 @@ def _name(urn: str) -> str:
 
 
 def _incomplete(resources: Sequence[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what a resource or an operation lacks by itself."""
+    """Yield the problems of each single resource and operation."""
     for position, one in enumerate(resources):
         urn = one.get("urn")
         at = f"resource {position}"
@@ -135,7 +138,7 @@ def _is_secret(value: Mapping[str, Any]) -> bool:
 
 
 def _torn(resources: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what refers to no resource before it, and what is there twice."""
+    """Yield resources that occur twice, and references to resources that do not come before."""
     before: set[str] = set()
     present: set[str] = set()
     providers: set[str] = set()
@@ -144,7 +147,7 @@ def _torn(resources: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if urn in present and not one.get("delete"):
             yield f"{at} is there twice"
         provider = one.get("provider")
-        # After an update that ended half-way, what is to be replaced may name a provider that was.
+        # An update that stopped half-way may leave a resource that awaits replacement, whose provider no longer exists.
         if provider and provider not in providers and not one.get("pendingReplacement"):
             yield f"{at}: no provider before it is {provider[:200]!r}"
         for key, other in _references(one):
@@ -164,7 +167,7 @@ def _references(one: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for other in one.get("dependencies") or ():
         yield "a dependency", other
     for name, others in (one.get("propertyDependencies") or {}).items():
-        # Older engines wrote null where there is none.
+        # Older engines wrote null for an empty list.
         for other in others if isinstance(others, list) else () if others is None else (others,):
             yield f"a dependency of {name}", other
 

@@ -1,7 +1,7 @@
-"""Judge each step of a preview by what it does to who is served, and to what is kept.
+"""Judge each step of a preview by its effect on serving and on stored data.
 
-What goes down with a replacement or a deletion is said in `stackctl.review.consequences`; here is how bad that is, and what
-an update in place does.
+`stackctl.review.consequences` lists what a replacement or a deletion destroys. This module rates how bad that is,
+and judges updates in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twin.plugins import differences
 
 Effect = Literal["refused", "lost", "interrupted", "rolled", "weakened", "not known", "none"]
 BAD: tuple[Effect, ...] = ("refused", "lost", "interrupted")
-"""With one of these a change is not merged as it is. The order is that of the report."""
+"""Effects with which a change must not be merged as it is. The order is the order of the report."""
 ORDER: tuple[Effect, ...] = (*BAD, "rolled", "weakened", "not known", "none")
 MEANINGS: Mapping[Effect, str] = {
     "refused": "AWS or the engine refuses it: the `up` ends there",
@@ -57,12 +57,12 @@ LEAST: Mapping[str, str] = {
     "kubernetes:keda.sh/v1alpha1:ScaledObject": "minReplicaCount",
     "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": "minReplicas",
 }
-"""Of each kind of autoscaler, the number of pods that it keeps at least."""
+"""By type of autoscaler, the property that holds its minimum number of replicas."""
 
 
 @dataclass(frozen=True)
 class _InPlace:
-    """An update of a type that does more than change a setting, where one of the properties changes."""
+    """An update with a larger effect than a changed setting, if one of the properties changes."""
 
     type: str
     properties: tuple[str, ...]
@@ -90,12 +90,15 @@ _FEWER: Mapping[tuple[str, str], str] = {
     (_LIFECYCLE, "days"): "objects that are older than the new limit are deleted",
     (_LIFECYCLE, "noncurrentDays"): "earlier versions of objects that are older than the new limit are deleted",
 }
-"""Limits of age, by type and key: what is older than a smaller one goes, and than the first one where there was none."""
+"""Age limits, by type and key. A smaller limit, or the first one, deletes what is older."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The effect of one step of the preview. `because`: the properties that change, of a replacement those that force it."""
+    """The effect of one step of the preview.
+
+    `because`: the properties that change; for a replacement, the properties that force it.
+    """
 
     effect: Effect
     action: str
@@ -113,7 +116,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """All findings, the worst first. `errors`: why the engine would not go on; `notes`: what limits the judgement."""
+    """All findings, worst first. `errors`: why the engine stopped; `notes`: limits of the judgement."""
 
     findings: tuple[Finding, ...]
     errors: tuple[str, ...]
@@ -121,7 +124,7 @@ class Rehearsal:
 
     @property
     def moves_zones(self) -> bool:
-        """Return whether subnets are replaced because they would be in other zones."""
+        """Return whether subnets are replaced because their availability zones change."""
         return any(one.type == _SUBNET and "availabilityZone" in one.because for one in self.findings)
 
     @property
@@ -131,7 +134,7 @@ class Rehearsal:
 
 
 def states(events: str) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the inputs before and after of each resource that the engine's events tell of, as `TYPE::NAME`."""
+    """Return the inputs before and after of each resource in the engine's events, by `TYPE::NAME`."""
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
     for _, event in reading.json_lines(events, reading.DEEPEST_OF_THE_ENGINE):
         told = (event.get("resourcePreEvent") or {}).get("metadata") or {}
@@ -143,7 +146,7 @@ def states(events: str) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def key_of(urn: str) -> str:
-    """Return `TYPE::NAME`, by which a step calls its resource."""
+    """Return `TYPE::NAME`, the key of a resource in a step."""
     _, _, qualified, name = urn.split("::", 3)
     return f"{qualified.rpartition('$')[2]}::{name}"
 
@@ -155,10 +158,10 @@ def judge(
     retained: Collection[str] = (),
     notes: Sequence[str] = (),
 ) -> Rehearsal:
-    """Return what a preview comes to.
+    """Return the findings of a preview.
 
-    `inputs`: of `states`. `hidden`: by URN, the paths whose old values nobody can read. `retained`: the URNs of what stays
-    in AWS when Pulumi deletes it.
+    `inputs`: the result of `states`. `hidden`: by URN, the paths whose old values are encrypted.
+    `retained`: the URNs of resources that stay in AWS when Pulumi deletes them.
     """
     hidden = {key_of(urn): paths for urn, paths in hidden.items()}
     kept = frozenset(map(key_of, retained))
@@ -200,7 +203,7 @@ def _finding(
 
 
 def _retained(finding: Finding) -> Finding:
-    """Return what becomes of a resource that Pulumi leaves in AWS (`retainOnDelete`)."""
+    """Return the effect on a resource that Pulumi leaves in AWS (`retainOnDelete`)."""
     if finding.action == "delete":
         return replace(finding, effect="none", says="it stays in AWS, and Pulumi forgets it")
     if finding.action == "replace" and finding.effect == "lost":
@@ -248,7 +251,7 @@ def _updated(
 
 
 def _fewer(type_: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Effect, str]]:
-    """Yield what is lost by each limit of age that is smaller than before, or new."""
+    """Yield the loss that each new or smaller age limit causes."""
     before = dict(_whole_numbers(old))
     for place, after in _whole_numbers(new):
         says = _FEWER.get((type_, str(place[-1])))
@@ -265,7 +268,7 @@ def _below(path: str, properties: Sequence[str]) -> bool:
 
 
 def _whole_numbers(value: Any, place: differences.Path = ()) -> Iterator[tuple[differences.Path, int]]:
-    """Yield each whole number with its place. In a list, what has an `id` is at that, so that it may stand elsewhere."""
+    """Yield each whole number with its place. In a list, an item's place is its `id`, if any, as items may move."""
     if isinstance(value, int) and not isinstance(value, bool):
         yield place, value
     elif isinstance(value, Mapping):
@@ -278,14 +281,14 @@ def _whole_numbers(value: Any, place: differences.Path = ()) -> Iterator[tuple[d
 
 
 def _least_pods(inputs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, int]:
-    """Return, by `NAMESPACE/NAME`, the least pods of each Deployment that an autoscaler has the number of."""
+    """Return, by `NAMESPACE/NAME`, the minimum replicas of each Deployment that an autoscaler scales."""
     found = {}
     for key, (_, new) in inputs.items():
         least = LEAST.get(key.partition("::")[0])
         spec = new.get("spec")
         if least is not None and isinstance(spec, Mapping):
             target = (new.get("metadata") or {}).get("namespace"), (spec.get("scaleTargetRef") or {}).get("name")
-            # With none kept, a change finds the pods that the load wants, which nobody knows.
+            # With a minimum of 0, the number of pods depends on the load, which is unknown here.
             found[f"{target[0]}/{target[1]}"] = max(1, int(spec.get(least, 1)))
     return found
 
@@ -303,14 +306,14 @@ def _deployment(
     if isinstance(before, int) and isinstance(after, int) and after < before:
         found.append(("interrupted", "no pod is left") if after == 0 else ("rolled", f"{before - after} of its pods end"))
     if consequences.replaces_pods(step):
-        # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
+        # If an autoscaler scales the Deployment, its manifest may have an old number (`ignoreChanges`).
         pods = scaled if scaled is not None else after if isinstance(after, int) else 1
         found.append(_rollout(new.get("strategy") or {}, pods))
     return found
 
 
 def _rollout(strategy: Mapping[str, Any], pods: int) -> tuple[Effect, str | None]:
-    """Return what a Deployment's rollout does, as its strategy says.
+    """Return the effect of a Deployment's rollout, by its strategy.
 
     https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy
     """
@@ -327,7 +330,7 @@ def _rollout(strategy: Mapping[str, Any], pods: int) -> tuple[Effect, str | None
 
 
 def _of(part: Any, pods: int, rounded: Callable[[float], int]) -> int:
-    """Return a number of pods, of a number or a percentage."""
+    """Return a number of pods from a number or a percentage."""
     if isinstance(part, str) and part.endswith("%") and part[:-1].isdigit():
         return rounded(pods * int(part[:-1]) / 100)
     return part if isinstance(part, int) else 0

@@ -1,4 +1,4 @@
-"""Send requests to a twin while something is done to it, and know what became of each."""
+"""Send requests to a twin while something is done to it, and record the outcome of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twin.load import requests
 from twin.load.requests import RequestLoad
 
 RATE = 10.0
-"""Requests/s: one in a tenth of a second, and little work beside a server that starts on the same machine."""
+"""Requests/s: one every tenth of a second, which is little work next to a server that starts on the same machine."""
 _LONGEST_SECONDS = 3600.0
 _SEED = 1
 _FIRST_SECONDS = 60.0
@@ -27,23 +27,23 @@ _FIRST_SECONDS = 60.0
 
 @dataclass
 class Sent:
-    """A load. `outcomes` are those of every request that was due, in that order; empty until it has ended."""
+    """A load. `outcomes`: one for each request that was due, in that order; empty until the load has ended."""
 
     load: RequestLoad | None = None
     outcomes: tuple[Outcome, ...] = ()
 
     @property
     def answered(self) -> int:
-        """Return the number of good answers so far."""
+        """Return the number of successful responses so far."""
         return len(self.load.tally.answered) if self.load is not None else 0
 
 
 @contextlib.contextmanager
 def load(home: TwinHome, model: Model, parts: Mapping[str, int]) -> Iterator[Sent]:
-    """Ask a model all through the block, from the first answer on, for an hour at most; no request is tried again.
+    """Send requests to a model throughout the block, from the first response on, for at most an hour.
 
-    `parts`: by Service of a fleet, its part of the requests. Raises LoadRefused where none of its pods is ready,
-    DeadlinePassed where none answers.
+    No request is retried. `parts`: by Service of a fleet, its share of the requests. Raises LoadRefused if none of its
+    pods is ready, DeadlinePassed if no request is answered.
     """
     sent = Sent()
     with ThreadPoolExecutor(max_workers=1) as pool:

@@ -12,7 +12,7 @@ from twin.rehearse.judgement import Effect, Rehearsal
 
 _REASONS = 5
 _DOWN: tuple[Effect, ...] = ("refused", "interrupted")
-"""With one of these among the findings, requests are expected to stay without an answer."""
+"""If a finding has one of these effects, some requests are expected to fail."""
 _REFUSED = (
     "no lost request was expected: each was refused by Triton's queue, because of the change, or because this machine was "
     "busy with starting servers. To know which, rehearse it again where nothing else runs"
@@ -21,8 +21,9 @@ _REFUSED = (
 
 @dataclass(frozen=True)
 class Away:
-    """A time in which nobody was answered, in seconds after the load began: from the first of `requests` that were due one
-    after the other and not answered, to the next one that was.
+    """A period without any response, in seconds since the load began.
+
+    It lasts from the first of `requests` consecutive failed requests to the next request that succeeded.
     """
 
     begin: float
@@ -36,11 +37,11 @@ class Away:
 
 @dataclass(frozen=True)
 class Measured:
-    """The end of every request of a load: sent = answered + lost, of which `reasons` count the causes.
+    """The outcome of every request of a load: sent = answered + lost; `reasons` counts the causes of lost requests.
 
-    `away`: the longest time without an answer, None where no request was lost. `longest_ms`: of an answer. `pods`: those of
-    Triton that were there before, of which `kept` still are. `resources`: what the engine did, by operation. `ended`: why
-    the change did not come to its end; None where it did.
+    `away`: the longest period without a response, None if no request was lost. `longest_ms`: the slowest response.
+    `pods`: Triton's pods before the change, of which `kept` still exist. `resources`: the engine's operations, counted.
+    `ended`: why the change failed half-way; None if it completed.
     """
 
     sent: int
@@ -59,7 +60,7 @@ class Measured:
 
 
 def account(outcomes: Sequence[Outcome]) -> Measured:
-    """Return what became of every request that was due, in the order in which they were."""
+    """Return the figures for all requests that were due, in the order in which they were due."""
     lost = [outcome for outcome in outcomes if not outcome.ok]
     return Measured(
         sent=len(outcomes),
@@ -83,7 +84,7 @@ def _away(outcomes: Sequence[Outcome]) -> Iterator[Away]:
 
 
 def lines(measured: Measured, judged: Rehearsal, rate: float, model: str) -> Iterator[str]:
-    """Yield what a person reads below the judgement, and whether the two agree."""
+    """Yield the lines that are printed below the judgement, and whether the two agree."""
     lost, away = measured.lost, measured.away
     yield f"\nMEASURED on the twin, with {rate:g} requests/s to {model} while the change was made:"
     yield (

@@ -1,4 +1,4 @@
-"""Have programs previewed on an exported state, in a twin of the state's account, and judge what they intend."""
+"""Preview programs on an exported state, in a twin of the state's account, and judge the planned changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ZONES_BY_NUMBER = (
 
 
 class AnotherRegion(Failure):
-    """The stack file and the state are of different regions, so that nothing can be compared."""
+    """The stack file and the state are in different regions, so they cannot be compared."""
 
     exit_code = NOT_TRIED
 
@@ -47,9 +47,9 @@ def check(found: State) -> Path:
 
 
 def judge(home: TwinHome, found: State, revision: str | None, progress: Console) -> tuple[Previewed, Rehearsal | None]:
-    """Return the preview of the present program on a state, and what that of a revision's comes to, where one is given.
+    """Return the preview of the present program on a state, and the judgement of a revision's program if one is given.
 
-    Raises what `check` does, UnknownRevision, and EngineError where the engine is silent.
+    Raises what `check` raises, UnknownRevision, and EngineError if the engine prints nothing.
     """
     tracked = check(found)
     with scratch.account(home, found.account, progress) as servers:
@@ -71,7 +71,7 @@ def _previewed(engine: Engine, found: State) -> Previewed:
 
 
 def _import(engine: Engine, servers: Servers, found: State) -> None:
-    engine.read(found.stack, ["stack", "ls", "--json"])  # makes the stack, and the salt of its file
+    engine.read(found.stack, ["stack", "ls", "--json"])  # creates the stack, and the salt of its file
     merged = engine.home.path / "project" / "stacks" / f"Pulumi.{found.stack}.yaml"
     salt = stack_file.read(merged.read_bytes()).rest["encryptionsalt"]
     providers = {name: importlib.metadata.version(package) for name, package in layout.PROVIDERS.items()}

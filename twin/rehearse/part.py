@@ -1,4 +1,4 @@
-"""Take what serves out of the preview of a state: the Kubernetes objects that a twin can have, before and after."""
+"""Take the serving part out of the preview of a state: Kubernetes objects that a twin can hold, before and after."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MADE = frozenset(
         "kubernetes:policy/v1:PodDisruptionBudget",
     }
 )
-"""Of the namespace: what an API server has by itself. Other types are of charts, have secrets or want volumes of AWS."""
+"""Types of the namespace that every API server has. Other types come from charts, hold secrets or need AWS volumes."""
 _KUBERNETES = "kubernetes:"
 SECRET_TEXT = "[secret]"
-"""The engine's word for a secret, in what it tells of a preview."""
+"""The engine's placeholder for a secret in the events of a preview."""
 _TEMPLATE = "spec.template"
 
 
 class NotMade(Failure):
-    """The servers of a state, or their change, that cannot be made here; the text says why."""
+    """The servers of a state, or their change, cannot be made here; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Part:
     """The servers of a state and the objects around them.
 
     `before` and `after`: the objects by `TYPE::NAME`, as the real engine has them in its preview.
-    `servers` and `servers_after`: the Deployments of Triton among them. `rolled`: those whose pods the change makes anew.
-    `others`: how many objects of the namespace are not among them, by type.
+    `servers` and `servers_after`: the Deployments of Triton among them. `rolled`: objects whose pod template changes.
+    `others`: how many other objects the namespace has, by type.
     """
 
     before: Mapping[str, Manifest]
@@ -52,15 +52,15 @@ class Part:
 
     @property
     def changed(self) -> frozenset[str]:
-        """Return the keys of what the change makes, alters or takes away."""
+        """Return the keys of the objects that the change creates, alters or deletes."""
         keys = self.before.keys() | self.after.keys()
         return frozenset(key for key in keys if self.before.get(key) is not self.after.get(key))
 
 
 def of(inputs: Mapping[str, tuple[Manifest, Manifest]], findings: Sequence[Finding]) -> Part:
-    """Return what serves, from the inputs before and after of everything that the preview tells of. Raises NotMade.
+    """Return the serving part, from the inputs before and after of all resources in the preview. Raises NotMade.
 
-    Where the engine sees no difference the object stays what it was, however the new program writes it.
+    If the engine sees no difference, the object stays as it was, however the new program writes it.
     """
     steps = {one.key: one for one in findings}
     before = {key: old for key, (old, _) in inputs.items() if old}
@@ -86,7 +86,7 @@ def of(inputs: Mapping[str, tuple[Manifest, Manifest]], findings: Sequence[Findi
 
 
 def type_of(key: str) -> str:
-    """Return the type of `TYPE::NAME`."""
+    """Return the type in `TYPE::NAME`."""
     return key.partition("::")[0]
 
 

@@ -1,4 +1,4 @@
-"""Tell which of a state's servers and their objects were made on a twin, what stood in for others, and what was left out."""
+"""Print which of a state's servers and objects were made on a twin, what replaced others, and what was left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLD = 10
 
 
 def document(part: Part) -> dict[str, Any]:
-    """Return it as JSON has it: objects as `TYPE::NAME`, and the types of the namespace that are not among them."""
+    """Return the JSON form: objects as `TYPE::NAME`, and the types in the namespace that were left out."""
     return {
         "made": sorted(part.before),
         "changed": sorted(part.changed),
@@ -25,7 +25,7 @@ def document(part: Part) -> dict[str, Any]:
 
 
 def lines(part: Part, resources: int) -> Iterator[str]:
-    """Yield what a person reads above the figures; `resources`: how many the state has."""
+    """Yield the lines that are printed above the figures. `resources`: how many the state has."""
     counts = pods(part.servers)
     told = ", ".join(f"{one.name} with {counts[one.name]} of {one.pods} pods" for one in part.servers)
     yield (
@@ -40,12 +40,12 @@ def lines(part: Part, resources: int) -> Iterator[str]:
 
 
 def of_part(judged: Rehearsal, part: Part) -> Rehearsal:
-    """Return what was judged of the steps that were made on the twin too: what the figures can be held against."""
+    """Return the judgement of only the steps that were also made on the twin; the figures can be compared with it."""
     return dataclasses.replace(judged, findings=tuple(one for one in judged.findings if one.key in part.changed))
 
 
 def only_judged(judged: Rehearsal, part: Part) -> Iterator[str]:
-    """Yield a line of the steps with an effect that were not made on the twin."""
+    """Yield a line about the steps with an effect that were not made on the twin."""
     left = [one for one in judged.findings if one.effect != "none" and one.key not in part.changed]
     if left:
         some = "; ".join(f"{one.action} {one.name} ({one.type})" for one in left[:_TOLD])

@@ -1,4 +1,4 @@
-"""Make what serves in an exported state on a twin of its own, and then the change of it, under load."""
+"""Build the serving part of an exported state on a separate twin, then change it under load."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from twin.services import release_sources, scratch
 from twin.services.servers import Servers
 
 MOST = 3
-"""Pods of a Deployment: each is a server on this machine."""
+"""At most this many pods of a Deployment: each is a server on this machine."""
 _BUCKET = "triton-models-twin"
 _WITHOUT_LOCATION = "us-east-1"
-"""The region that S3 takes for the one that nobody names, and refuses where somebody does."""
+"""S3 assumes this region if a request has no LocationConstraint, and refuses it as a LocationConstraint."""
 _WAIT_SECONDS = 900.0
-"""For a rollout: pods end one after the other, each after its `preStop`."""
+"""For a rollout: pods stop one after the other, each after its `preStop` hook."""
 
 
 def make(home: TwinHome, found: State, part: Part, progress: Console) -> Measured:
-    """Return what became of the requests while the change of what serves in a state was made.
+    """Make the change to a state's servers under load; return the outcome of the requests.
 
-    Raises NotMade where what serves there does not come up here, Lacking where this machine runs no pods.
+    Raises NotMade if the servers do not come up here, Lacking if this machine cannot run pods.
     """
     stack = found.stack
 
@@ -79,12 +79,12 @@ def make(home: TwinHome, found: State, part: Part, progress: Console) -> Measure
 
 
 def pods(servers: Sequence[Server]) -> dict[str, int]:
-    """Return how many pods each Deployment of Triton has on the twin."""
+    """Return the number of pods of each Triton Deployment on the twin."""
     return {one.name: min(one.pods, MOST) for one in servers}
 
 
 def fitted(part: Part, models: Models, *, is_after: bool) -> dict[str, Manifest]:
-    """Return the objects that the twin has before the change, or after it."""
+    """Return the twin's objects as they are before or after the change."""
     objects, servers = (part.after, part.servers_after) if is_after else (part.before, part.servers)
     counts = pods(servers)
     return {
@@ -96,7 +96,7 @@ def fitted(part: Part, models: Models, *, is_after: bool) -> dict[str, Manifest]
 
 
 def _program(servers: Servers, found: State) -> Path:
-    """Write the Pulumi program that registers what it is given, and its stack file; return its folder."""
+    """Write the Pulumi program that registers the objects of a file, and its stack file; return the folder."""
     folder = servers.home.path / "program"
     stack_file = stack_files.tracked_file(found.stack, folder)
     stack_file.parent.mkdir(parents=True)
@@ -121,7 +121,7 @@ def _release(servers: Servers, region: str) -> Models:
 
 
 def _join(servers: Servers, part: Part) -> None:
-    """Give the cluster a node for each pod that there will be."""
+    """Create a node for each pod that will run."""
     found: dict[str, dict[str, Any]] = {}
     for objects, counts in ((part.before, pods(part.servers)), (part.after, pods(part.servers_after))):
         for key, one in objects.items():

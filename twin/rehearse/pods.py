@@ -1,4 +1,4 @@
-"""Have the stack that a change is made on keep several pods of Triton, with a node for each of them."""
+"""Let the stack to be changed have several pods of Triton, with a node for each of them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twin.engine import stack_files
 from twin.engine.stack_files import STACK
 
 MOST = 2
-"""With two, one answers while the other is replaced; more of them say nothing else, and this machine runs each."""
+"""With two pods, one answers while the other is replaced. More would show the same, and this machine runs each."""
 _TRITON, _GPU = "triton-eks:triton", "triton-eks:gpu"
 
 
 def pins(programs: Sequence[Path], wanted: int) -> Sequence[Mapping[str, Any]]:
-    """Return what to pin in the twin's copy of each program's stack file for so many pods of Triton, `MOST` at most.
+    """Return the keys to pin in the twin's copy of each program's stack file for `wanted` pods of Triton, at most `MOST`.
 
-    Nothing for any of them where one does not say how many pods, or nodes of their pool, there are, or has as many pods: the
-    numbers are then left to the change that is rehearsed.
+    Nothing is pinned in any file if one has no number of pods or nodes of their pool, or already has enough pods.
+    The rehearsed change then decides the numbers.
     """
     found = [dict(_pins(stack_files.read(stack_files.tracked_file(STACK, one)), min(wanted, MOST))) for one in programs]
     return found if all(found) else [{} for _ in programs]

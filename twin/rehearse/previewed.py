@@ -1,4 +1,4 @@
-"""Have the real engine preview the present program, and judge what it intends."""
+"""Preview the present program with the real engine, and judge the planned changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.rehearse.judgement import Rehearsal
 
 @dataclass(frozen=True)
 class Previewed:
-    """A preview. `inputs`: those before and after of each resource, changed or not, as `judgement.states` has them."""
+    """A preview. `inputs`: before and after, of each resource, changed or not, as returned by `judgement.states`."""
 
     judged: Rehearsal
     inputs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
@@ -29,9 +29,9 @@ def judge(
     retained: Collection[str],
     notes: Sequence[str] = (),
 ) -> Previewed:
-    """Return the preview of a stack, and what it comes to; the rest is for `judgement.judge`.
+    """Return the preview of a stack and its judgement; the other arguments go to `judgement.judge`.
 
-    Raises EngineError where the engine is silent.
+    Raises EngineError if the engine prints nothing.
     """
     events = _events(engine, stack)
     plan, inputs = preview_of_the_engine.read(events), judgement.states(events)

@@ -1,4 +1,4 @@
-"""Register Kubernetes objects as they are given: the Pulumi program that makes, and changes, what serves in a state."""
+"""Register Kubernetes objects unchanged: the Pulumi program that creates and changes the servers of a state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = "objects.json"
 def main(file: Path) -> None:
     """Register the `objects` of a file, each by its `TYPE::NAME`, with a provider for its `kubeconfig`.
 
-    Deployments are the last, as their pods need the others.
+    Deployments come last, because their pods need the other objects.
     """
     document = json.loads(file.read_text())
     provider = kubernetes.Provider("cluster", kubeconfig=document["kubeconfig"], enable_server_side_apply=True)

@@ -1,4 +1,4 @@
-"""Read from a state, or from what a program intends, who serves: Triton's Deployments, and how many pods each keeps."""
+"""Read Triton's Deployments and the minimum pods of each from a state, or from a program's plan."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _FROM_BUCKET = "--model-repository=s3://"
 
 @dataclass(frozen=True)
 class Server:
-    """A Deployment of Triton. `release` None: that of a rollout in place. `gpus`: what each of its pods asks for, like
-    `1 nvidia.com/gpu`. `pods`: how many its autoscaler keeps at least, one where that may be none, or else how many it says.
-    `reads_bucket`: whether its models come from S3, by Triton itself or by a container that fetches them first.
+    """A Deployment of Triton. `release` is None if rollouts change its models in place.
+
+    `gpus`: the GPU request of each pod, like `1 nvidia.com/gpu`. `pods`: its autoscaler's minimum, but at least 1, or its
+    own number of replicas without an autoscaler. `reads_bucket`: whether its models come from S3, read by Triton or by an
+    init container that fetches them.
     """
 
     name: str
@@ -30,17 +32,17 @@ class Server:
 
 
 def servers(found: State) -> list[Server]:
-    """Return the Deployments of Triton that a state has."""
+    """Return a state's Deployments of Triton."""
     return servers_of((one["type"], one.get("inputs")) for one in found.resources if not one.get("delete"))
 
 
 def servers_of(objects: Iterable[tuple[str, Any]]) -> list[Server]:
-    """Return those among resources, each given by its type and inputs."""
+    """Return the Deployments of Triton among resources, each given by its type and inputs."""
     return list(_servers(list(objects)))
 
 
 def least_pods(found: State) -> int:
-    """Return how many pods every Deployment of Triton keeps that has any: those of the one with the fewest."""
+    """Return the smallest minimum number of pods among Triton's Deployments that have any."""
     return min((one.pods for one in servers(found) if one.pods), default=1)
 
 
@@ -55,14 +57,14 @@ def _servers(objects: Sequence[tuple[str, Any]]) -> Iterator[Server]:
         release = at(template, "metadata", "annotations", POD_RELEASE)
         if containers:
             name, replicas = str(at(inputs, "metadata", "name")), at(inputs, "spec", "replicas")
-            # Where an autoscaler has the number, the Deployment may still say the one from before it (`ignoreChanges`).
+            # If an autoscaler scales the Deployment, its manifest may have an old number (`ignoreChanges`).
             pods = kept.get(name, replicas if isinstance(replicas, int) else 1)
             reads_bucket = _reads_bucket(containers[0], at(template, "spec", "initContainers") or ())
             yield Server(name, release if isinstance(release, str) else None, _gpus(containers[0]), pods, reads_bucket)
 
 
 def _kept(objects: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int]]:
-    """Yield, by name, the least pods of each Deployment of the namespace that an autoscaler has the number of."""
+    """Yield the name and minimum replicas of each Deployment of the namespace that an autoscaler scales."""
     for type_, inputs in objects:
         key = LEAST.get(type_)
         if key is None or at(inputs, "metadata", "namespace") != TRITON_NAMESPACE:
@@ -91,7 +93,7 @@ def _gpus(container: Any) -> str | None:
 
 
 def at(value: Any, *path: str) -> Any:
-    """Return what stands there; None where something on the way is no object, as what is encrypted is none."""
+    """Return the value at a path; None if a value on the way is not a mapping, as with encrypted values."""
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

@@ -1,4 +1,4 @@
-"""Fit objects of a real stack to a twin: sample models for those of its bucket, and keys for its roles."""
+"""Adapt objects of a real stack to a twin: sample models for the models of its bucket, and keys for its roles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.rehearse.part import ACCOUNT, Manifest, type_of
 from twin.rehearse.serving import DEPLOYMENT, fetches
 
 MARK = "twin.triton-eks/template"
-"""Annotates pods with the template that they were made from, which what stands in for the models would make alike."""
+"""Annotates pods with their original template. The sample models would otherwise make two templates equal."""
 _OF_AWS = "eks.amazonaws.com/"
 _REPLACED = ("--model-repository", "--model-control-mode", "--load-model", "--trace-config")
 _PROBED = re.compile(r"/v2/models/\{[^}]*\}/ready")
@@ -26,21 +26,21 @@ _ZONES = 3
 
 @dataclass(frozen=True)
 class Models:
-    """A release of this twin. `repository`: its URL, as Triton takes it; `paths`: of each model, as a probe asks for it."""
+    """A release on this twin. `repository`: its URL for Triton; `paths`: the path of each model in a probe."""
 
     repository: str
     paths: tuple[str, ...]
 
     @property
     def release(self) -> str:
-        """Return its id."""
+        """Return the release's id."""
         return self.repository.rpartition("/")[2]
 
 
 def fitted(key: str, manifest: Manifest, models: Models, pods: int | None, mark: str) -> dict[str, Any]:
-    """Return an object of a real stack as the twin can have it.
+    """Return an object of a real stack in the form that the twin can hold.
 
-    `pods`: how many a Deployment has, None for as many as it says. `mark`: another one for a template that is another one.
+    `pods`: replicas of a Deployment, None for its own number. `mark`: must differ if the template differs.
     """
     if type_of(key) == ACCOUNT:
         return _without_role(manifest)
@@ -50,7 +50,7 @@ def fitted(key: str, manifest: Manifest, models: Models, pods: int | None, mark:
     template = spec["template"]
     listed = template["spec"]["containers"]
     containers = [_container(one, models) if one["name"] == TRITON_CONTAINER else one for one in listed]
-    # The server reads the sample release from the twin's bucket by itself.
+    # The server itself reads the sample release from the twin's bucket.
     initial = [one for one in template["spec"].get("initContainers") or () if not fetches(one)]
     metadata = template.get("metadata") or {}
     made = {
@@ -62,7 +62,7 @@ def fitted(key: str, manifest: Manifest, models: Models, pods: int | None, mark:
 
 
 def nodes(deployment: Manifest, pods: int) -> Iterator[dict[str, Any]]:
-    """Yield nodes for the pods of a Deployment, one for each; twice as many where a rollout begins with another pod."""
+    """Yield one node for each pod of a Deployment, or two if a rollout begins with an additional pod."""
     spec, name = deployment["spec"], deployment["metadata"]["name"]
     pod = spec["template"]["spec"]
     surge = ((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge", "25%")
@@ -76,7 +76,7 @@ def nodes(deployment: Manifest, pods: int) -> Iterator[dict[str, Any]]:
 
 
 def _without_role(manifest: Manifest) -> dict[str, Any]:
-    """Return a service account without a role: the twin's account lacks it."""
+    """Return a service account without a role, because the twin's account has no such role."""
     metadata = manifest["metadata"]
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if not key.startswith(_OF_AWS)}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}

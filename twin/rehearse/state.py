@@ -1,7 +1,7 @@
-"""The exported state of a real stack: read, checked, and written again so that the twin's engine can hold it.
+"""The exported state of a real stack: read, checked, and rewritten for the twin's engine.
 
-`pulumi stack export` prints it. Secrets are encrypted with a key of the real stack, which the twin does not have, and the
-official providers leave inputs there that are theirs and not the program's; both are dealt with here.
+`pulumi stack export` prints it. Its secrets are encrypted with a key of the real stack, which the twin does not have.
+The official providers also leave inputs there that do not come from the program. This module handles both.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ UNKNOWN_SECRET = "[encrypted with a key of the real stack]"
 _PROVIDER = "pulumi:providers:"
 _KUBERNETES = _PROVIDER + "kubernetes"
 _BUILT_IN = _PROVIDER + "pulumi"
-"""The engine's own, of the resources that are the engine's."""
+"""The engine's own provider, for the engine's own resources."""
 _ARN = re.compile(r"arn:aws(?:-[a-z]+)*:[a-z0-9-]+:((?:[a-z]+-)+[0-9]|):([0-9]{12}):.+")
 _OF_THE_PROVIDER = frozenset({"tagsAll", "region"})
-"""Inputs that pulumi-aws adds to each resource in its check (provider/tags.go), whose defaults are not listed."""
+"""Inputs that pulumi-aws adds to each resource in its Check (provider/tags.go), without listing them as defaults."""
 _ABOUT_THE_PLUGIN = frozenset({"pluginDownloadURL", "pluginChecksums", "__internal"})
-"""Engines of 2024 and later have the first two below the third (pkg/resource/deploy/providers/registry.go of pulumi)."""
+"""Engines since 2024 put the first two below the third (pkg/resource/deploy/providers/registry.go of pulumi)."""
 
 
 @dataclass(frozen=True)
 class State:
-    """An exported state. `interrupted`: operations that were begun and not finished, as `creating NAME (TYPE)`.
+    """An exported state. `interrupted`: operations that began and did not finish, as `creating NAME (TYPE)`.
 
-    `hidden`: by URN, the paths of inputs whose values are encrypted, so that nobody can say whether they change.
+    `hidden`: by URN, the paths of inputs whose values are encrypted, so changes to them cannot be seen.
     """
 
     stack: str
@@ -47,12 +47,12 @@ class State:
 
     @property
     def retained(self) -> frozenset[str]:
-        """Return the URNs of what stays in AWS when Pulumi deletes it."""
+        """Return the URNs of resources that stay in AWS when Pulumi deletes them."""
         return frozenset(one["urn"] for one in self.resources if one.get("retainOnDelete"))
 
 
 def read(path: Path) -> State:
-    """Return the state in a file. Raises NotAState, or Unreadable for what is no JSON."""
+    """Return the state in a file. Raises NotAState, or Unreadable if the file is not JSON."""
     exported = export.read(path)
     resources = exported.resources
     return State(
@@ -69,7 +69,7 @@ def read(path: Path) -> State:
 
 
 def _account(path: Path, resources: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the account and the region that most ARNs of AWS's resources have."""
+    """Return the account and the region that occur most often in the ARNs of AWS resources."""
     arns = [_ARN.fullmatch(str((one.get("outputs") or {}).get("arn"))) for one in resources if _is_aws(one)]
     accounts = Counter(match[2] for match in arns if match is not None)
     regions = Counter(match[1] for match in arns if match is not None and match[1])
@@ -103,9 +103,10 @@ def _is_aws(resource: Mapping[str, Any]) -> bool:
 
 
 def importable(state: State, providers: Mapping[str, str], kubeconfig: str, salt: str) -> dict[str, Any]:
-    """Return what `pulumi stack import` of a twin takes. Raises NotAState for a provider that the twin has not.
+    """Return the document for `pulumi stack import` on a twin. Raises NotAState for a provider that the twin lacks.
 
-    `providers`: the version of each provider that the twin has; `kubeconfig`: its own, as JSON; `salt`: of its stack file.
+    `providers`: the version of each of the twin's providers; `kubeconfig`: the twin's, as JSON; `salt`: from its stack
+    file.
     """
     return {
         "version": 3,
@@ -127,7 +128,7 @@ def _of_the_twin(resource: Mapping[str, Any], providers: Mapping[str, str], kube
                 f"the state has a provider of {package} ({made['urn'].rpartition('::')[2]}); the twin has those of "
                 f"{', '.join(providers)}"
             )
-        # The engine asks for the plugin of that version, and would configure it to reach the real cluster.
+        # The engine requests the plugin of that version, and would configure it to reach the real cluster.
         own = {"version": providers[package], **({"kubeconfig": kubeconfig} if type_ == _KUBERNETES else {})}
         for part in ("inputs", "outputs"):
             given = made.get(part) or {}
@@ -141,7 +142,7 @@ def _of_the_twin(resource: Mapping[str, Any], providers: Mapping[str, str], kube
 
 
 def _readable(value: Any) -> Any:
-    """Return the value with what stands for each secret that is encrypted; those in plain text stay, marked as secret."""
+    """Return the value with a placeholder for each encrypted secret. Secrets in plain text stay, marked as secret."""
     if _is_encrypted(value):
         return {SIGNATURE: SECRET, "plaintext": json.dumps(UNKNOWN_SECRET)}
     if isinstance(value, Mapping):
@@ -152,7 +153,7 @@ def _readable(value: Any) -> Any:
 
 
 def _without_zeros(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a release's inputs without what says nothing: the official provider writes every option that nobody gave.
+    """Return a release's inputs without empty values: the official provider writes every option that was not set.
 
     Its inputs are a whole Go structure (Check in provider/pkg/provider/helm_release.go of pulumi-kubernetes).
     """

@@ -1,4 +1,4 @@
-"""Make a change on a twin of its own, under load: the program of a revision first, then that of this checkout."""
+"""Make a change on a separate twin, under load: run the program of a revision first, then this checkout's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twin.services.servers import Servers
 
 
 class OtherStackFile(Failure):
-    """A revision whose stack file this checkout does not read, so that it cannot bring its stack up."""
+    """This checkout cannot read the revision's stack file, so it cannot bring its stack up."""
 
     exit_code = NOT_TRIED
 
@@ -44,11 +44,11 @@ def check(revision: str) -> None:
 
 
 def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple[Rehearsal, Measured | None]:
-    """Return what a preview says of the change from a revision to this checkout, and what making it did to requests.
+    """Change a twin from a revision to this checkout; return the judged preview and the measured effect on requests.
 
-    The latter is None where the engine refuses the change, which is then not made. `wanted`: how many pods of Triton the
-    change is made on, where the stack files have fewer (`pods.pins`). Raises what `check` does, and what `up.up` raises
-    where the program of the revision does not come up.
+    The latter is None if the engine refuses the change, which is then not made. `wanted`: the number of Triton's pods to
+    make the change on, if the stack files have fewer (`pods.pins`). Raises what `check` raises, and what `up.up` raises
+    if the revision's program does not come up.
     """
     check(revision)
 
@@ -65,7 +65,7 @@ def make(home: TwinHome, revision: str, wanted: int, progress: Console) -> tuple
         parts = parts_of(own, inference.MODEL, before.program)
         model = requests.model_of(release_sources.directory(own), inference.MODEL)
         _pin(own, pins[1])
-        servers = Servers.running(own)  # whose account is no new one any more
+        servers = Servers.running(own)  # its account is no longer new
         engine = servers.engine()
         up.release_and_pin(own, servers, str(engine.outputs(stack_files.STACK)["modelBucket"]))
         retained = [one["urn"] for one in engine.resources(stack_files.STACK) if one.get("retainOnDelete")]

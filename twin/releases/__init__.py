@@ -1,1 +1,1 @@
-"""Helm releases: how our own charts are rendered, and how what stands for the charts of others is installed and run."""
+"""Helm releases: render our own charts, and install and run the substitutes of third-party charts."""

@@ -1,6 +1,6 @@
-"""A group of the API that another server answers for, as a chart's APIService and Service make it on a cluster.
+"""An API group that another server answers, as with a chart's APIService and Service on a cluster.
 
-That server is a process of this machine: the Service is of type ExternalName and leads to localhost.
+That server is a process of this machine: the Service is of type ExternalName and points to localhost.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class AggregatedApi:
 
     @property
     def name(self) -> str:
-        """Of the APIService."""
+        """Return the name of the APIService."""
         return f"{self.version}.{self.group}"
 
     @property
     def path(self) -> str:
-        """Of the APIService."""
+        """Return the path of the APIService."""
         return f"/apis/apiregistration.k8s.io/v1/apiservices/{self.name}"
 
     async def register(self, api: KubeApi, namespace: str, port: int, authority: Path) -> None:
-        """Make the API server hand the group to 127.0.0.1:`port`, and wait until it does.
+        """Make the API server forward the group to 127.0.0.1:`port`, and wait until it does.
 
-        The certificate there must be for `<service>.<namespace>.svc`, by the `authority` (a PEM file). Raises ChartFailed
-        when the API server does not reach it.
+        The certificate there must be for `<service>.<namespace>.svc`, signed by the `authority` (a PEM file). Raises
+        ChartFailed if the API server does not reach it.
         """
         await self._apply(api, namespace, port, authority)
         said = ""
@@ -61,9 +61,9 @@ class AggregatedApi:
             ) from None
 
     async def remove(self, api: KubeApi) -> None:
-        """Take both objects away, unless the group is somebody else's.
+        """Delete both objects, unless the group belongs to another server.
 
-        The APIService goes first: while it is there and nobody answers for it, no namespace can be deleted.
+        The APIService is deleted first: while it exists without a server, no namespace can be deleted.
         """
         found = await api.find(self.path)
         service = (found or {}).get("spec", {}).get("service") or {}

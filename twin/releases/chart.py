@@ -1,4 +1,4 @@
-"""Define what the twin has in the place of a Helm chart of others: one record for each chart (twin/charts/)."""
+"""Define the twin's substitute for a third-party Helm chart: one record for each chart (twin/charts/)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Announce = Callable[[], Awaitable[None]]
 
 
 class ChartFailed(Exception):
-    """A stand-in of a chart cannot run; the text says why, and where to look."""
+    """A chart's substitute cannot run; the text says why, and where to look."""
 
 
 @dataclass(frozen=True)
 class GoModule:
-    """A published Go module, in which a program's own definitions, rights, or its whole chart lie as files."""
+    """A published Go module with files of a program's definitions, permissions, or whole chart."""
 
     path: str
     version: str
@@ -30,11 +30,12 @@ class GoModule:
 
 @dataclass(frozen=True)
 class Accounts:
-    """The service accounts of a chart whose programs run here, with their rights.
+    """The service accounts of a chart whose programs run here, with their permissions.
 
-    `files` of the chart's module are applied in this order. `namespace` is where they put what is of the program alone; a
-    release has it in its own. `annotations` are those of the service accounts, from the release's values. `templates` is the
-    folder of the chart itself, where the module ships it: then what Helm makes of it is applied, and the rest is not needed.
+    `files` of the chart's module are applied in this order. `namespace` is the namespace in these files, which a release
+    replaces with its own. `annotations` computes the service accounts' annotations from the release's values. `templates`
+    is the folder of the chart itself, if the module contains it. Then the objects that Helm renders are applied, and the
+    other fields are not needed.
     """
 
     files: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class Accounts:
 class Release:
     """A release of a chart as it was last installed.
 
-    `values` are those that the program gave, without the chart's own defaults. `installation` is another one each time.
+    `values` are the program's, without the chart's defaults. `installation` differs at each installation.
     """
 
     name: str
@@ -60,10 +61,10 @@ class Release:
 
 @dataclass(frozen=True)
 class ChartContext:
-    """The surroundings that the programs of a chart find on this machine.
+    """The environment of a chart's programs on this machine.
 
-    URLs are on loopback. Through the proxy they reach the cluster's Services by name (twin/cluster/proxy.py); the STS gives
-    roles for tokens of the cluster (twin/identity/web_identity.py), and so does the agent of Pod Identity (pod_identity.py).
+    URLs are on loopback. The proxy resolves the cluster's Services by name (twin/cluster/proxy.py). The STS gives roles for
+    tokens of the cluster (twin/identity/web_identity.py), and so does the agent of Pod Identity (pod_identity.py).
     """
 
     home: TwinHome
@@ -77,29 +78,29 @@ class ChartContext:
 
 
 class ChartPrograms(Protocol):
-    """The real programs that stand for one chart."""
+    """The real programs that replace one chart."""
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Make everything as `release` says, call `ready` once all of it answers, and keep it so until cancelled.
+        """Create everything in `release`, call `ready` once all of it answers, and maintain it until cancelled.
 
-        Cancelling leaves the programs running: the next agent, or the next installation's `run`, takes them over. Raises
-        ChartFailed or ToolError for what a person must mend, and KubeError for what may pass; it is called again after any
-        of them.
+        Cancelling leaves the programs running, and the next agent, or the next installation's `run`, takes them over.
+        Raises ChartFailed or ToolError for problems that a person must fix, and KubeError for problems that may pass. It is
+        called again after any of them.
         """
 
     async def remove(self) -> None:
-        """End the programs and remove what they have in the cluster; with nothing there, nothing happens."""
+        """Stop the programs and delete their objects in the cluster. Missing ones are ignored."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """The stand-in of one chart.
+    """The substitute of one chart.
 
-    `stand_in` is the rest of a sentence that says that the chart is not installed. `definitions` is a pattern of files in
-    `module` (JSON or YAML) that hold its custom resource definitions; empty: it brings none that this project uses.
-    `programs` makes what the agent runs while the chart is installed, and `pods` are the programs of pods that come with it;
-    `families` of built programs (twin/host/tools.py) belong to both. `installed_by` says whether a stack, given by what
-    stands below `config` of its file, has the chart; it is only asked for charts with families.
+    `stand_in` completes the message that the chart is not installed. `definitions` is a pattern of files in `module` (JSON
+    or YAML) with its custom resource definitions; empty if this project uses none of them. `programs` creates the programs
+    that the agent runs while the chart is installed, and `pods` are the programs of its pods. `families` of built programs
+    (twin/host/tools.py) are for both. `installed_by` returns whether a stack, given by the section `config` of its file, has
+    the chart; it is only called for charts with families.
     """
 
     pin: ChartPin

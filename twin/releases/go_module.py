@@ -1,7 +1,7 @@
-"""Read what a chart installs beside its programs, from the Go module of the program that it installs.
+"""Read a chart's objects other than its programs from the Go module of its program.
 
-The charts themselves cannot be had everywhere; Go modules can, and a module ships the very definitions and rights that the
-chart carries. `go` downloads them once into a cache of the twins' own.
+The charts themselves are not available everywhere. Go modules are, and a module contains the same definitions and
+permissions as the chart. `go` downloads them once into a cache that all twins share.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OF_ACCOUNTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "
 
 
 def definitions(chart: Chart) -> tuple[Object, ...]:
-    """Return the custom resource definitions of a chart, by name; none for one that brings none. Raises ToolError."""
+    """Return the custom resource definitions of a chart, sorted by name; empty if it has none. Raises ToolError."""
     return _definitions(chart.module, chart.definitions) if chart.module is not None and chart.definitions else ()
 
 
 def accounts(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Object]:
-    """Return the service accounts and rights of a release in `namespace` with these values. Raises ToolError."""
+    """Return the service accounts and permissions of a release in `namespace` with these values. Raises ToolError."""
     if chart.module is None or chart.accounts is None:
         return []
     if chart.accounts.templates:
@@ -50,7 +50,7 @@ def accounts(chart: Chart, namespace: str, values: Mapping[str, Any]) -> list[Ob
 
 
 def templates(chart: Chart, where: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
-    """Return what Helm makes of the chart itself, which lies in the folder `where` of its module. Raises ToolError."""
+    """Return the objects that Helm renders from the chart in the folder `where` of its module. Raises ToolError."""
     from twin.releases import helm  # only charts that are rendered need it
 
     try:
@@ -60,7 +60,7 @@ def templates(chart: Chart, where: str, namespace: str, values: Mapping[str, Any
 
 
 def folder(chart: Chart) -> Path:
-    """Return the root of a chart's module, in which some have the chart itself. Raises ToolError."""
+    """Return the root of a chart's module, which may contain the chart itself. Raises ToolError."""
     if chart.module is None:
         raise ToolError(f"the record of the chart {chart.name} names no Go module")
     return source(chart.module)
@@ -68,13 +68,13 @@ def folder(chart: Chart) -> Path:
 
 @cache
 def source(module: GoModule) -> Path:
-    """Have `go` find or download a module; it checks what it downloads against the public checksum database."""
+    """Find or download a module with `go`, which checks downloads against the public checksum database. Raises ToolError."""
     wanted = f"{module.path}@{module.version}"
     argv = [str(tools.go(f"downloading {wanted}")), "mod", "download", "-json", wanted]
     try:
         done = subprocess.run(
             argv,
-            cwd="/",  # of no module, whose own requirements would count
+            cwd="/",  # outside any module, whose own requirements would count
             env=go_toolchain.environment(tools.cache_directory().with_name("sources")),
             capture_output=True,
             text=True,
@@ -99,8 +99,8 @@ def _definitions(module: GoModule, pattern: str) -> tuple[Object, ...]:
 
 
 def _move(item: Object, accounts: Accounts, namespace: str) -> None:
-    """Put what the module's file has in a namespace of its own into that of the release."""
-    if item["kind"].startswith("Cluster"):  # of no namespace, whatever the file says
+    """Move objects in the namespace of the module's file to the release's namespace."""
+    if item["kind"].startswith("Cluster"):  # without a namespace, even if the file has one
         item["metadata"].pop("namespace", None)
     for place in (item["metadata"], *item.get("subjects", ())):
         if place.get("namespace") == accounts.namespace:

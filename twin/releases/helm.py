@@ -1,7 +1,8 @@
-"""Renders Helm charts offline, with real Helm (PyPI `helm-python-sdk`), into Kubernetes objects.
+"""Render Helm charts offline, with real Helm (PyPI `helm-python-sdk`), into Kubernetes objects.
 
-What comes out is what `helm template --no-hooks` prints: no NOTES.txt, no hooks, no `crds/` folder. Beyond that binding
-it enforces `kubeVersion` of Chart.yaml, which its render call ignores, and refuses duplicate keys, which PyYAML ignores.
+The result is the output of `helm template --no-hooks`: no NOTES.txt, no hooks, no `crds/` folder. In addition, this module
+enforces `kubeVersion` of Chart.yaml, which the binding's render call ignores, and refuses duplicate keys, which PyYAML
+ignores.
 """
 
 import json
@@ -60,7 +61,7 @@ Object = dict[str, Any]
 
 
 class HelmError(Exception):
-    """A chart cannot be rendered. The text is for people: one problem a line, values named by their path."""
+    """A chart cannot be rendered. The text is for people: one problem per line, with the paths of values."""
 
 
 def render(
@@ -73,13 +74,12 @@ def render(
     kube_version: str = DEFAULT_KUBE_VERSION,
     api_versions: Sequence[str] = (),
 ) -> list[Object]:
-    """Return the Kubernetes objects of a chart, in Helm's install order and always in the same one.
+    """Return the Kubernetes objects of a chart, in Helm's install order, which is always the same.
 
-    `value_files` are merged in their order and `values` over them. `kube_version` ("v1.35.0") and `api_versions`
-    ("monitoring.coreos.com/v1") are what the templates see as `.Capabilities`.
-
-    Raises HelmError: no such chart or value file, values against the schema, a chart's own `fail`, a Kubernetes
-    version outside the chart's `kubeVersion`, output that is no Kubernetes object.
+    `value_files` are merged in their order, and then `values`. `kube_version` ("v1.35.0") and `api_versions`
+    ("monitoring.coreos.com/v1") are the templates' `.Capabilities`. Raises HelmError for a missing chart or value file,
+    values against the schema, or a chart's own `fail`. Also raises it for a Kubernetes version outside the chart's
+    `kubeVersion`, and for output that is not a Kubernetes object.
     """
     layers = {str(path): _value_file(Path(path)) for path in value_files}
     merged = merge(*layers.values(), values)
@@ -164,7 +164,7 @@ def _require_kube_version(metadata: Mapping[str, Any], kube_version: str) -> Non
 
 @cache
 def _satisfies(constraint: str, version: str) -> bool:
-    """Return whether the version meets the constraint, decided by Helm's own semver library inside a one-line chart."""
+    """Return whether the version meets the constraint, as decided by Helm's own semver library in a one-line chart."""
     with tempfile.TemporaryDirectory(prefix="helm-") as folder:
         templates = Path(folder) / "templates"
         templates.mkdir()
@@ -180,7 +180,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _sentences(text: str) -> str:
-    """Helm's message without its stack: a chart's own sentences as they are."""
+    """Return Helm's message without its stack; a chart's own messages unchanged."""
     own = re.split(r"execution error at \([^)]*\): ", text)
     if len(own) > 1:
         return own[-1].strip()
@@ -188,7 +188,7 @@ def _sentences(text: str) -> str:
 
 
 def _schema_sentences(text: str, layers: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> str:
-    """Errors against the schema, a line each: `file: path: what`, without a file where no value file is to blame."""
+    """Return schema errors, one per line: `file: path: problem`, without the file if no value file is the cause."""
     errors = re.findall(r"^\s*- at '([^']*)': (?!validation failed$)(.*)$", text, flags=re.MULTILINE)
     lines = []
     for pointer, what in errors:
@@ -200,7 +200,7 @@ def _schema_sentences(text: str, layers: Mapping[str, Mapping[str, Any]], values
 
 
 def _origin(steps: Sequence[str], layers: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> str:
-    """Return the value file that says what stands at that path in the end; "" when none does, or `values` does."""
+    """Return the value file that sets the final value at that path; "" if none does, or `values` does."""
     if _has(values, steps):
         return ""
     return next((file for file, content in reversed([*layers.items()]) if _has(content, steps)), "")
@@ -218,6 +218,6 @@ def _has(content: Any, steps: Sequence[str]) -> bool:
 
 
 def _value_path(steps: Sequence[str]) -> str:
-    """Return the path as one writes it: `tolerations[0].key`."""
+    """Return the path in the usual notation: `tolerations[0].key`."""
     path = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
     return path.removeprefix(".") or "values"

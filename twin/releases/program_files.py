@@ -1,4 +1,4 @@
-"""The directory of a chart's programs: a token of their service account, a kubeconfig that reads it, a TLS certificate."""
+"""The directory of a chart's programs: a service account token, a kubeconfig that reads it, a TLS certificate."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from twin.releases.programs import STOP_ORDER
 
 
 class ProgramFiles:
-    """The files of one chart's programs, and how they are started with it.
+    """The files of one chart's programs, and how to start programs with them.
 
-    `account` is the service account that they are in the cluster. `tokens` are further ones of it, each for the audience
-    that its file's name stands for.
+    `account` is their service account in the cluster. `tokens` are additional tokens of it: audience by file name.
     """
 
     def __init__(
@@ -41,18 +40,18 @@ class ProgramFiles:
 
     @property
     def authority(self) -> Path:
-        """Return the certificate of the authority that signed theirs, and that they trust."""
+        """Return the certificate of the authority that signed their certificate, and that they trust."""
         return self._pki.ca
 
     async def role(self, namespace: str) -> str | None:
-        """Return the role in AWS that the service account in `namespace` names. Raises KubeError when there is none such."""
+        """Return the AWS role in the annotation of the service account in `namespace`. Raises KubeError."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{self._account}"
         account = await self._context.api.get(path)
         found: str | None = (account["metadata"].get("annotations") or {}).get(ROLE_ANNOTATION)
         return found
 
     def in_aws(self, role: str | None = None, token: str = "") -> dict[str, str]:
-        """Return the variables with which a program finds the twin's AWS, and assumes `role`, if any, by its `token`."""
+        """Return the variables with which a program finds the twin's AWS, and assumes `role`, if any, with its `token`."""
         environment = {
             "AWS_ENDPOINT_URL": self._context.aws_url,
             "AWS_ENDPOINT_URL_STS": self._context.sts_url,
@@ -67,9 +66,9 @@ class ProgramFiles:
 
     @contextlib.asynccontextmanager
     async def kept_fresh(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
-        """Write everything for a release in `namespace`, and renew the tokens as long as the block lasts.
+        """Write all files for a release in `namespace`, and renew the tokens while the block runs.
 
-        The certificate is for 127.0.0.1 and the DNS `names`. Raises KubeError when there is no such service account.
+        The certificate is for 127.0.0.1 and the DNS `names`. Raises KubeError if the service account does not exist.
         """
         tokens = TokenFiles(self._context.api, namespace, self._account, self._tokens)
         await tokens.renew()
@@ -89,14 +88,14 @@ class ProgramFiles:
         env: Mapping[str, str] = MappingProxyType({}),
         files: Iterable[Path] = (),
     ) -> Service:
-        """Return a program to run here. Another certificate, kubeconfig or content of `files` starts it anew."""
+        """Return a program to run here. A changed certificate, kubeconfig or content of `files` restarts it."""
         own = {"PATH": os.defpath, "HOME": str(self.directory), "TMPDIR": str(self._context.home.temporary)}
         content = b"".join(file.read_bytes() for file in (self.certificate, self.kubeconfig, *files))
         digest = hashlib.sha256(content).hexdigest()
         return Service(name, tuple(argv), {**own, **env}, self.directory, stop_order=STOP_ORDER, depends_on=digest)
 
     def delegated_flags(self) -> list[str]:
-        """Return the flags of an aggregated API server that asks the API server who somebody is, and what he may do."""
+        """Return the flags of an aggregated API server that delegates authentication and authorization to the API server."""
         uses = ("lister", "authentication", "authorization")
         return [
             *(f"--{use}-kubeconfig={self.kubeconfig}" for use in uses),
@@ -107,11 +106,11 @@ class ProgramFiles:
         ]
 
     def proxied(self) -> dict[str, str]:
-        """Return the variables with which a program reaches Services by their names, and nothing outside of this machine."""
-        # HTTPS too: what is on this machine needs no proxy, and the proxy refuses everything else.
+        """Return the variables with which a program reaches Services by name, and no host outside this machine."""
+        # HTTPS uses the proxy too: programs on this machine need no proxy, and the proxy refuses everything else.
         url = self._context.proxy_url
         return {"HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": "127.0.0.1,localhost"}
 
     def trusting(self) -> ssl.SSLContext:
-        """Return the TLS settings of who asks these programs."""
+        """Return the TLS settings of these programs' clients."""
         return ssl.create_default_context(cafile=str(self.authority))

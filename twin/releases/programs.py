@@ -1,4 +1,4 @@
-"""Keeps the real programs of a chart running: started in order, started again when they end, left running by who goes."""
+"""Keep the real programs of a chart running: start them in order, restart them, and leave them running at the end."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep running. `answers` says whether it is up; OSError and httpx.HTTPError mean: not yet.
+    """A process to keep running. `answers` returns whether it is up; OSError and httpx.HTTPError mean: not yet.
 
-    `seconds`: how long it may take to come up. `restarts`: what ends meanwhile is started again, as a kubelet does it.
+    `seconds`: its time to start. `restarts`: restart it if it exits during that time, like a kubelet.
     """
 
     service: Service
@@ -42,11 +42,11 @@ class Program:
 
 
 async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Announce) -> None:
-    """Start the programs in order, each when the one before answers, call `ready`, and start again what ends, for ever.
+    """Start the programs in order, each when the one before answers, call `ready`, and restart them if they exit, forever.
 
-    A program needs those before it: when one is started again, those after it are too. One that runs already as it should is
-    taken over. Raises ChartFailed, with the end of its log, for a program that does not come up before `ready`; later that
-    is logged and tried again.
+    A program depends on the programs before it, so it is restarted after any of them. A running program with the same
+    settings is kept. Raises ChartFailed, with the end of its log, for a program that does not start before `ready`. Later
+    failures are logged and retried.
     """
     records = await _bring_up_all(home, programs)
     await ready()
@@ -67,19 +67,22 @@ async def keep_running(home: TwinHome, programs: Sequence[Program], ready: Annou
 
 
 async def stop(home: TwinHome, name: str) -> None:
-    """End a program by its record, if it has one."""
+    """Stop a program by its record, if it has one."""
     record = next((r for r in processes.records(home) if r.name == name), None)
     if record is not None:
         await _to_its_end(processes.stop, home, record)
 
 
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
-    """Return whether `url` is answered with 200."""
+    """Return whether a GET request to `url` returns 200."""
     return (await client.get(url)).status_code == 200
 
 
 async def _to_its_end(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Return what blocking `work` returns. Cancelling waits for it: its thread goes on, and would act on a process later."""
+    """Return the result of the blocking `work`.
+
+    Cancellation waits for it, because its thread continues and would act on a process later.
+    """
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
     try:
         return await asyncio.shield(working)

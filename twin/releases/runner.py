@@ -1,8 +1,8 @@
-"""The agent's side of releases: it starts the programs of a chart when that is installed, and ends them with it.
+"""The agent's side of releases: start the programs of a chart when it is installed, and stop them when it is deleted.
 
-What a `helm.v3.Release` leaves is a ConfigMap (twin/plugins/releases.py). Each installation has a mark of its own there, and
-the agent answers beside it, in annotations, that what stands for the chart is ready, or why it is not. A finalizer keeps the
-ConfigMap until its programs are gone.
+A `helm.v3.Release` creates a ConfigMap (twin/plugins/releases.py), in which each installation has its own mark. In
+annotations next to it, the agent reports that the chart's substitute is ready, or why not. A finalizer keeps the ConfigMap
+until its programs have stopped.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 
 class ChartRunner:
-    """Follows the releases, and has for each chart that it knows the programs of what was installed last."""
+    """Follows the releases, and runs the programs of the last installation of each known chart."""
 
     def __init__(self, api: KubeApi, programs: Mapping[str, ChartPrograms]) -> None:
-        """`programs` by the chart's name."""
+        """Take `programs` by the chart's name."""
         self._api = api
         self._programs = programs
         self._current: dict[str, str] = {}
@@ -39,7 +39,7 @@ class ChartRunner:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow for ever. Cancelling it leaves the programs running, for the next agent to take over."""
+        """Follow the releases forever. Cancellation leaves the programs running, for the next agent to take over."""
         try:
             async for kind, changed in self._api.watch("/api/v1/configmaps", labelSelector=f"{LABEL}=true"):
                 if kind == "SYNC":
@@ -56,7 +56,7 @@ class ChartRunner:
             await asyncio.gather(*self._tasks.values(), *self._letting_go, return_exceptions=True)
 
     async def _advertise(self) -> None:
-        """Say in the cluster for which charts this agent has programs, so that whoever installs one waits for them."""
+        """Publish the charts for which this agent has programs, so that installers wait for them."""
         path, _, name = AGENT_PATH.rpartition("/")
         metadata = {"name": name, "namespace": path.split("/")[4]}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CHARTS: " ".join(self._programs)}}
@@ -83,7 +83,7 @@ class ChartRunner:
             self._begin(chart, lambda: self._keep(config_map, release))
 
     def _gone(self, chart: str) -> None:
-        """Note that the ConfigMap is not there, or not any more."""
+        """Handle a chart whose ConfigMap does not exist, or no longer exists."""
         if chart in self._programs and not self._current.get(chart, "").startswith("remove"):
             self._current[chart] = "remove"
             self._begin(chart, lambda: self._remove(chart, None))
@@ -93,7 +93,7 @@ class ChartRunner:
         return before != what
 
     def _begin(self, chart: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start `work` on a chart as soon as all that was at work there has let go."""
+        """Start `work` on a chart as soon as all earlier work on it has stopped."""
 
         async def in_turn() -> None:
             async with self._turns[chart]:
@@ -146,12 +146,12 @@ class ChartRunner:
         try:
             await self._api.patch(path, {"metadata": {"uid": own["uid"], **metadata}}, kind="merge")
         except ApiError as error:
-            if error.status not in (404, 409):  # gone, or another one of that name
+            if error.status not in (404, 409):  # gone, or replaced by another one of that name
                 raise
 
 
 def release_of(config_map: Object) -> Release:
-    """Return what a release's ConfigMap says."""
+    """Return the release described by a ConfigMap."""
     metadata, data = config_map["metadata"], config_map["data"]
     return Release(
         name=metadata["name"].removeprefix("twin-release-"),

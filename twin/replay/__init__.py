@@ -1,4 +1,4 @@
 """Replay a trace of requests through a stack's own autoscaling settings, in virtual time.
 
-The controllers are ports of the real ones, checked against recorded decisions (docs/replay.md); the servers are a model.
+The controllers are ports of the real ones, checked against recorded decisions (docs/replay.md). The servers are a model.
 """

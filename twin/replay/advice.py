@@ -1,4 +1,4 @@
-"""Try changes of a stack's autoscaling on a trace, one at a time: what each would come to, for `twin advise`."""
+"""Try single changes of a stack's autoscaling on a trace, and compute the effect of each, for `twin advise`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEY = "triton-eks:autoscaling"
 
 @dataclass(frozen=True)
 class Total:
-    """Of all fleets. `usd` None: there is no price."""
+    """Totals of all fleets. `usd` is None if a price is unknown."""
 
     missed_share: float
     gpu_hours: float
@@ -34,17 +34,17 @@ class Total:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Return what is compared: misses to a hundredth of a per cent, then hours of GPUs to a tenth."""
+        """Return the figures to compare: share of misses to 0.01 %, then GPU-hours to 0.1."""
         return round(self.missed_share, 4), round(self.gpu_hours, 1)
 
     def is_no_better_than(self, other: Total) -> bool:
-        """Return whether neither misses nor hours are fewer."""
+        """Return whether neither misses nor GPU-hours are lower."""
         return all(one >= its for one, its in zip(self.rank, other.rank, strict=True))
 
 
 @dataclass(frozen=True)
 class Advice:
-    """`better`: changes with fewer misses or fewer hours, best first. `refused`: why the stack would not be valid."""
+    """`better`: changes with fewer misses or GPU-hours, best first. `refused`: changes to an invalid stack, and why."""
 
     now: Total
     better: tuple[tuple[Change, Total], ...]
@@ -54,7 +54,7 @@ class Advice:
 
 
 def advise(stack: str, trace: str, batch_ms: Sequence[str], *, as_json: bool) -> None:
-    """Print what changes of how a stack's pods are scaled would come to on a trace. Raises Failure."""
+    """Print the effect of each possible change of a stack's pod autoscaling on a trace. Raises Failure."""
     found, name = _advice(stack, trace, batch_ms)
     if as_json:
         print_json({"stack": stack, "trace": name, **_document(found)})

@@ -1,8 +1,9 @@
-"""Pods and the nodes that they need: when one that is wanted can serve, and what runs, and is paid, meanwhile.
+"""Pods and the nodes that they need: when a new pod can serve, and which nodes run and cost money until then.
 
-A pod takes a free place on a node, else the place of a warm pod, which gives way, else it waits for a node that is started
-for it. A node that has been empty for KEEP_EMPTY_SECONDS goes, one at a time, as Karpenter's pools and the
-cluster-autoscaler are set (infra/platform/karpenter_pools.py, helm-values/cluster-autoscaler/base.yaml).
+A pod takes a free place on a node. Otherwise it takes the place of a warm pod, which is evicted.
+Otherwise it waits for a new node. A node that has been empty for KEEP_EMPTY_SECONDS is removed, one at a time, like the
+settings of Karpenter's pools and the cluster-autoscaler (infra/platform/karpenter_pools.py,
+helm-values/cluster-autoscaler/base.yaml).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ BETWEEN_REMOVALS_SECONDS = 60
 
 @dataclass(frozen=True)
 class Starts:
-    """Seconds: from a pod without a node to one that can take it, and from there to a pod that serves."""
+    """Seconds from a pod without a node to a node that can take it, and from there to a serving pod."""
 
     node: float
     pod: float
@@ -25,7 +26,7 @@ class Starts:
 
 @dataclass(frozen=True)
 class Pool:
-    """The nodes of a fleet. `fixed`: as many are always there, and none is started."""
+    """The nodes of a fleet. `fixed`: the number of nodes never changes."""
 
     pods_per_node: int
     most_nodes: int
@@ -48,7 +49,7 @@ class Node:
 
 @dataclass(eq=False)
 class Pod:
-    """`servers`: one for each model. `ready_at` None: no node has room for it so far."""
+    """`servers`: one for each model. `ready_at` is None while no node has room for the pod."""
 
     servers: list[AnyServer]
     scrape_at: int
@@ -56,17 +57,17 @@ class Pod:
     ready_at: float | None = None
 
     def is_ready(self, now: float) -> bool:
-        """Return whether it serves."""
+        """Return whether the pod serves."""
         return self.ready_at is not None and self.ready_at <= now
 
     def is_pending(self, now: float) -> bool:
-        """Return whether no node has it yet, or one that is not there yet."""
+        """Return whether the pod has no node yet, or a node that is not ready yet."""
         return self.node is None or self.node.ready_at > now
 
 
 @dataclass
 class Cluster:
-    """The nodes of one fleet and their pods, in the order in which they were wanted."""
+    """The nodes of one fleet and their pods, in the order in which the pods were created."""
 
     pool: Pool
     starts: Starts
@@ -75,7 +76,7 @@ class Cluster:
     _removed_at: float = float("-inf")
 
     def begin(self, pods: list[Pod], now: float) -> None:
-        """Begin with pods that serve already, on the nodes that they need."""
+        """Start with pods that already serve, on the nodes that they need."""
         pool = self.pool
         needed = -(-(len(pods) + pool.warm_pods) // pool.pods_per_node)
         count = pool.most_nodes if pool.fixed else min(max(needed, pool.fewest_nodes), pool.most_nodes)
@@ -87,25 +88,25 @@ class Cluster:
         self.settle(now)
 
     def add(self, pod: Pod, now: float) -> None:
-        """Want a pod."""
+        """Create a pod."""
         self.pods.append(pod)
         self._place(pod, now)
 
     def remove(self, pod: Pod) -> None:
-        """Let a pod go. What it has accepted it answers; its place is free."""
+        """Delete a pod and free its place. The pod still answers the requests that it has accepted."""
         self.pods.remove(pod)
         if pod.node is not None:
             pod.node.pods -= 1
 
     def last(self, now: float) -> Pod:
-        """Return the pod that a ReplicaSet deletes first: one without a node, one that is not ready, the newest.
+        """Return the pod that a ReplicaSet deletes first: without a node, then not ready, then newest.
 
         https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/controller_utils.go (`ActivePodsWithRanks`)
         """
         return max(self.pods, key=lambda pod: (pod.node is None, not pod.is_ready(now), pod.ready_at or 0.0))
 
     def settle(self, now: float) -> None:
-        """Place what waits for room, keep warm pods, and let a node go that nobody needs."""
+        """Place waiting pods, keep warm pods, and remove a node that is no longer needed."""
         for pod in self.pods:
             if pod.node is None:
                 self._place(pod, now)
@@ -130,7 +131,7 @@ class Cluster:
         return min(free, key=lambda node: node.ready_at, default=None)
 
     def _given_way(self) -> Node | None:
-        """Return a node on which a warm pod has made room."""
+        """Return a node on which a warm pod was evicted to make room."""
         held = [node for node in self.nodes if node.warm]
         node = min(held, key=lambda node: node.ready_at, default=None)
         if node is not None:

@@ -1,4 +1,4 @@
-"""The changes of a stack's autoscaling that `twin advise` tries, each by itself, and their lines of the stack file."""
+"""The changes of a stack's autoscaling that `twin advise` tries one by one, and their lines in the stack file."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from twin.replay.plan import Plan
 from twin.replay.service import ASSUMED, Service
 
 _BUSY_SHARES = (0.5, 0.85)
-"""Of a model's instances, how many are to be busy; 0.7, or with a spare pod 0.8 or 0.9, are derived (`spec.scaling.signal`).
+"""Shares of a model's instances that should be busy. `spec.scaling.signal` derives 0.7, or 0.8 or 0.9 with a spare pod.
 
-More than 0.87 might never ask for a pod: of an instance that is always busy 0.96 were measured
-(docs/facts/triton-metrics.md#measured-pod), and a tenth more than the target is tolerated.
+More than 0.87 might never request a pod. An instance that is always busy was measured at 0.96
+(docs/facts/triton-metrics.md#measured-pod), and 10 % above the target are tolerated.
 """
 _LONGEST_LOOK_BACK_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class Change:
-    """Keys of a section of a stack file with their values. Of `models.serving` each model keeps its other keys."""
+    """Keys of a section of a stack file with their values. In `models.serving` each model keeps its other keys."""
 
     section: Literal["autoscaling", "models"]
     keys: Mapping[str, Any]
 
     def made(self, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-        """Return the stack's configuration with the change, and a release as if it had been made anew for it."""
+        """Return the stack's configuration with the change, with a release digest as if it was released again for it."""
         name = f"triton-eks:{self.section}"
         before: Mapping[str, Any] = stack_file.decoded(config[name])
         if self.section == "autoscaling":
@@ -45,14 +45,14 @@ class Change:
 
     @property
     def line(self) -> str:
-        """Return it as a line of YAML."""
+        """Return the change as a line of YAML."""
         ((key, value),) = self.keys.items()
         return f"{key}: {_flow(value)}"
 
     @property
     def pasted(self) -> str:
-        """Return the line for a stack file, with what has to be known of it."""
-        if "startSeconds" in self.keys:  # what faster starts are worth, and nobody's choice
+        """Return the line for a stack file, with a comment on its conditions."""
+        if "startSeconds" in self.keys:  # shows the value of faster starts; this is not a setting to choose
             return f"{self.line}  # only where starts are as fast"
         if self.section == "models":
             return f"{self.line}  # of triton-eks:models, beside each model's other keys, and a release"
@@ -60,10 +60,10 @@ class Change:
 
 
 def changes(settings: Settings, section: Mapping[str, Any], found: Sequence[Plan]) -> Iterator[Change]:
-    """Yield what is tried: of `autoscaling` bounds, pods, times and targets, and queues that hold nothing too late.
+    """Yield the changes to try: bounds, pods, times and targets of `autoscaling`, and bounded queues.
 
-    `section`: what the stack file has below `autoscaling`. `found`: the plans of the stack's fleets. Of models whose service
-    times are given or measured, the pods of their peak are tried as a floor, and a target of requests.
+    `section`: the `autoscaling` section of the stack file. `found`: the plans of the stack's fleets. For models whose
+    service times are given or measured, also try the pods of their peak as a minimum, and a request-rate target.
     """
     bounds = settings.autoscaling
     assert bounds is not None, "the caller has looked"
@@ -81,7 +81,7 @@ def changes(settings: Settings, section: Mapping[str, Any], found: Sequence[Plan
 
 
 def answers(found: Sequence[Plan]) -> dict[str, float]:
-    """Return the requests/s of a pod, of each model that was measured: of the slowest fleet's, for all have one target."""
+    """Return the requests/s of a pod for each measured model, in its slowest fleet, because all fleets share one target."""
     measured = {
         name: [service.capacity for service in services if service.source != ASSUMED]
         for name, services in _services(found).items()
@@ -90,13 +90,13 @@ def answers(found: Sequence[Plan]) -> dict[str, float]:
 
 
 def pods_of_peak(settings: Settings, answered: Mapping[str, float]) -> int:
-    """Return the pods that the peak of the most demanding of these models takes; 0 of none."""
+    """Return the pods that the most demanding of these models needs at its peak; 0 without models."""
     peaks = (math.ceil(settings.models.serving[model].peak_rate / rate) for model, rate in answered.items())
     return max(peaks, default=0)
 
 
 def _served(models: Mapping[str, Any], wanted: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return `serving` with these keys of its models, and `release` with the digest of that."""
+    """Return `serving` with these keys of its models, and `release` with the matching digest."""
     serving: dict[str, Any] = dict(models["serving"])
     wants = dict(settings.models.serving)
     for model, keys in wanted.items():
@@ -161,12 +161,12 @@ def _targets(settings: Settings, section: Mapping[str, Any], answered: Mapping[s
 
 
 def _queue_timeouts(settings: Settings, found: Sequence[Plan]) -> dict[str, int]:
-    """Return, of each model whose queue may hold what is too late, the ms that its SLO leaves beside a full batch."""
+    """Return, for each model whose queue is unbounded, the ms that its SLO leaves after a full batch."""
     timeouts = {}
     for name, services in sorted(_services(found).items()):
         wants = settings.models.serving[name]
         if isinstance(wants, StepServing):
-            continue  # the stack file has no entry that could take the key
+            continue  # the stack file has no entry for it that could take the key
         left = math.floor(wants.slo_p95_ms - 1000 * max(service.full for service in services))
         if left > 0 and not wants.queue_is_bounded and wants.sequence is None:
             timeouts[name] = left

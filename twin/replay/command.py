@@ -1,4 +1,4 @@
-"""Run `twin replay`: what a trace of requests would have come to with a stack's settings, and with those of before."""
+"""Run `twin replay`: the outcome of a trace of requests with a stack's settings, and with earlier settings."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _LONGEST_BATCH_MS = 600_000
 
 
 class NoReplay(Failure):
-    """A replay that was not asked for rightly; the text says what would be right."""
+    """An invalid request for a replay; the text gives the remedy."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """By fleet, what came out, and what it rests on."""
+    """The outcome by fleet, and the assumptions behind it."""
 
     outcomes: dict[str, Outcome]
     notes: tuple[str, ...]
 
 
 def replay(stack: str, trace: str, against: str | None, batch_ms: Sequence[str], *, as_json: bool) -> None:
-    """Print what a trace comes to, and what it came to with the settings `against`. Raises Failure."""
+    """Print the outcome of a trace, and its outcome with the settings `against`. Raises Failure."""
     given = batch_times(batch_ms)
     settings = settings_of(stack)
     found = plans(settings, prices.load(settings.region), measured(settings), given)
@@ -72,13 +72,13 @@ def _after_and_before(
     against: str | None,
     given: Mapping[str, tuple[float, float]],
 ) -> tuple[Replayed, Replayed | None]:
-    """Return what the trace comes to, and to what it came with the settings `against`; None without them."""
+    """Return the outcome of the trace, and its outcome with the settings `against`; None without them."""
     if against is None:
         return simulated(found, sent), None
     then = _settings_against(against, stack)
     if then == settings:
         after = simulated(found, sent)
-        return after, after  # the change is of something else, as most are
+        return after, after  # most changes do not touch the settings of the replay
     of_then = plans(then, prices.load(then.region), measured(then), _known(given, then))
     common = _without_unknown(sent, of_then)
     if common.rates:
@@ -91,7 +91,7 @@ def _after_and_before(
 
 
 def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return what `--batch-ms` says by model. Raises NoReplay."""
+    """Return the batch times in `--batch-ms`, by model. Raises NoReplay."""
     found: dict[str, tuple[float, float]] = {}
     for text in texts:
         model, _, times = text.partition("=")
@@ -106,7 +106,7 @@ def batch_times(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def trace_of(trace: str, found: list[Plan]) -> Trace:
-    """Return a sample for these models, or what a file says. Raises NoReplay, TraceUnusable."""
+    """Return a sample trace for these models, or the trace in a file. Raises NoReplay, TraceUnusable."""
     if trace in samples.NAMES:
         return samples.sample(trace, {model.name: model.peak for plan in found for model in plan.models})
     if not os.path.lexists(trace):
@@ -116,7 +116,7 @@ def trace_of(trace: str, found: list[Plan]) -> Trace:
 
 
 def _settings_against(against: str, stack: str) -> Settings:
-    if os.path.lexists(against) and not Path(against).is_dir():  # a branch may be called like a directory
+    if os.path.lexists(against) and not Path(against).is_dir():  # a branch may have the name of a directory
         try:
             return load(read_config(reading.file(Path(against)), against), stack)
         except Unreadable as error:
@@ -130,7 +130,7 @@ def _settings_against(against: str, stack: str) -> Settings:
 
 
 def expected(found: list[Plan]) -> dict[str, float]:
-    """Return the requests/s that the stack expects of each model."""
+    """Return the requests/s that the stack expects for each model."""
     return {model.name: model.expected for plan in found for model in plan.models}
 
 
@@ -139,7 +139,7 @@ def _known(given: Mapping[str, tuple[float, float]], settings: Settings) -> dict
 
 
 def _without_unknown(trace: Trace, found: list[Plan]) -> Trace:
-    """Return the trace without the models that the settings of before do not serve."""
+    """Return the trace without the models that the earlier settings do not serve."""
     served = expected(found)
     return dataclasses.replace(
         trace, rates={model: rates for model, rates in trace.rates.items() if model is EVERY or model in served}
@@ -147,7 +147,7 @@ def _without_unknown(trace: Trace, found: list[Plan]) -> Trace:
 
 
 def simulated(found: list[Plan], trace: Trace) -> Replayed:
-    """Return what becomes of a trace in each fleet."""
+    """Return the outcome of a trace in each fleet."""
     everybody = expected(found)
     outcomes = {plan.fleet: simulate(plan, trace, everybody=everybody) for plan in found}
     return Replayed(outcomes, tuple(dict.fromkeys(note for plan in found for note in plan.notes)))

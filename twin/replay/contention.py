@@ -1,11 +1,10 @@
-"""Models that share the GPUs of a pod: how much longer each execution takes for the others.
+"""Models that share the GPUs of a pod: how much longer each execution takes because of the others.
 
-Processor sharing: executions on a GPU get equal parts of it, and it does as much work a second however many there are. So
-of `n` executions each takes `n` times as long as alone. That is the most that they can cost each other: a GPU that one
-execution leaves partly idle slows two of them down by less. Models on CPUs do not: their threads divide a pod's CPUs.
-
-Left out: the order in which a GPU takes kernels, memory bandwidth and caches, copies, clocks, and pods that share a GPU by
-time slicing. docs/replay.md#models-on-one-gpu has the measured error.
+Processor sharing: executions on a GPU get equal parts of it, and its total work per second does not depend on their number.
+So each of `n` executions takes `n` times as long as alone. This is the highest possible cost: if one execution leaves a GPU
+partly idle, two of them slow down by less. Models on CPUs do not share: their threads divide a pod's CPUs.
+Not modelled: the order in which a GPU takes kernels, memory bandwidth and caches, copies, clocks, and pods that share a GPU
+by time slicing. docs/replay.md#models-on-one-gpu has the measured error.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from twin.replay.service import Service
 from twin.replay.serving import Server
 
 LONG_SECONDS = 1.0
-"""A request alone takes at least so long: its executions are simulated one by one, as a second holds parts of one."""
+"""From this duration on, a model's executions are simulated one by one, because one second holds only parts of one."""
 
 
 @dataclass
 class Execution:
-    """`work`: seconds of an idle GPU that it still takes. `begun`: when, in seconds of the server's clock."""
+    """`work`: the seconds of an idle GPU that it still needs. `begun`: its start, in seconds of the server's clock."""
 
     requests: int
     work: float
@@ -35,7 +34,10 @@ class Execution:
 
 @dataclass
 class LongServer:
-    """A model in a pod whose executions last for seconds, one by one. As Triton's, its counters have each when it ends."""
+    """A model in a pod whose executions last for seconds, simulated one by one.
+
+    Like Triton's, its counters include each execution when it ends.
+    """
 
     service: Service
     slo_seconds: float
@@ -56,11 +58,11 @@ class LongServer:
 
     @property
     def executing(self) -> float:
-        """Return the executions under way."""
+        """Return the number of running executions."""
         return len(self._executing)
 
     def second(self, arriving: float, stretch: float) -> tuple[float, float]:
-        """Take a second's requests, whole ones; return how many answers were late, and how many requests were rejected."""
+        """Take a second's requests, in whole numbers; return the number of late answers and of rejected requests."""
         begins, ends = self._clock, self._clock + 1
         self._waiting.extend([begins] * round(arriving))
         rejected = self._expire(begins)
@@ -85,7 +87,7 @@ class LongServer:
         return late, rejected
 
     def scrape(self, at: float) -> None:
-        """Let Prometheus take a sample."""
+        """Record a Prometheus sample."""
         self.target.samples.append(
             Sample(at, self._successes, self._executions, self._seconds, len(self._waiting), self._rejected)
         )
@@ -122,10 +124,10 @@ def server(service: Service, slo_seconds: float, timeout_seconds: float, window_
 
 
 def stretches(servers: Sequence[AnyServer], gpus: int) -> list[float]:
-    """Return how many times as long as alone each model's executions take in a second, by what executes on the GPUs.
+    """Return by what factor each model's executions are slowed in a second by other executions on the GPUs.
 
-    Of short executions, the mean of the last second: one shares its GPU with the mean of the other instances. Of long ones,
-    those that are under way.
+    For short executions, use the mean of the last second: one execution shares its GPU with the mean of the other instances.
+    For long ones, use the running executions.
     """
     executing = sum(one.busy for one in servers if one.service.gpus)
     found = []

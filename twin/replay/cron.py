@@ -1,7 +1,7 @@
 """KEDA's cron trigger in virtual time.
 
-A port of https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/cron_scaler.go (`GetMetricsAndActivity`): it holds while
-the next end comes no later than the next start.
+A port of https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/cron_scaler.go (`GetMetricsAndActivity`). The trigger
+is active while the next end is not later than the next start.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 from spec.settings.autoscaling import moments
 
 _DAYS = 366 * 8
-"""Within which every date comes that there is: 29 February is skipped in 2100."""
+"""Every date occurs within this many days: 2100 has no 29 February."""
 
 
 class Cron:
-    """The metadata of a trigger: `start`, `end`, `timezone`, `desiredReplicas`."""
+    """A cron trigger. The metadata has `start`, `end`, `timezone` and `desiredReplicas`."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self._zone = ZoneInfo(metadata["timezone"])
@@ -27,7 +27,7 @@ class Cron:
         self._replicas = int(metadata["desiredReplicas"])
 
     def value(self, timestamp: float) -> int:
-        """Return the pods that it asks for at a moment, in seconds since 1970; moments ascend from call to call."""
+        """Return the replicas of the trigger at a moment, in seconds since 1970. Moments must ascend from call to call."""
         for index, cron in enumerate(self._crons):
             if timestamp >= self._next[index]:
                 self._next[index] = _next(cron, timestamp, self._zone)
@@ -36,7 +36,7 @@ class Cron:
 
 
 def _next(cron: str, timestamp: float, zone: ZoneInfo) -> float:
-    """Return the first moment after this one at which it comes. As cron has it, one of two kinds of day is enough."""
+    """Return the next moment of the schedule. As in cron, one match of two restricted kinds of day is enough."""
     minutes, hours, days, months, weekdays = moments(cron)
     either = len(days) < 31 and len(weekdays) < 7
     today = datetime.fromtimestamp(timestamp, zone).date()

@@ -1,6 +1,6 @@
-"""The HorizontalPodAutoscaler of Kubernetes 1.36, in virtual time: from numbers to proposals, and from those to pods.
+"""The HorizontalPodAutoscaler of Kubernetes 1.36, in virtual time: from metrics to proposals to replicas.
 
-A port of pkg/controller/podautoscaler at v1.36.2, in its own order and in its own units, thousandths as whole numbers:
+A port of pkg/controller/podautoscaler at v1.36.2, in its own order and with its own units, whole thousandths:
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/podautoscaler/replica_calculator.go
 (`GetExternalPerPodMetricReplicas`, `calcPlainMetricReplicas`, `groupPods`) and
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/podautoscaler/horizontal.go
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TOLERANCE = 0.1
-"""`--horizontal-pod-autoscaler-tolerance` of a cluster, which EKS does not let anybody change."""
+"""The cluster's `--horizontal-pod-autoscaler-tolerance`, which cannot be changed on EKS."""
 SYNC_SECONDS = 15
-"""`--horizontal-pod-autoscaler-sync-period`, likewise."""
+"""The cluster's `--horizontal-pod-autoscaler-sync-period`, which cannot be changed on EKS either."""
 
 _UP: Mapping[str, Any] = {
     "stabilizationWindowSeconds": 0,
@@ -32,12 +32,13 @@ _DOWN: Mapping[str, Any] = {
     "selectPolicy": "Max",
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
 }
-"""Used where a spec leaves them out:
-https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/autoscaling/v2/defaults.go."""
+"""Defaults for a spec without these fields:
+https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/autoscaling/v2/defaults.go.
+"""
 
 
 def by_average_value(total: float, target: float, current: int) -> int:
-    """Return the pods that an External metric of type AverageValue asks for (what KEDA makes of a trigger)."""
+    """Return the replicas for an External metric of type AverageValue, the type of KEDA's triggers."""
     usage, per_pod = _rounded(total), _rounded(target)
     if _tolerated(usage / (per_pod * current)):
         return current
@@ -47,10 +48,10 @@ def by_average_value(total: float, target: float, current: int) -> int:
 def by_pods_metric(
     values: Sequence[float], target: float, current: int, *, missing: int = 0, pending: int = 0
 ) -> int | None:
-    """Return the pods that a metric of type Pods asks for; None where no pod has a value, which is an error.
+    """Return the replicas for a metric of type Pods; None if no pod has a value, which is an error.
 
-    `values`: of the pods that have one. Pods without a value count as 0 when there shall be more and as their target when
-    there shall be fewer; pods of the phase Pending count as 0 when there shall be more, and are not looked at otherwise.
+    `values`: one for each pod that has one. A pod without a value counts as 0 when scaling up, and as its target when
+    scaling down. A pod of the phase Pending counts as 0 when scaling up, and is ignored otherwise.
     """
     if not values:
         return None
@@ -71,7 +72,7 @@ def by_pods_metric(
 
 
 def _rounded(value: float) -> int:
-    """Return thousandths as KEDA rounds values and targets: `%.3f`, and 0 for what is negative or no number.
+    """Return thousandths as KEDA rounds values and targets: `%.3f`, and 0 for a negative or non-finite value.
 
     https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/scaler.go (`quantityFromFloat64`)
     """
@@ -86,7 +87,7 @@ def _tolerated(ratio: float) -> bool:
 class Autoscaler:
     """Recommendations and changes of one HorizontalPodAutoscaler, in seconds of its own clock.
 
-    `spec` has `minReplicas`, `maxReplicas` and `behavior` as `autoscaling/v2` has them.
+    `spec` has `minReplicas`, `maxReplicas` and `behavior` as in `autoscaling/v2`.
     """
 
     spec: Mapping[str, Any]
@@ -102,11 +103,12 @@ class Autoscaler:
         self._period = max(float(policy["periodSeconds"]) for rule in rules for policy in rule["policies"])
 
     def decide(self, now: float, current: int, proposals: Sequence[int | None]) -> int:
-        """Return how many pods there shall be, of what each metric asks for: the most, stabilized, not too fast, in bounds.
+        """Return the desired replicas: the highest proposal, stabilized, limited by the policies and the bounds.
 
-        None is a metric that could not be read: with one, nothing is scaled down, and with nothing else, nothing at all.
+        None is a metric that could not be read. With one such metric the autoscaler does not scale down; without any other
+        metric it does not scale at all.
         """
-        if not self.recommendations:  # a controller that has just started takes what is there for what was wanted
+        if not self.recommendations:  # a controller that just started takes the replicas as a recommendation
             self.recommendations.append((now, current))
         fewest, most = self.spec.get("minReplicas", 1), self.spec["maxReplicas"]
         if not fewest <= current <= most:
@@ -126,7 +128,11 @@ class Autoscaler:
         return wanted
 
     def _stabilized(self, now: float, current: int, wanted: int) -> int:
-        """Return at least what was wanted throughout the one window, and at most what was ever wanted within the other."""
+        """Return the desired replicas, limited by the recommendations in the two stabilization windows.
+
+        Scaling up goes to the lowest recommendation of its window at most, scaling down to the highest of its window at
+        least.
+        """
         least = min([wanted, *self._recent(now, self._up)])
         most = max([wanted, *self._recent(now, self._down)])
         self.recommendations = [made for made in self.recommendations if made[0] > now - self._remembers]

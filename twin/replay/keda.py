@@ -1,13 +1,13 @@
-"""KEDA's ScaledObject in virtual time: what its metrics server tells the HorizontalPodAutoscaler that it makes.
+"""KEDA's ScaledObject in virtual time: the values that its metrics server gives to its HorizontalPodAutoscaler.
 
-A port of v2.20.2. Every `pollingInterval` each query is asked once, and the autoscaler reads that answer until the next one
-(`useCachedMetrics`; a cron trigger has none and is asked at each look):
+A port of v2.20.2. KEDA sends each query once every `pollingInterval`, and the autoscaler reads that answer until the next
+one (`useCachedMetrics`). A cron trigger has no interval and is evaluated at each sync:
 https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go (`GetScaledObjectMetrics`). A query without an
-answer is an error, and after `failureThreshold` of them in a row the fallback's number takes its place:
-https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go (`GetMetricsWithFallback`). A look at a cached error
-counts as another failure, and a look at a cached number of the fallback as a success: in a long outage the fallback's number
-is there for a look or two, then errors again until as many have been counted. Activation, from no pod to one and back, is
-left out (`twin.replay.plan` refuses such a fleet).
+answer is an error. After more than `failureThreshold` errors in a row, the fallback's number replaces it:
+https://github.com/kedacore/keda/blob/v2.20.2/pkg/fallback/fallback.go (`GetMetricsWithFallback`). Reading a cached error
+counts as another failure, and reading a cached fallback number counts as a success. So in a long outage the fallback's
+number lasts for one or two syncs, then errors follow until enough have been counted again. Activation, from 0 pods to 1
+and back, is not simulated (`twin.replay.plan` refuses such a fleet).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twin.replay.hpa import by_average_value
 
 
 class ScaledObject:
-    """The triggers of a ScaledObject's spec, as `spec.scaling.manifests.scaled_object_spec` makes it."""
+    """The triggers of a ScaledObject's spec, as created by `spec.scaling.manifests.scaled_object_spec`."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.polling_seconds: int = spec["pollingInterval"]
@@ -35,12 +35,12 @@ class ScaledObject:
         self._failures = dict.fromkeys(self._targets, 0)
 
     def poll(self, answers: Mapping[str, float | None], current: int) -> None:
-        """Ask every query once. `answers`: by the trigger's name; None where the query has no result."""
+        """Send each query once. `answers`: by the trigger's name; None if the query has no result."""
         for name, target in self._targets.items():
             self._cached[name] = self._with_fallback(name, answers.get(name), target, current)
 
     def proposals(self, timestamp: float, current: int) -> list[int | None]:
-        """Look at what each trigger asks for, of so many pods; None for an error. `timestamp`: seconds since 1970."""
+        """Return the proposed replicas of each trigger; None for an error. `timestamp`: seconds since 1970."""
         asked: list[int | None] = []
         for name, target in self._targets.items():
             value = self._with_fallback(name, self._cached[name], target, current)
@@ -59,7 +59,7 @@ class ScaledObject:
 
 
 def autoscaler_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the HorizontalPodAutoscaler that KEDA makes of a ScaledObject's spec."""
+    """Return the fields of the HorizontalPodAutoscaler that KEDA creates from a ScaledObject's spec."""
     return {
         "minReplicas": spec["minReplicaCount"],
         "maxReplicas": spec["maxReplicaCount"],

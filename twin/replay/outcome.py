@@ -1,4 +1,4 @@
-"""Figures of a replay: requests that were late or lost, what ran and what it cost, and how calm the pods were."""
+"""Figures of a replay: late and lost requests, running nodes and their cost, and how often the pods changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HOUR = 3600
 
 @dataclass(frozen=True)
 class Moment:
-    """The means of a stretch of the trace that ends `at`: requests/s, pods, and the share of requests that were too late."""
+    """Means of a section of the trace that ends `at`: requests/s, pods, and the share of requests that missed the SLO."""
 
     at: int
     rate: float
@@ -21,9 +21,10 @@ class Moment:
 
 @dataclass
 class Outcome:
-    """Of one fleet. `late`: answered after the SLO; `rejected`: waited longer than the queue's timeout, or found no pod.
+    """The outcome of one fleet. `late`: answered after the SLO.
 
-    `shortages`: stretches in which ready pods could not answer what came, in seconds each.
+    `rejected`: requests that waited longer than the queue's timeout, or found no pod.
+    `shortages`: the length in seconds of each period in which the load exceeded the capacity of the ready pods.
     """
 
     seconds: int = 0
@@ -34,11 +35,11 @@ class Outcome:
     pod_seconds: int = 0
     most_pods: int = 0
     crowded_seconds: int = 0
-    """Seconds in which requests took more than 85 % of what the ready pods could do."""
+    """Seconds in which requests took more than 85 % of the ready pods' capacity."""
     gpus_per_node: int = 0
     usd_per_hour: float | None = None
     wanted: list[tuple[int, int]] = field(default_factory=list)
-    """The pods wanted from a second on; the first at 0."""
+    """The desired pods from a second on; the first at 0."""
     shortages: list[int] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
 
@@ -49,22 +50,22 @@ class Outcome:
 
     @property
     def gpu_hours(self) -> float:
-        """Return the hours of GPUs of the nodes that ran, used or not."""
+        """Return the GPU-hours of the nodes that ran, used or not."""
         return self.node_seconds * self.gpus_per_node / _HOUR
 
     @property
     def node_hours(self) -> float:
-        """Return the hours of nodes."""
+        """Return the node-hours."""
         return self.node_seconds / _HOUR
 
     @property
     def usd(self) -> float | None:
-        """Return what the nodes cost; None where there is no price."""
+        """Return the cost of the nodes; None if the price is unknown."""
         return None if self.usd_per_hour is None else self.node_hours * self.usd_per_hour
 
     @property
     def turns(self) -> int:
-        """Return how often the number of pods wanted changed its direction."""
+        """Return how often the desired number of pods changed direction."""
         steps = [after > before for (_, before), (_, after) in pairwise(self.wanted)]
         return sum(one != other for one, other in pairwise(steps))
 
@@ -75,7 +76,7 @@ class Outcome:
 
 
 def document(outcome: Outcome) -> dict[str, object]:
-    """Return what `--json` has of it."""
+    """Return the JSON form, for `--json`."""
     return {
         "seconds": outcome.seconds,
         "requests": round(outcome.requests),

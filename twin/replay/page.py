@@ -1,4 +1,4 @@
-"""A replay as text: a table of what it comes to, before and after where there are two, and a plot of one line each."""
+"""A replay as text: a table of the outcome, with a column for before if there is one, and plots of one line each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
 
 
 def table(title: str, now: Outcome, before: Outcome | None) -> Table:
-    """Return what a fleet's replay comes to."""
+    """Return the table of a fleet's outcome."""
     made = Table(title, *(["before", "after"] if before is not None else [""]), title_justify="left")
     for column in made.columns[1:]:
         column.justify = "right"
@@ -36,7 +36,7 @@ def table(title: str, now: Outcome, before: Outcome | None) -> Table:
 
 
 def plot(outcome: Outcome) -> Iterator[str]:
-    """Yield a line for requests, pods and misses over the trace, each from 0 to its most."""
+    """Yield a line each for requests, pods and misses over the trace, each scaled from 0 to its maximum."""
     moments = outcome.moments
     yield _line("requests/s", [moment.rate for moment in moments], "{:,.0f}")
     yield _line("pods wanted", [moment.wanted for moment in moments], "{:,.0f}")

@@ -1,4 +1,4 @@
-"""Take from a stack all that decides how a fleet follows its load: its models, its pods and nodes, its autoscaler."""
+"""Read from a stack everything that decides how a fleet follows its load: models, pods, nodes and autoscaler."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _NOT_SIMULATED = {
     "response_cache": "responseCache",
     "rate_limiter": "rateLimiter",
 }
-"""Of what a stack wants of a model: what would change the answer and is left out, by field, as the stack file has it."""
+"""Requirements of a model that would change the result and are not simulated: by field, the key in the stack file."""
 _NO_PROMETHEUS = "http://prometheus"
-"""The address in the triggers, which nobody asks here."""
+"""The address in the triggers; no request is sent to it."""
 
 
 class NotReplayable(Failure):
-    """A stack whose load this cannot follow; the text says why."""
+    """The replay cannot simulate this stack; the text says why."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class Model:
-    """`expected`: of the requests that name no model, its part is this one of all. `share`: the fleet's part of them."""
+    """`expected`: the rate by which requests that name no model are divided. `share`: the fleet's share of requests."""
 
     name: str
     service: Service
@@ -57,12 +57,12 @@ class Model:
     peak: float
     share: float
     window_seconds: int = SCALING_WINDOW_SECONDS
-    """Of the numbers that its pods are scaled on."""
+    """The window of the numbers that scale its pods."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number that a controller knows by a name: of each pod, what `read` makes of the samples of one of its models."""
+    """A number that a controller knows by name. For each pod, `read` computes it from the samples of one of its models."""
 
     name: str
     model: str
@@ -75,7 +75,7 @@ class Number:
 
 @dataclass(frozen=True)
 class GpuLoad:
-    """The load of each pod's GPUs. `instances`: of the models that share them."""
+    """The load of each pod's GPUs. `instances`: by each model that shares them."""
 
     name: str
     instances: Mapping[str, int]
@@ -88,7 +88,7 @@ class GpuLoad:
 
 @dataclass(frozen=True)
 class Plan:
-    """One fleet of a stack. `fewest`: the pods that it begins with."""
+    """One fleet of a stack. `fewest`: its initial number of pods."""
 
     fleet: str
     models: tuple[Model, ...]
@@ -106,7 +106,7 @@ def plans(
     measured: Mapping[str, Measured],
     given: Mapping[str, tuple[float, float]],
 ) -> list[Plan]:
-    """Return the plan of each fleet. `given`: by model, milliseconds of a batch of one and of a full batch.
+    """Return the plan of each fleet. `given`: by model, the milliseconds of a batch of one and of a full batch.
 
     Raises NotReplayable.
     """
@@ -199,7 +199,7 @@ def _starts(stack: Settings) -> Starts:
 
 
 def _notes(stack: Settings, starts: Starts, models: tuple[Model, ...]) -> tuple[str, ...]:
-    """Return what the figures rest on, in words."""
+    """Return the assumptions behind the figures, in words."""
     measured = stack.autoscaling is not None and stack.autoscaling.start_seconds is not None
     said = "autoscaling.startSeconds" if measured else "assumed"
     found = [f"a pod starts in {starts.pod:g} s, on a new node in {starts.pod + starts.node:g} s ({said})"]

@@ -1,8 +1,8 @@
-"""Make of the counters of Triton's pods what Prometheus makes: samples every scrape, `rate` over a window, numbers.
+"""Compute from the counters of Triton's pods what Prometheus computes: samples per scrape, `rate` over a window, numbers.
 
 `rate` is a port of `extrapolatedRate`, without native histograms and start timestamps, which Triton does not export:
-https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The rules are those of
-`spec.prometheus.recording`, as arithmetic; a test holds the two together.
+https://github.com/prometheus/prometheus/blob/v3.15.0/promql/functions.go. The rules are the arithmetic form of
+`spec.prometheus.recording`; a test checks that both agree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spec.prometheus.rule import SCALING_WINDOW_SECONDS, TRITON_SCRAPE_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One scrape of a pod's numbers of one model. `seconds`: each request is charged the time of its whole batch.
+    """One scrape of a pod's numbers of one model. `seconds`: each request counts the time of its whole batch.
 
     `rejected`: requests that waited for longer than the queue's timeout.
     """
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Target:
-    """The samples of one model in one pod. Of one that is gone its numbers end with the samples in their window."""
+    """The samples of one model in one pod. The numbers of a deleted pod end when its samples leave the window."""
 
     window_seconds: int = SCALING_WINDOW_SECONDS
     samples: deque[Sample] = field(init=False)
@@ -42,17 +42,17 @@ class Target:
         self.samples = deque(maxlen=self.window_seconds // TRITON_SCRAPE_SECONDS + 2)
 
     def pending(self, now: float) -> float | None:
-        """Return the mean of `pod_model:triton_pending_requests:sum` that is asked for (`Signal.query`)."""
+        """Return the mean of `pod_model:triton_pending_requests:sum` that the query reads (`Signal.query`)."""
         recent = self._recent(now)
         return sum(one.pending for one in recent) / len(recent) if recent else None
 
     def asked(self, now: float) -> float | None:
-        """Return `pod_model:triton_requests:rate`; None before there are two samples."""
+        """Return `pod_model:triton_requests:rate`; None before the second sample."""
         recent = self._recent(now)
         return self._rate(recent, now, lambda one: one.successes + one.rejected) if len(recent) > 1 else None
 
     def busy(self, now: float) -> float | None:
-        """Return the instances that execute, 0 of an idle pod; None before there are two samples."""
+        """Return the number of executing instances, 0 for an idle pod; None before the second sample."""
         recent = self._recent(now)
         if len(recent) < 2:
             return None
@@ -61,8 +61,8 @@ class Target:
         return self._rate(recent, now, lambda one: one.seconds) * executions / successes if successes else 0 * executions
 
     def needed(self, now: float) -> float | None:
-        """Return `pod_model:triton_needed_instances:rate`, 0 of an idle pod; None before there are two samples."""
-        if self._needed is None or self._needed[0] != now:  # the load of the GPUs takes it too
+        """Return `pod_model:triton_needed_instances:rate`, 0 for an idle pod; None before the second sample."""
+        if self._needed is None or self._needed[0] != now:  # the load of the GPUs needs it too
             self._needed = (now, self._needed_at(now))
         return self._needed[1]
 
@@ -70,7 +70,7 @@ class Target:
         busy, recent = self.busy(now), self._recent(now)
         if not busy:
             return busy
-        if recent[0].rejected == recent[-1].rejected:  # most of the time, and a month has half a million evaluations
+        if recent[0].rejected == recent[-1].rejected:  # a shortcut: a month has half a million evaluations
             return busy
         successes = self._rate(recent, now, lambda one: one.successes)
         return busy * (1 + self._rate(recent, now, lambda one: one.rejected) / successes)
@@ -79,13 +79,13 @@ class Target:
         return [sample for sample in self.samples if now - self.window_seconds < sample.at <= now]
 
     def _rate(self, samples: Sequence[Sample], now: float, counter: Callable[[Sample], float]) -> float:
-        # The counters of a simulated pod never begin anew: what is between the first and the last sample adds nothing.
+        # The counters of a simulated pod never reset, so samples between the first and the last add nothing.
         ends = (counter(samples[0]), counter(samples[-1]))
         return rate([one.at for one in samples], ends, now, self.window_seconds)
 
 
 def gpu_load(needed: Mapping[str, float | None], instances: Mapping[str, int], gpus: int) -> float | None:
-    """Return `pod:triton_gpu_load:rate` of one pod, by the needed instances of its models; None where none has a number."""
+    """Return `pod:triton_gpu_load:rate` of one pod from its models' needed instances; None if no model has a number."""
     known = {model: value for model, value in needed.items() if value is not None}
     if not known:
         return None
@@ -95,7 +95,7 @@ def gpu_load(needed: Mapping[str, float | None], instances: Mapping[str, int], g
 
 
 def rate(times: Sequence[float], values: Sequence[float], now: float, window: float) -> float:
-    """Return PromQL's `rate` of a counter: its two samples or more, all of them within the window that ends now."""
+    """Return PromQL's `rate` of a counter, from at least two samples within the window that ends now."""
     increase = values[-1] - values[0]
     increase += sum(before for before, after in pairwise(values) if after < before)
     sampled = times[-1] - times[0]
@@ -104,7 +104,7 @@ def rate(times: Sequence[float], values: Sequence[float], now: float, window: fl
     if to_start >= 1.1 * between:
         to_start = between / 2
     if increase > 0 and values[0] >= 0:
-        to_start = min(to_start, sampled * values[0] / increase)  # not to before the counter was 0
+        to_start = min(to_start, sampled * values[0] / increase)  # do not extrapolate to before the counter was 0
     if to_end >= 1.1 * between:
         to_end = between / 2
     return increase * (sampled + to_start + to_end) / sampled / window

@@ -1,4 +1,4 @@
-"""Six traces by a formula, sized to a stack: from a quarter of what it expects at most (`peakRate`) to twice as much."""
+"""Six traces by formula, sized to a stack, mostly from a quarter of its peak (`peakRate`) to twice the peak."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _AWAY = "prometheus-away"
 
 
 def _steps() -> Rates:
-    """Up in five steps of ten minutes to the peak, and down again."""
+    """Return five steps of ten minutes up to the peak, and down again."""
     levels = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 0.85, 0.7, 0.55, 0.4, 0.25]
     return np.repeat(levels, 600)
 
 
 def _ramp() -> Rates:
-    """Return half an hour up to the peak, half an hour there, half an hour down, half an hour of little."""
+    """Return four half hours: up to the peak, at the peak, down, and at a low rate."""
     half = _HOUR // 2
     up = np.linspace(0.1, 1.0, half)
     return np.concatenate([up, np.full(half, 1.0), up[::-1], np.full(half, 0.1)])
 
 
 def _diurnal() -> Rates:
-    """Return a day with the least at 4 in the morning, the most at 4 in the afternoon, and bursts of minutes at any time."""
+    """Return a day with its minimum at 4:00 and its maximum at 16:00, and bursts of minutes at random times."""
     seconds = np.arange(24 * _HOUR)
     rates = 0.45 - 0.3 * np.cos(2 * math.pi * (seconds / _HOUR - 4) / 24)
     source = np.random.default_rng(_SEED)
@@ -40,7 +40,7 @@ def _diurnal() -> Rates:
 
 
 def _flash_crowd() -> Rates:
-    """Return a third of the peak, then twice the peak within half a minute, for a quarter of an hour."""
+    """Return a third of the peak, then twice the peak, reached within 30 s, for a quarter of an hour."""
     rates = np.full(_HOUR, 1 / 3)
     rates[600:630] = np.linspace(1 / 3, 2.0, 30)
     rates[630:1500] = 2.0
@@ -49,12 +49,12 @@ def _flash_crowd() -> Rates:
 
 
 def _slow_pod() -> Rates:
-    """Return half of the peak all the time, while one pod is four times as slow for twenty minutes."""
+    """Return half of the peak, while one pod is four times as slow for twenty minutes."""
     return np.full(_HOUR, 0.5)
 
 
 def _prometheus_away() -> Rates:
-    """Return half of the peak, and all of it from ten minutes after the beginning of an outage of Prometheus on."""
+    """Return half of the peak, then the peak from ten minutes after the start of a Prometheus outage."""
     return np.repeat([0.5, 1.0], [1200, _HOUR - 1200])
 
 
@@ -68,7 +68,7 @@ _FORMULAS: Mapping[str, Callable[[], Rates]] = {
 }
 NAMES = tuple(_FORMULAS)
 OBSERVED = tuple(name for name in NAMES if name != _AWAY)
-"""Those that every rule can see."""
+"""The traces during which every rule has data."""
 
 
 def sample(name: str, peaks: Mapping[str, float]) -> Trace:

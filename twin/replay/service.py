@@ -1,8 +1,9 @@
-"""How long a pod's instances of a model take for a batch, and what that makes of a rate of requests.
+"""How long a pod's instances of a model take for a batch, and the effect of that at a rate of requests.
 
-The times are those of `modelctl tune` where the stack file names its evidence, else given, else assumed: the split of the
-SLO that the alerts and the derived targets have (`spec.scaling.signal.pending_target`), half for waiting, half for a batch.
-All are of a GPU that executes nothing else: of times that were measured or assumed with other executions, their part of it.
+The times come from `modelctl tune` if the stack file names its evidence, else they are given, else assumed. Assumed times
+split the SLO like the alerts and the derived targets (`spec.scaling.signal.pending_target`): half for waiting, half for a
+batch. All times are for a GPU that executes nothing else. If a time was measured or assumed with other
+executions, only the model's own share is used.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from spec.settings.serving import ModelServing
 from stackctl.cost.throughput import Measured
 
 _ROUNDS = 30
-"""Until a batch and its time agree."""
+"""Number of iterations until a batch and its time agree."""
 ASSUMED = "assumed"
-"""The source of service times that nobody has measured."""
+"""The source of service times that were neither measured nor given."""
 ONE_OF_FULL = 0.5
-"""Of the time of a full batch, what a batch of one is assumed to take."""
+"""The time of a batch of one is assumed to be this share of the time of a full batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A second at a rate that a pod keeps up with. `share`: of it during which an arriving request finds all busy."""
+    """A second at a rate that a pod keeps up with.
+
+    `share`: the part of it in which all instances are busy when a request arrives.
+    """
 
     executions: float
     batch_seconds: float
@@ -38,7 +42,7 @@ class Steady:
 class Service:
     """A batch takes `one` second alone and `full` with `batch` requests, and in between in proportion.
 
-    `gpus`: those that its instances share with all that a pod executes on them; 0 of a model on CPUs.
+    `gpus`: the GPUs that its instances share with all other executions of the pod; 0 for a model on CPUs.
     """
 
     instances: int
@@ -59,11 +63,11 @@ class Service:
 
     @property
     def capacity(self) -> float:
-        """Return the most requests/s that a pod answers, of a GPU that it has to itself."""
+        """Return the highest requests/s of a pod if the model has the GPUs to itself."""
         return (min(self.instances, self.gpus) if self.gpus else self.instances) * self.batch / self.full
 
     def slowed(self, factor: float) -> Service:
-        """Return the same on a pod that takes `factor` times as long."""
+        """Return the same service on a pod that takes `factor` times as long."""
         return replace(self, one=self.one * factor, full=self.full * factor, _known={})
 
     def seconds_of(self, size: float) -> float:
@@ -71,17 +75,18 @@ class Service:
         return self.one + (self.full - self.one) * (size - 1) / (self.batch - 1) if self.batch > 1 else self.full
 
     def steady(self, rate: float) -> Steady:
-        """Return what a pod does at a rate of at most its capacity, and no backlog."""
+        """Return what a pod does at a rate of at most its capacity, without a backlog."""
         known = self._known.get(rate)
         if known is None:
             known = self._known[rate] = self._steady(rate)
         return known
 
     def _steady(self, rate: float) -> Steady:
-        """Requests that come by chance while an instance is busy are its next batch; it is idle until one comes after none.
+        """Compute a steady second by iterating until the batch size and its time agree.
 
-        Of a batch that takes `t`, `rate * t` are expected to come meanwhile, and with the probability `exp(-rate * t)` none,
-        after which the next one is a batch alone.
+        Requests that arrive at random while an instance is busy form its next batch. Without any, it idles until one comes.
+        During a batch of duration `t`, `rate * t` requests are expected, and none with probability `exp(-rate * t)`.
+        In the latter case the next request is a batch alone.
         """
         each = rate / self.instances
         if self.batch == 1:
@@ -107,8 +112,8 @@ def service_of(
         one, full = (milliseconds / 1000 for milliseconds in given)
         return Service(instances, batch, one if batch > 1 else full, full, "given", gpus)
     if measured is not None:
-        # The batch that instances form at the highest rate that holds the SLO, of which a batch has half; on a GPU beside
-        # the batches of the model's other instances.
+        # This is the batch that instances form at the highest rate within the SLO; a batch has half of the SLO. On a GPU,
+        # the batches of the model's other instances run next to it.
         formed, beside = measured.rate * half / instances, max(1, instances // gpus) if gpus else 1
         source = f"measured: {measured.where}"
         if formed < 1:
@@ -122,6 +127,9 @@ def service_of(
 
 
 def _alone(settings: Settings) -> float:
-    """Return the part of an execution's time that it takes of a GPU that is as busy as a fleet of several models has it."""
+    """Return the share of an execution's time that it would need on an idle GPU.
+
+    The measured time is from a GPU that is as busy as in a fleet of several models.
+    """
     instances = sum(gpu_models(settings).values()) / max(1, settings.triton.gpus)
     return 1 - GPU_LOAD_SHARE * (instances - 1) / instances if shares_gpus(settings) else 1

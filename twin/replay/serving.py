@@ -1,9 +1,9 @@
-"""One model in one pod, second by second: requests that wait, are executed in batches, are late, or are rejected.
+"""One model in one pod, second by second: requests wait, are executed in batches, are late, or are rejected.
 
-A fluid, not single requests: within a second arrivals are even, and a request waits for the rest of a batch that is under
-way (any part of it is as likely) and for the backlog before it. What waits longer than the queue's timeout is rejected
-(`ModelServing.queue_timeout_us`). docs/replay.md says what this leaves out. Executions that last for seconds are simulated
-one by one (`twin.replay.contention`).
+Requests are a fluid, not single ones. Arrivals are even within a second. A request waits for the rest of a running batch
+(any part of it is equally likely) and for the backlog before it. A request that waits longer than the queue's timeout is
+rejected (`ModelServing.queue_timeout_us`). docs/replay.md lists what this leaves out. Executions that last for seconds are
+simulated one by one (`twin.replay.contention`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from twin.replay.prometheus import Sample, Target
 from twin.replay.service import Service, Steady
 
 _STEP = 1.02
-"""Between the stretches that are told apart: what a batch takes is computed once for each."""
+"""Slowdown factors are rounded to powers of this, so that the batch times are computed once for each."""
 
 
 class Server:
-    """A model in a pod. Its counters are those that Triton exports, in requests and seconds."""
+    """A model in a pod. Its counters are the counters that Triton exports, in requests and seconds."""
 
     __slots__ = (
         "_executions",
@@ -48,9 +48,9 @@ class Server:
         self._successes = self._rejected = self._executions = self._seconds = self._pending = 0.0
 
     def second(self, arriving: float, stretch: float = 1.0) -> tuple[float, float]:
-        """Take a second's requests; return how many of them are answered after the SLO, and how many rejected.
+        """Take a second's requests; return the number of requests answered after the SLO, and the number rejected.
 
-        `stretch`: how many times as long as alone a batch takes, for what else executes on the GPU.
+        `stretch`: the factor by which other executions on the GPU slow a batch down.
         """
         service, before = self._service(stretch), self.queue
         capacity = service.instances * service.batch / service.full
@@ -80,7 +80,7 @@ class Server:
         return (arriving - rejected) * self._late(now, delay), rejected
 
     def scrape(self, at: float) -> None:
-        """Let Prometheus take a sample."""
+        """Record a Prometheus sample."""
         self.target.samples.append(
             Sample(at, self._successes, self._executions, self._seconds, self._pending, self._rejected)
         )
@@ -96,9 +96,10 @@ class Server:
         return stretched
 
     def _late(self, now: Steady, delay: float) -> float:
-        """Return the part of the answers that take longer than the SLO: of those that wait for a batch, and of the others.
+        """Return the share of answers that take longer than the SLO.
 
-        What waits for longer than the queue's timeout is rejected, so that no answer takes longer than that and a batch.
+        A request that waits longer than the queue's timeout is rejected, so no answer takes longer than the timeout plus
+        a batch.
         """
         if self._timeout + now.batch_seconds <= self._slo:
             return 0.0

@@ -1,8 +1,8 @@
-"""One fleet under a trace, second by second: requests are served, scraped, recorded, looked at, and pods come and go.
+"""One fleet under a trace, second by second: serve and scrape requests, record, decide, add and remove pods.
 
-The order within a second is that of the data. Each part has its own clock (scrapes of each pod, evaluation of the rules,
-KEDA's polling, the autoscaler's sync), which begin at seconds drawn from the seed, as they do in a cluster at no particular
-one.
+The order within a second follows the flow of data. Each part has its own clock: the scrapes of each pod, the evaluation of
+the rules, KEDA's polling and the autoscaler's sync. The clocks start at random seconds drawn from the seed, because they
+are not aligned in a cluster either.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from twin.replay.plan import Plan
 from twin.replay.traces import EVERY, Rates, Trace, TraceUnusable
 
 SETTLE_SECONDS = 3600
-"""The fleet begins so long before the trace, at its first rates, with the fewest pods; nothing of it is counted."""
+"""The fleet starts this long before the trace, at its first rates, with the minimum of pods; this time is not counted."""
 _SEED = 1
 _MOMENTS = 96
 CROWDED = 0.85
-"""Load above which waiting grows fast; its seconds are counted."""
+"""Above this load, waiting times grow fast; the seconds above it are counted."""
 _CHUNK = 86_400
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """The first seconds of what comes again: scrapes of each new pod, rules, KEDA's polls, the autoscaler's syncs."""
+    """The first seconds of periodic events: scrapes of each new pod, rules, KEDA's polls, the autoscaler's syncs."""
 
     scrapes: Iterator[int]
     rules: int
@@ -44,7 +44,7 @@ class Clocks:
 
     @classmethod
     def drawn(cls, seed: int) -> Clocks:
-        """Return seconds by chance."""
+        """Return random seconds."""
         source = random.Random(seed)  # noqa: S311 - repeatable on purpose
         rules, poll, sync = (source.randrange(TRITON_SCRAPE_SECONDS) for _ in range(3))
         return cls((source.randrange(TRITON_SCRAPE_SECONDS) for _ in repeat(None)), rules, poll, sync)
@@ -60,17 +60,18 @@ def simulate(
     clocks: Clocks | None = None,
     settle_seconds: int | None = None,
 ) -> Outcome:
-    """Return what becomes of a trace. `everybody`: what is expected of each model of the stack, to divide rates of EVERY.
+    """Return the outcome of a trace.
 
-    `seed`: of the requests of each second, and of the clocks where they are not given. `settle_seconds`: at the trace's
-    first rates before it, without being counted; an hour by default.
+    `everybody`: the expected rate of each model of the stack, by which rates of EVERY are divided. `seed`: for the requests
+    of each second, and for the clocks if none are given. `settle_seconds`: time before the trace at its first rates, which
+    is not counted; an hour by default.
     """
     simulation = _Simulation(plan, trace, everybody, sync_seconds, seed, clocks or Clocks.drawn(seed))
     return simulation.run(SETTLE_SECONDS if settle_seconds is None else settle_seconds)
 
 
 def check(trace: Trace, models: Mapping[str, float], stack: str) -> None:
-    """Refuse a trace with models that the stack does not serve. Raises TraceUnusable."""
+    """Raise TraceUnusable for a trace with models that the stack does not serve."""
     unknown = sorted(model for model in trace.rates if model is not EVERY and model not in models)
     if unknown:
         raise TraceUnusable(
@@ -93,7 +94,7 @@ class _Simulation:
         self._services = [model.service for model in plan.models]
         self._slow = [service.slowed(trace.slow_pod.factor) if trace.slow_pod else service for service in self._services]
         self._gpus = max((service.gpus for service in self._services), default=0)
-        # Nothing is shared by one instance: the others are spared the arithmetic.
+        # A single instance shares no GPU, so the arithmetic is skipped.
         self._shares = sum(service.instances for service in self._services if service.gpus) > self._gpus
         self._long = [service.one >= LONG_SECONDS for service in self._services]
         self._turns = [0] * len(self._services)
@@ -174,7 +175,7 @@ class _Simulation:
             self._sums = [0.0] * 5
 
     def _shares_of(self, place: int, requests: int, pods: int) -> list[float]:
-        """Return the requests of a model that each pod gets: equal parts, or of long ones whole requests, in turn."""
+        """Return the requests of a model for each pod: equal parts or, for long executions, whole requests in turn."""
         if not self._long[place]:
             return [requests / pods] * pods
         each, more = divmod(requests, pods)
@@ -183,7 +184,7 @@ class _Simulation:
         return [float(each + ((number - first) % pods < more)) for number in range(pods)]
 
     def _load(self, ready: list[Pod], rates: list[float]) -> float:
-        """Return the part of the ready pods' capacity that requests take: of the GPUs, or of one model on CPUs."""
+        """Return the share of the ready pods' capacity that requests take: of the GPUs, or of one model on CPUs."""
         shared, most = 0.0, 0.0
         for place, rate in enumerate(rates):
             capacity = sum(pod.servers[place].service.capacity for pod in ready)
@@ -195,7 +196,7 @@ class _Simulation:
         return max(shared, most)
 
     def _look(self, now: int, counted: bool) -> None:
-        """Let the clocks of Prometheus, KEDA and the autoscaler come round."""
+        """Run the clocks of Prometheus, KEDA and the autoscaler."""
         if now % TRITON_SCRAPE_SECONDS == self._clocks.rules:
             self._record(now)
         polls = self._controller.poll_seconds
@@ -213,7 +214,6 @@ class _Simulation:
             self._cluster.settle(now)
 
     def _record(self, now: int) -> None:
-        """Evaluate the recording rules."""
         if self._is_away(now):
             self._recorded = ({}, {})
             return
@@ -253,7 +253,7 @@ class _Simulation:
 
 
 def _of_model(trace: Trace, model: str, everybody: Mapping[str, float]) -> Rates:
-    """Return the requests of a model, with its part of those that name none."""
+    """Return the requests of a model, including its share of requests that name no model."""
     rates = np.zeros(trace.seconds)
     own, shared = trace.rates.get(model), trace.rates.get(EVERY)
     if own is not None:

@@ -1,4 +1,4 @@
-"""Traces of requests: a CSV file, or what Prometheus answers to a range query, as JSON."""
+"""Traces of requests: a CSV file, or the JSON response of Prometheus to a range query."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from spec.failure import NOT_TRIED, Failure
 from spec.reading import Unreadable
 
 LONGEST_SECONDS = 35 * 86_400
-"""A month and some days: a longer one is a slip of a unit, not a trace."""
+"""35 days. A longer trace is probably a mistake of units."""
 MOST_RATE = 1_000_000.0
 EVERY = None
-"""The model of rates that say none: all models together, divided by what the stack expects of each."""
+"""The model of rates without a model: the total of all models, divided by the rates that the stack expects."""
 MONDAY = 1_767_571_200.0
-"""2026-01-05, 0:00 UTC: when a trace begins whose file does not say it."""
+"""2026-01-05, 0:00 UTC: the start of a trace whose file has no dates."""
 _YEARS = range(0, 4_102_444_800)
-"""1970 to 2099, in seconds: a moment beyond is in milliseconds, or none."""
+"""1970 to 2099, in seconds. A later moment is in milliseconds or invalid."""
 _SINCE_1970 = 1_000_000_000
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _HEADERS = (["seconds", "requests_per_second"], ["seconds", "requests_per_second", "model"])
@@ -37,14 +37,14 @@ Rates = npt.NDArray[np.float64]
 
 
 class TraceUnusable(Failure):
-    """A trace that cannot be read, or that is none of this stack; the text says where and why."""
+    """The trace cannot be read, or does not belong to this stack; the text says where and why."""
 
     exit_code = NOT_TRIED
 
 
 @dataclass(frozen=True)
 class SlowPod:
-    """The oldest pod takes `factor` times as long from a second to another."""
+    """The oldest pod takes `factor` times as long between two seconds of the trace."""
 
     begins: int
     ends: int
@@ -53,7 +53,7 @@ class SlowPod:
 
 @dataclass(frozen=True)
 class Outage:
-    """Prometheus neither scrapes nor answers from a second to another."""
+    """Prometheus neither scrapes nor answers between two seconds of the trace."""
 
     begins: int
     ends: int
@@ -61,7 +61,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class Trace:
-    """Requests per second of each model (or of EVERY), one number a second, from `begins` (seconds since 1970) on."""
+    """Requests per second of each model (or of EVERY), one number per second, starting at `begins` (seconds since 1970)."""
 
     name: str
     rates: Mapping[str | None, Rates]
@@ -71,7 +71,7 @@ class Trace:
 
     @property
     def seconds(self) -> int:
-        """Return how long it is."""
+        """Return its length in seconds."""
         return max(len(rates) for rates in self.rates.values())
 
 
@@ -79,7 +79,7 @@ Points = dict[str | None, list[tuple[float, float]]]
 
 
 def read(file: Path) -> Trace:
-    """Read a trace. Raises TraceUnusable, with all that is wrong."""
+    """Read a trace. Raises TraceUnusable, with all problems."""
     try:
         text = reading.text_file(file)
     except Unreadable as error:
@@ -112,7 +112,7 @@ def _of_csv(text: str) -> tuple[Points, list[str]]:
 
 
 def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
-    """Yield what is wrong with the rows, and add the others to the points."""
+    """Yield the problems of the rows, and add the valid rows to the points."""
     for row in rows:
         at = f"line {rows.line_num}"
         if not row:
@@ -138,7 +138,7 @@ def _rows(rows: Any, columns: int, points: Points) -> Iterator[str]:
 
 
 def _of_prometheus(text: str) -> tuple[Points, list[str]]:
-    """Read `{"data": {"resultType": "matrix", …}}`. Series of one model (label `model`) are added up."""
+    """Read `{"data": {"resultType": "matrix", …}}`. Series of the same model (label `model`) are added up."""
     try:
         answer = reading.json_object(text)
     except Unreadable as error:
@@ -148,7 +148,7 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
         return {}, [f"is an answer of the status {_short(answer['status'])} ({_short(answer.get('error'))}); ask again"]
     if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
         return {}, ["is no answer to a range query: data.resultType has to be matrix (path /api/v1/query_range)"]
-    # Thanos and remote reads answer with what they have, and say here what did not answer.
+    # Thanos and remote reads return partial data, and list the sources that failed here.
     if warnings := answer.get("warnings"):
         return {}, [f"comes with warnings ({_short(warnings)}), so rates may be missing; ask again, or take `warnings` out"]
     sums: dict[str | None, dict[float, float]] = {}
@@ -169,7 +169,7 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
             problems.append(f"{at}: its labels are those of data.result[{seen.index(labels)}]; leave one of them out")
             continue
         seen.append(labels)
-        # To Prometheus an empty label is none.
+        # Prometheus treats an empty label as a missing one.
         of_model = sums.setdefault(labels.get("model") or EVERY, {})
         before = -1.0
         for index, pair in enumerate(series["values"] or ()):
@@ -192,7 +192,7 @@ def _of_prometheus(text: str) -> tuple[Points, list[str]]:
 
 
 def _sample(pair: Any) -> tuple[float, float]:
-    """Return moment and rate of `[1767571200, "12.5"]`. Raises ValueError, with what is wrong."""
+    """Return moment and rate of `[1767571200, "12.5"]`. Raises ValueError with the problem."""
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError("is no pair of a time and a number")
     moment, value = pair
@@ -210,13 +210,13 @@ def _short(value: Any) -> str:
 
 
 def number(text: str) -> float | None:
-    """Return the number that a text is as every program reads it; None for 1_000, other scripts' digits and what is none."""
+    """Return the number in a text if all programs read it alike; None for 1_000, non-ASCII digits and other text."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None
 
 
 def _every_second(points: Points, begins: float) -> dict[str | None, Rates]:
-    """Return a number a second: each holds until the next one, the last one as long as the one before it."""
+    """Return one number per second: each value holds until the next one, and the last one as long as the one before."""
     ends = max(found[-1][0] + _last_step(found) for found in points.values())
     seconds = np.arange(math.ceil(ends - begins)) + begins
     rates = {}

@@ -1,7 +1,7 @@
-"""The twin's agent: one background process that plays the machines (nodes.py), runs pods (pods.py, cluster_dns.py)
-and the programs that stand for charts (releases/runner.py).
+"""The twin's agent: one background process for nodes, pods and the charts' programs.
 
-It may be killed at any time: what it started goes on, and the next agent takes it over.
+It simulates machines (cluster/nodes.py), runs pods (pods/runner.py) and the programs that replace charts
+(releases/runner.py). It may be killed at any time: its processes continue, and the next agent takes them over.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from twin.releases.runner import ChartRunner
 
 NAME = "agent"
 _STOP_ORDER = 100
-"""First: it would start again what is being stopped."""
+"""The agent stops first; else it would restart processes that are being stopped."""
 _START_SECONDS = 60.0
 
 log = logging.getLogger("twin.agent")
 
 
 class Ports(NamedTuple):
-    """Where the agent listens on 127.0.0.1."""
+    """The agent's ports on 127.0.0.1."""
 
     kubelet: int
     dns: int
@@ -63,9 +63,9 @@ class Ports(NamedTuple):
 
 
 def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
-    """Make the agent run and caught up with the API; say whether it had to be started.
+    """Start the agent unless it runs, and wait until it caught up with the API; return whether it had to be started.
 
-    `region` is the AWS region of the cluster. Needs the endpoints of a running moto and control plane. An agent of other
+    `region` is the AWS region of the cluster. Needs the endpoints of a running moto and control plane. An agent with other
     code, other endpoints or another region is replaced. Raises ProcessFailed or DeadlinePassed.
     """
     endpoints = home.load_endpoints()
@@ -78,7 +78,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TWIN_HOME": str(home.path),
         **{_variable(name): str(port) for name, port in kept.items()},
-        # Its HOME is the twin's, and the programs are built, and modules of Go read, for all twins of a user.
+        # Its HOME is the twin's, but built programs and Go modules are shared by all twins of a user.
         "XDG_CACHE_HOME": str(tools.cache_directory().parents[1]),
         "AWS_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -97,7 +97,7 @@ def ensure(home: TwinHome, region: str = "us-west-2") -> bool:
 
 
 async def work(home: TwinHome, region: str, listen: Ports) -> None:
-    """Run until cancelled."""
+    """Run the agent until cancelled."""
     endpoints = home.load_endpoints()
     if not (endpoints.api_server_url and endpoints.aws_url):
         raise SystemExit(f"{home.path}: the control plane and AWS must have been started before the agent")

@@ -1,8 +1,8 @@
-"""Find and remove what was left: scratch twins of killed commands, and what killed Triton servers leave outside of a twin.
+"""Find and remove leftovers: scratch twins of killed commands, and files of killed Triton servers outside of a twin.
 
-A server that ends by itself removes all of this. In /dev/shm the names tell whose it is. The directory that the Python
-backend makes for itself, `/tmp/python_env_XXXXXX` (fixed in its code), is empty and has no name: there the processes that
-live tell whose it is not.
+A server that exits by itself removes all of its files. In /dev/shm, the names show the owner. The directory of the Python
+backend, `/tmp/python_env_XXXXXX` (fixed in its code), is empty and its name shows no owner. It is removed unless a running
+process can own it.
 """
 
 import os
@@ -34,19 +34,19 @@ def scratch_twins(home: TwinHome) -> list[TwinHome]:
 
 
 def remove(home: TwinHome) -> None:
-    """Remove what this twin's servers left; they must have ended. What may be another server's is left alone."""
+    """Remove the leftovers of this twin's servers, which must have stopped. Files that another server may own stay."""
     for left in Path(SHARED_MEMORY).glob(f"{home.shared_memory_prefix}*"):
         left.unlink(missing_ok=True)
-    oldest = Pki(home.pki).ca  # made with the twin, and never again
+    oldest = Pki(home.pki).ca  # created with the twin, and never again
     if oldest.exists():
         for directory in abandoned_environments(since=oldest.stat().st_mtime):
             directory.rmdir()
 
 
 def abandoned_environments(since: float) -> list[Path]:
-    """Return the Python backend's empty directories, made since then (seconds since the epoch), that no running server owns.
+    """Return the Python backend's empty directories since `since` (seconds since the epoch) that no running server owns.
 
-    A server makes its directory after it has started and before it starts its first stub.
+    A server creates its directory after it has started and before it starts its first stub.
     """
     living = list(_processes())
     spans = []

@@ -1,4 +1,4 @@
-"""Refuse a machine on which a twin with pods cannot come up, before anything of it is built or started."""
+"""Refuse a machine on which a twin with pods cannot come up, before anything is built or started."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from twin.triton import tritonserver
 
 
 class Lacking(Failure):
-    """This machine lacks something that the twin needs; the text says of each what would be right."""
+    """This machine lacks something that the twin needs; the text gives a remedy for each."""
 
     exit_code = NOT_TRIED
 
 
 def check(home: TwinHome, *, pictures: bool = True, gateway: bool = False) -> None:
-    """Raise Lacking with all that is missing: room, Triton, packages of the models that are released, and Envoy.
+    """Raise Lacking with all that is missing: disk space, Triton, Python packages of the released models, and Envoy.
 
-    `home` is a twin's directory already: Triton's backends are prepared in it. `pictures`: models that read them are
+    `home` is already a twin's directory: Triton's backends are prepared in it. `pictures`: models that read pictures are
     released.
     """
     lacks = _lacks(lambda: room.check(home))
-    if not lacks:  # it writes, for which there has to be room
+    if not lacks:  # it writes, which needs disk space
         lacks += _lacks(lambda: tritonserver.locate(home.cache))
     if pictures:
         lacks += _lacks(release_sources.check)

@@ -1,4 +1,4 @@
-"""Prepare what `make up` releases: the samples, beside models that read pictures or, on an autoscaled twin, a slow one."""
+"""Prepare the release of `make up`: the samples with models that read pictures or, on an autoscaled twin, a slow model."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ SLOW_MODELS = REPOSITORY / "twin" / "models"
 """For loads that need more than one pod: the samples answer in a millisecond."""
 SLOW_MODEL = "timed_batch"
 PICTURE_MODEL = "text_in_picture"
-"""Of examples/packaged, as are those that it asks."""
+"""From examples/packaged, like the models that it calls."""
 _PACKAGED = (PICTURE_MODEL, "text_detection", "text_direction", "text_recognition")
 
 
@@ -22,32 +22,30 @@ class NotPrepared(Failure):
 
 
 def directory(home: TwinHome) -> Path:
-    """Return where the models lie that this twin's `make up` releases."""
+    """Return the folder of the models that this twin's `make up` releases."""
     return home.cache / "release" / "models"
 
 
 def reads_pictures(home: TwinHome) -> bool:
-    """Return whether models that read pictures are among them."""
+    """Return whether they include models that read pictures."""
     return with_pictures(stack_files.autoscaling(home), stack_files.gateway(home))
 
 
 def with_pictures(autoscaling: bool, gateway: bool) -> bool:
-    """Return whether a twin serves models that read pictures. Where pods come and go with a load they start too slowly."""
+    """Return whether a twin serves models that read pictures. They start too slowly if pods come and go with a load."""
     return not (autoscaling or gateway)
 
 
 def check() -> None:
-    """Raise NotBuilt where the packages are missing of which the models that read pictures are made."""
+    """Raise NotBuilt if packages are missing from which the models that read pictures are built."""
     build.files_of_packages(_PACKAGED)
 
 
 def prepare(home: TwinHome, program: Path = REPOSITORY) -> Path:
-    """Make `directory` what it has to be, and return it. Raises NotPrepared, and NotBuilt without the packages.
+    """Create `directory` with the models to release, and return it. Raises NotPrepared, and NotBuilt without the packages.
 
-    `program`: the checkout whose samples and stack file these are.
-
-    Beside the models lies this twin's own copy of its stack alone, which may have other GPUs than the tracked file: the
-    other stacks serve other models.
+    `program`: the checkout with the samples and the stack file. Next to the models is only this twin's own copy of its
+    stack, because the other stacks serve other models. It may have other GPUs than the tracked file.
     """
     models = directory(home)
     is_scaled = stack_files.autoscaling(home)

@@ -1,4 +1,4 @@
-"""A twin that lives for one command: where another revision's program is applied, to preview or make a change against it."""
+"""A twin that lives for one command: apply another revision's program to it, then preview or make a change."""
 
 import contextlib
 import io
@@ -29,16 +29,16 @@ class UnknownRevision(Failure):
 
 @contextlib.contextmanager
 def twin(home: TwinHome, console: Console) -> Iterator[Servers]:
-    """Make a twin below `home`, without pods; it is gone, with all its processes, when the block ends. Raises NotATwin."""
+    """Start a twin below `home`, without pods, and remove it with its processes when the block ends. Raises NotATwin."""
     with _home(home) as own:
         yield Servers.start(own, tools.ensure(PROGRAMS, console), console, with_agent=False)
 
 
 @contextlib.contextmanager
 def platform(home: TwinHome, families: Sequence[str], console: Console, *, pictures: bool = True) -> Iterator[Servers]:
-    """Make such a twin with nodes and pods, and the programs of `families`. Raises NotATwin or Lacking.
+    """Start such a twin with nodes and pods, and the programs of `families`. Raises NotATwin or Lacking.
 
-    `pictures`: models that read them are released to it.
+    `pictures`: models that read pictures are released to it.
     """
     with _home(home) as own:
         prerequisites.check(own, pictures=pictures)
@@ -47,7 +47,7 @@ def platform(home: TwinHome, families: Sequence[str], console: Console, *, pictu
 
 @contextlib.contextmanager
 def account(home: TwinHome, account_id: str, console: Console) -> Iterator[Servers]:
-    """Make such a twin of the AWS account `account_id`, without a cluster: for previews, which ask none. Raises NotATwin."""
+    """Start such a twin of the AWS account `account_id`, without a cluster, which previews do not need. Raises NotATwin."""
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -70,7 +70,7 @@ def _home(home: TwinHome) -> Iterator[TwinHome]:
 
 
 def check(revision: str, stacks: Collection[str] = ()) -> None:
-    """Raise UnknownRevision unless git knows `revision` as a commit, in which each of `stacks` has a file."""
+    """Raise UnknownRevision unless git knows `revision` as a commit that has a file for each of `stacks`."""
     _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", revision=revision)
     files = {stack_names.stack_file(stack) for stack in stacks}
     there = _git("ls-tree", "-r", "--name-only", "-z", revision, revision=revision).decode().split("\0") if files else ()
@@ -83,7 +83,7 @@ def check(revision: str, stacks: Collection[str] = ()) -> None:
 
 
 def stack_file(revision: str, stack: str) -> bytes:
-    """Return what a git revision has as the file of a stack. Raises UnknownRevision."""
+    """Return a stack's file in a git revision. Raises UnknownRevision."""
     return _git("show", f"{revision}:{stack_names.stack_file(stack)}", revision=revision)
 
 
@@ -95,7 +95,7 @@ def of_revision(servers: Servers, revision: str) -> Servers:
 
 
 def apply(servers: Servers, stack: str, revision: str, console: Console) -> None:
-    """Apply the program of a git revision to `stack`. Raises UnknownRevision, or EngineError when that program fails."""
+    """Apply the program of a git revision to `stack`. Raises UnknownRevision, or EngineError if that program fails."""
     engine = of_revision(servers, revision).engine()
     console.print(f"applying {stack} as of {revision} to a scratch twin ...", markup=False)
     try:

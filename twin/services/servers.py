@@ -1,4 +1,4 @@
-"""The servers of one twin, running, and what talks to them."""
+"""The servers of one twin, and their clients."""
 
 import shlex
 import sys
@@ -24,13 +24,13 @@ from twin.host import processes, tools
 from twin.host.home import REPOSITORY, TwinHome
 
 NEEDED = (moto_server.NAME, "etcd", "kube-apiserver")
-"""The processes without which nothing can be asked of a twin."""
+"""The processes that every running twin has."""
 PROGRAMS = ("pulumi", "control-plane")
 """The families of built programs (twin/host/tools.py) of a twin. The first one is enough for a first preview."""
 
 
 class NotRunning(Failure):
-    """The command needs a twin that is up, and there is none at this home."""
+    """The command needs a running twin, and there is none at this home."""
 
     exit_code = NOT_TRIED
 
@@ -39,7 +39,7 @@ class NotRunning(Failure):
 class Servers:
     """A twin whose servers answer.
 
-    `aws_is_new` says that the AWS account is an empty one: the first start, or the old account was lost with its process.
+    `aws_is_new`: the AWS account is empty, because this is the first start, or the old account was lost with its process.
     `started` names the processes that did not run before. `program` is the checkout whose program its engine runs.
     """
 
@@ -53,9 +53,9 @@ class Servers:
 
     @classmethod
     def start(cls, home: TwinHome, programs: Mapping[str, Path], console: Console, *, with_agent: bool = True) -> "Servers":
-        """Start the servers that do not run, of the given programs; what runs is left alone.
+        """Start the servers that do not run, from the given programs; running ones stay unchanged.
 
-        `with_agent` starts nodes and pods too, which a preview does not need. Raises ProcessFailed or DeadlinePassed.
+        `with_agent` also starts nodes and pods, which a preview does not need. Raises ProcessFailed or DeadlinePassed.
         """
         before = _alive(home)
 
@@ -66,7 +66,7 @@ class Servers:
         control_plane.ensure(home, programs, say, not_simulated=POD_PROGRAMS.containers)
         _write_shell_programs(home, programs["kubectl"])
         if with_agent:
-            # With all that runs pods, which takes long to import and which a preview does not need.
+            # Imported here, because the code that runs pods takes long to import, and a preview does not need it.
             from twin.services import agent
 
             if agent.ensure(home):
@@ -77,7 +77,7 @@ class Servers:
     def without_cluster(
         cls, home: TwinHome, programs: Mapping[str, Path], say: Callable[[str], None], account: str | None = None
     ) -> "Servers":
-        """Start AWS alone, as that account. The cluster has an address, at which nobody answers: enough for a preview.
+        """Start only AWS, as that account. The cluster has an address without a server, which is enough for a preview.
 
         Raises ProcessFailed or DeadlinePassed.
         """
@@ -87,7 +87,7 @@ class Servers:
 
     @classmethod
     def running(cls, home: TwinHome) -> "Servers":
-        """Return the servers of a twin that is up. Raises NotRunning."""
+        """Return the servers of a running twin. Raises NotRunning."""
         known = home.load_endpoints()
         if not (known.aws_url and known.kubeconfig):
             raise NotRunning(f"no twin is up at {home.path}; start it with `make up`, or set TWIN_HOME to where one is")
@@ -110,7 +110,7 @@ class Servers:
         return Engine(self.home, pulumi, self._environment(), self.program)
 
     def cluster(self) -> ClusterView:
-        """Return the cluster, to look at."""
+        """Return a view of the cluster."""
         server = self.home.load_endpoints().api_server_url
         assert server
         return ClusterView(KubeClient(server, Pki(self.home.pki).client_context(certificates.ADMIN)))
@@ -119,11 +119,11 @@ class Servers:
         return engine.environment(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables that make a shell talk to this twin."""
+        """Return the environment variables with which a shell uses this twin."""
         return engine.variables(self.home, aws_endpoint=self.aws_url, kubeconfig=self.kubeconfig)
 
     def endpoints(self) -> dict[str, str]:
-        """Return where a person finds things, by name. Raises KubeError."""
+        """Return the URLs and paths of the twin's parts, by name for people. Raises KubeError."""
         known, prometheus = self.home.load_endpoints(), self.prometheus_urls()
         return {
             "AWS (moto)": self.aws_url,
@@ -136,7 +136,7 @@ class Servers:
         }
 
     def prometheus_urls(self) -> list[str]:
-        """Return where each Prometheus of the stack answers on this machine. Raises KubeError."""
+        """Return the URL of each Prometheus of the stack on this machine. Raises KubeError."""
         addresses = self.cluster().ready_addresses(f"{prometheus_objects.LABEL}={prometheus_objects.CHART}")
         return [f"http://{pod_addresses.loopback(address)}:{PROMETHEUS_PORT}" for address in addresses]
 

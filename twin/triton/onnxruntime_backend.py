@@ -1,13 +1,11 @@
-"""Serve ONNX models in the place of NVIDIA's backend `onnxruntime`, on onnxruntime from PyPI.
+"""Serve ONNX models instead of NVIDIA's backend `onnxruntime`, with onnxruntime from PyPI.
 
-Instances of KIND_CPU run on the CPU. Those of KIND_GPU run on their GPU where the environment has onnxruntime-gpu in the
-place of onnxruntime, and are refused elsewhere.
-
-Triton runs this file as a python-based backend
+Instances of KIND_CPU run on the CPU. Instances of KIND_GPU run on their GPU if the environment has onnxruntime-gpu instead
+of onnxruntime, and are refused otherwise. Triton runs this file as a python-based backend
 (https://github.com/triton-inference-server/backend/blob/main/docs/python_based_backends.md), so it imports nothing of this
-repository. Its rules for configs are written after the source of the real backend
-(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), but for what NOT_HERE says, so
-that a config which loads here should load there. It completes none: pods run with --disable-auto-complete-config.
+repository. Its rules for configs follow the source of the real backend
+(https://github.com/triton-inference-server/onnxruntime_backend/blob/main/src/onnxruntime.cc), except for NOT_HERE, so a
+config that loads here should load there. It does not complete configs: pods run with --disable-auto-complete-config.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ NOT_HERE = {
     "batch_input": "tensors that the batcher makes (batch_input)",
     "batch_output": "outputs that the batcher splits (batch_output)",
 }
-"""Field of a config to what the real backend has and this one refuses."""
+"""Field of a config to the feature that the real backend has and this one refuses."""
 
 _TYPES = {
     "tensor(bool)": "TYPE_BOOL",
@@ -45,13 +43,13 @@ _TYPES = {
     "tensor(double)": "TYPE_FP64",
     "tensor(string)": "TYPE_STRING",
 }
-"""Every type of the real backend but BF16, which numpy has not."""
+"""Every type of the real backend except BF16, which numpy does not have."""
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _CUDA_OPTIONS = {
     "cudnn_conv_algo_search": ("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
     "arena_extend_strategy": ("kNextPowerOfTwo", "kSameAsRequested"),
 }
-"""Parameter of a config to what its numbers stand for."""
+"""Parameter of a config to the meanings of its numbers."""
 _GRAPH_LEVELS = {
     -1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
@@ -63,7 +61,7 @@ class TritonPythonModel:
     """One instance of a model; Triton calls its methods."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Open the model and hold its config against it. Raises TritonModelException."""
+        """Open the model and check its config against it. Raises TritonModelException."""
         config = json.loads(args["model_config"])
         self._max_batch_size = int(config["max_batch_size"])
         path = Path(args["model_repository"], args["model_version"], config["default_model_filename"] or "model.onnx")
@@ -71,9 +69,9 @@ class TritonPythonModel:
         on_gpu, providers = _providers(args, config)
         try:
             self._session = onnxruntime.InferenceSession(path, _options(config), providers=providers)
-        except Exception as error:  # what it raises has no other base
+        except Exception as error:  # its exceptions have no other base
             raise triton.TritonModelException(f"unable to load model '{args['model_name']}', {_one_line(error)}") from None
-        # Where a library of CUDA is missing, it logs that and takes the CPU.
+        # If a CUDA library is missing, onnxruntime only logs that and uses the CPU.
         if on_gpu and _CUDA not in self._session.get_providers():
             raise triton.TritonModelException(
                 f"unable to load model '{args['model_name']}', onnxruntime could not use GPU "
@@ -92,7 +90,7 @@ class TritonPythonModel:
         )
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer requests, in one run of the model where it batches. An error is the answer to all that were in the run."""
+        """Answer requests, in one run if the model batches. An error becomes the response to all requests of the run."""
         if self._max_batch_size == 0:
             return [response for request in requests for response in self._run([request])]
         return self._run(requests)
@@ -100,7 +98,7 @@ class TritonPythonModel:
     def _run(self, requests: Sequence[Any]) -> list[Any]:
         try:
             return self._answers(requests)
-        except Exception as error:  # what it raises has no other base
+        except Exception as error:  # its exceptions have no other base
             failed = triton.TritonError(f"onnx runtime error {_one_line(error)}")
             return [triton.InferenceResponse([], failed) for _ in requests]
 
@@ -146,13 +144,13 @@ class _States:
         self._kept: dict[Any, dict[str, np.ndarray]] = {}
 
     def read(self, request: Any, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return what the request gives, with the state of its sequence; at the start, the core gives the initial one."""
+        """Return the request's inputs, with the state of its sequence; at the start, the core provides the initial state."""
         if not self._outputs or request.flags() & triton.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
             return given
         return given | self._kept.get(request.correlation_id(), {})
 
     def write(self, request: Any, made: Mapping[str, np.ndarray]) -> None:
-        """Keep the state that a run made, until the sequence ends."""
+        """Keep the state that a run returned, until the sequence ends."""
         if not self._outputs:
             return
         if request.flags() & triton.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END:
@@ -166,7 +164,7 @@ def _given(request: Any) -> dict[str, np.ndarray]:
 
 
 def _providers(args: Mapping[str, str], config: Mapping[str, Any]) -> tuple[bool, list[Any]]:
-    """Return whether the instance is on a GPU, and what runs it, with options of the config. Raises TritonModelException."""
+    """Return whether the instance is on a GPU, and its providers, with the config's options. Raises TritonModelException."""
     if args["model_instance_kind"] != "GPU":
         return False, [_CPU]
     if _CUDA not in onnxruntime.get_available_providers():
@@ -174,7 +172,7 @@ def _providers(args: Mapping[str, str], config: Mapping[str, Any]) -> tuple[bool
             f"unable to load model '{args['model_name']}', its instance is on a GPU, and onnxruntime of this environment is "
             "the one for CPUs; install onnxruntime-gpu in its place, or write KIND_CPU"
         )
-    # Out of the packages nvidia-…, which onnxruntime-gpu[cuda,cudnn] brings: the loader does not look there.
+    # Load them from the packages nvidia-…, which onnxruntime-gpu[cuda,cudnn] installs: the loader does not look there.
     onnxruntime.preload_dlls(directory="")
     options = {"device_id": args["model_instance_device_id"]}
     for name, values in _CUDA_OPTIONS.items():
@@ -211,7 +209,7 @@ def _number(config: Mapping[str, Any], name: str) -> int:
 
 
 def _wrong(config: Mapping[str, Any], count: int, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why the config is not one of the model: ValidateInputs and ValidateOutputs of the real backend."""
+    """Yield why the config does not fit the model, like ValidateInputs and ValidateOutputs of the real backend."""
     for field, what in NOT_HERE.items():
         if config.get(field) or any(tensor.get(field) for tensor in config["input"]):
             yield f"{STAND_IN} has no {what}; the real backend may load it"

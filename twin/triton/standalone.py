@@ -1,7 +1,7 @@
-"""`python3 -m twin triton`: one real tritonserver for a person or a measurement, without a cluster around it.
+"""`python3 -m twin triton`: one real tritonserver for a person or a measurement, without a cluster.
 
-The server is the twin's own (tritonserver.py), in explicit mode with nothing loaded: what is loaded, and when, is the
-caller's to say over the load API. It lives as long as the command and leaves nothing.
+The server is the twin's own (tritonserver.py), in explicit mode without models: the caller loads models over the load API.
+It runs as long as the command and leaves no files.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _START_SECONDS = 60.0
 _END_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Passed on to the models: with one thread each it is the number of instances that a measurement varies."""
+"""Passed on to the models: with one thread each, a measurement varies only the number of instances."""
 
 
 class StandaloneFailed(Failure):
-    """The server could not be started, or ended by itself; the text says why."""
+    """The server could not be started, or exited by itself; the text says why."""
 
 
 def serve(models: Path, say: Callable[[str], None]) -> None:
-    """Run a server over the model repository `models` until SIGINT or SIGTERM, and say where it listens once it answers.
+    """Run a server over the model repository `models` until SIGINT or SIGTERM; print its addresses once it answers.
 
     The server's own log goes to standard error. Raises StandaloneFailed, or TritonUnavailable.
     """
@@ -82,7 +82,7 @@ def _prefix() -> str:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Yield the signals that asked this command to end, as they come: an empty list while there was none."""
+    """Yield the list of signals that asked this command to stop, which is empty until the first one arrives."""
     received: list[int] = []
     before = {n: signal.signal(n, lambda number, _: received.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -114,7 +114,7 @@ def _own_address() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _running(command: tritonserver.Command, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the server in a session of its own, so that Ctrl-C reaches it through this command only, until the block ends."""
+    """Run the server in its own session until the block ends, so that Ctrl-C reaches it only through this command."""
     server = subprocess.Popen(
         command.argv,
         env=command.env,
@@ -131,14 +131,14 @@ def _running(command: tritonserver.Command, folder: Path) -> Iterator[subprocess
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(_END_SECONDS)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)  # its Python stubs, when it did not end by itself
+            os.killpg(server.pid, signal.SIGKILL)  # its Python stubs, if it did not exit by itself
         server.wait()
         for left in Path(SHARED_MEMORY).glob(f"{_prefix()}*"):
             left.unlink(missing_ok=True)
 
 
 def _end_with_this_command() -> None:
-    """In the server, before it starts: a command that is killed takes its server along (PR_SET_PDEATHSIG is 1)."""
+    """Run in the server before it starts: if this command is killed, its server is stopped too (PR_SET_PDEATHSIG is 1)."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 

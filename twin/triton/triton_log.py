@@ -1,4 +1,4 @@
-"""Reads why a Triton server did not start from what it wrote."""
+"""Find why a Triton server did not start, from its log."""
 
 import re
 from collections.abc import Iterator
@@ -10,30 +10,32 @@ _ERROR = re.compile(
     r"|^\[libprotobuf ERROR [^\]]*\] (?P<syntax>.*)$",
     re.MULTILINE,
 )
-"""A line of level error, in `--log-format=ISO8601` and in the default format; what the program says before it ends; what its
-protobuf library says of a config.pbtxt.
+"""A log line with an error.
+
+It has level error, in `--log-format=ISO8601` or in the default format. Or it is the program's last error message, or an
+error of its protobuf library about a config.pbtxt.
 """
 _LOADING = re.compile(
     r'\] "loading: (?P<model>\S+):(?P<version>\d+)"$|(?:successfully loaded|failed to load) \'(?P<done>[^\']+)\'',
     re.MULTILINE,
 )
 _STUB = re.compile(r"pb_stub\.cc:\d+\] +\"?Failed to preinitialize Python stub: (?P<reason>.*?)\"?$", re.MULTILINE)
-"""The message of the python backend, logged as mere information, before it hangs in a load for good.
+"""The message of the python backend, only at level info, before a load hangs forever.
 
 See docs/facts/triton-server.md#missing-model-file.
 """
 _DOWNLOAD = re.compile(r"[^\s'\"]*/folder\w{6}/")
-"""Where Triton puts what it has downloaded: another directory at every start."""
+"""The directory of Triton's downloads, which differs at every start."""
 _NOISE = ("CudaDriverHelper has not been initialized",)
 """Errors of every server on a machine without a GPU: docs/facts/triton-server.md#the-wheel."""
 _LONGEST_TAIL = 256 * 1024
 
 
 def causes(log: Path) -> list[str]:
-    """Return what kept the server from loading its models, a sentence each, none of them twice; [] when it does not say.
+    """Return why the server did not load its models, one sentence each, without duplicates; [] if unknown.
 
-    Where it names models that failed to load, those are the cause and all else follows from them. Python's stack is left
-    out, but for the line of the model that it begins at. Without any error, models that hang are named.
+    If the log names models that failed to load, they are the cause and all else follows from them. Python's stack is left
+    out, except for the line of the model at which it begins. Without any error, models that hang are named.
     """
     text = _tail(log)
     found = list(dict.fromkeys(_sentence(error) for error in _errors(text) if not error.startswith(_NOISE)))
@@ -46,7 +48,7 @@ def _errors(text: str) -> Iterator[str]:
 
 
 def _hanging(text: str) -> list[str]:
-    """Return the models whose load the python backend gave up without ending it."""
+    """Return the models whose load the python backend has abandoned without ending it."""
     reasons = dict.fromkeys(_sentence(match["reason"]) for match in _STUB.finditer(text))
     if not reasons:
         return []
@@ -67,7 +69,7 @@ def _sentence(message: str) -> str:
 
 
 def _tail(log: Path) -> str:
-    """Return the end of the log; nothing when there is none."""
+    """Return the end of the log; empty if there is none."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _LONGEST_TAIL))

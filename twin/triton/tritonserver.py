@@ -1,13 +1,12 @@
 """The real `tritonserver` of the PyPI package nvidia-pytriton, as a local process.
 
-The wheel holds the server (2.51.0 in nvidia-pytriton 0.7.0), the python backend and one python stub per
-interpreter version, but the stub lies where the backend does not look for it (docs/facts/triton-server.md#the-wheel).
-Instead of copying it into site-packages, `locate` builds a backend directory under a cache directory and leaves the
-installation alone. Beside the python backend it has those that the twin plays (`OWN_BACKENDS`).
-
-A pod's arguments are written for a newer server in a container. `TritonServer.localize` makes them fit this
-process: addresses and directories are replaced, and flags that this older server lacks are dropped *by name*,
-never silently and never by guess: a flag that no Triton release has is an error here as it is in the cluster.
+The wheel contains the server (2.51.0 in nvidia-pytriton 0.7.0), the python backend and one python stub per interpreter
+version. The backend looks for the stub in another place (docs/facts/triton-server.md#the-wheel). Instead of copying it into
+site-packages, `locate` builds a backend directory under a cache directory and leaves the installation unchanged. Next to
+the python backend, it has the twin's own backends (`OWN_BACKENDS`). A pod's arguments are for a newer server in a
+container. `TritonServer.localize` adapts them to this process: it replaces addresses and directories, and drops flags that
+this older server lacks. It drops them *by name*, never silently and never by guess. A flag that no Triton release has is an
+error here, as in the cluster.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from spec.triton_options import FLAGS, newer_than
 DISTRIBUTION = "nvidia-pytriton"
 
 VERSION = "2.51.0"
-"""The version that this server says of itself in nvidia-pytriton 0.7.0."""
+"""The version that this server reports in nvidia-pytriton 0.7.0."""
 NEWER_FLAGS = frozenset(name for name, flag in FLAGS.items() if newer_than(flag.since, VERSION))
 """Flags of current releases that this server lacks."""
 
 OWN_BACKENDS: Mapping[str, Path] = {
     f"{name}/model.py": Path(__file__).with_name(f"{name}_backend.py") for name in ("onnxruntime", "vllm")
 }
-"""File of the backend directory to its source: python-based backends that play those that the wheel lacks."""
+"""File of the backend directory to its source: python-based backends that replace backends missing in the wheel."""
 
 _ADDRESS_FLAGS = ("--http-address", "--grpc-address", "--metrics-address")
 _DIRECTORY_FLAGS = ("--backend-directory", "--cache-directory", "--repoagent-directory")
@@ -50,7 +49,7 @@ _HELP_OPTION = re.compile(r"^  (--[a-z0-9-]+)( <.*>)?$", re.MULTILINE)
 
 
 class TritonUnavailable(Failure):
-    """This machine cannot run the server; the text says what is missing and what would be right."""
+    """This machine cannot run the server; the text says what is missing, and gives the remedy."""
 
     exit_code = NOT_TRIED
 
@@ -61,7 +60,7 @@ class TritonArgumentError(ValueError):
 
 @dataclass(frozen=True)
 class Command:
-    """A process to start: `argv`, its complete environment, and the flags left out for this older server."""
+    """A process to start: `argv`, its complete environment, and the flags that this older server lacks."""
 
     argv: list[str]
     env: dict[str, str]
@@ -80,12 +79,11 @@ class TritonServer:
     flags: Mapping[str, bool]
 
     def localize(self, args: Sequence[str], address: str) -> tuple[list[str], list[str]]:
-        """Return the process's argv for a container's `args` on `address`, and the flags dropped on the way.
+        """Return the process's argv for a container's `args` on `address`, and the dropped flags.
 
-        `args` may begin with the program's name. Listening addresses and the backend, cache and agent
-        directories are replaced; ports, the model repository and everything else stay as they are. Raises
-        TritonArgumentError for a word that is no flag, a flag without its value, and a flag that no release
-        has.
+        `args` may begin with the program's name. Listening addresses and the backend, cache and agent directories are
+        replaced; ports, the model repository and everything else stay unchanged. Raises TritonArgumentError for a word that
+        is not a flag, a flag without its value, and a flag that no release has.
         """
         words = list(args)
         if words and words[0] in _PROGRAM_NAMES:
@@ -105,9 +103,9 @@ class TritonServer:
         return argv, dropped
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the complete environment of the process: `env` (the pod's own) and what the installation needs.
+        """Return the complete environment of the process: `env` (the pod's own) and the installation's requirements.
 
-        Nothing else of the caller's environment passes: a developer's AWS_PROFILE must not reach a "pod".
+        No other part of the caller's environment passes: a developer's AWS_PROFILE must not reach a "pod".
         """
         inherited = os.environ.get("PATH", os.defpath)
         libraries = [*map(str, self.library_path)]
@@ -118,11 +116,11 @@ class TritonServer:
             "LANG": "C.UTF-8",
             # The GPU metrics' library would write /var/log/nv-hostengine.log, with a GPU or without one.
             "__DCGM_DBG_FILE": os.devnull,
-            # onnxruntime from PyPI reports to Microsoft what it runs, and on what
+            # onnxruntime from PyPI reports its models and its machine to Microsoft
             # (https://github.com/microsoft/onnxruntime/pull/27379).
             "ORT_DISABLE_TELEMETRY": "1",
             **env,
-            # The stub takes its prefix, hence numpy, from the first python3 in PATH.
+            # The stub takes its prefix, and so numpy, from the first python3 in PATH.
             "PATH": os.pathsep.join([str(self.python_bin), env.get("PATH", inherited)]),
             # The backend is a copy elsewhere, so its relative RPATH does not find the wheel's libraries.
             "LD_LIBRARY_PATH": os.pathsep.join(libraries),
@@ -145,11 +143,10 @@ class TritonServer:
 
 
 def locate(cache: Path) -> TritonServer:
-    """Return the installed server, with a backend directory prepared under `cache` (made when absent, reused when
-    present).
+    """Return the installed server, with a backend directory under `cache`, which is created or reused.
 
-    Raises TritonUnavailable when the package, the stub for this Python, or libpython is missing, the
-    binary does not start, or `cache` cannot be handed to it (`check_path`).
+    Raises TritonUnavailable if the package, the stub for this Python, or libpython is missing. Also raises it if the binary
+    does not start, or `cache` cannot be passed to it (`check_path`).
     """
     check_path(cache, "set TWIN_HOME to a directory without one")
     spec = importlib.util.find_spec("pytriton")
@@ -175,7 +172,7 @@ def locate(cache: Path) -> TritonServer:
 
 
 def check_path(path: Path, remedy: str) -> None:
-    """Raise TritonUnavailable, with what to do, for a path that the server cannot hand to its Python backend."""
+    """Raise TritonUnavailable, with `remedy`, for a path that the server cannot pass to its Python backend."""
     if any(character.isspace() for character in str(path)):
         raise TritonUnavailable(
             f"{path} has a blank in it, and Triton starts its Python backend with a line that is split at blanks: {remedy}"
@@ -189,10 +186,10 @@ def check_path(path: Path, remedy: str) -> None:
 
 
 def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Mapping[str, str]) -> Command:
-    """Return what to start so that a pod's `args` and `env` run as a process that listens on `address` only.
+    """Return the command that runs a pod's `args` and `env` as a process that listens only on `address`.
 
-    `env` must already hold the pod's values with paths of this machine; see `locate` and
-    `TritonServer.localize` for the errors.
+    `env` must already hold the pod's values with paths of this machine; see `locate` and `TritonServer.localize` for the
+    errors.
     """
     server = locate(cache)
     # The chart's command is a shell that reads the admin key and starts the words after its own four.
@@ -202,7 +199,7 @@ def tritonserver_command(args: Sequence[str], address: str, cache: Path, env: Ma
 
 
 def _find_libpython() -> Path | None:
-    """Return the directory to search for the stub's libpython; None when the system's loader finds it by itself."""
+    """Return the directory to search for the stub's libpython; None if the system's loader finds it."""
     library = f"libpython{sys.version_info.major}.{sys.version_info.minor}.so.1.0"
     own = Path(sysconfig.get_config_var("LIBDIR") or "/nonexistent")
     if (own / library).is_file():
@@ -221,7 +218,7 @@ def _find_libpython() -> Path | None:
 def _prepare_backends(installation: Path, cache: Path) -> Path:
     """Return a backend directory: the python backend with the stub of this interpreter, and the twin's own backends.
 
-    Of copies: the core refuses a backend whose library is reached through a link that leads out of the directory
+    It contains copies, because the core refuses a backend whose library is a link to a file outside the directory
     (https://github.com/triton-inference-server/core/blob/main/src/backend_model.cc, `IsChildPathEscapingParentPath`).
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,13 +1,12 @@
-"""Answer in the place of Triton's backend `vllm`, without a language model: the words of the prompt again and again.
+"""Answer instead of Triton's backend `vllm`, without a language model: repeat the words of the prompt.
 
-Triton runs this file as a python-based backend, so it imports nothing of this repository. Tensors, parameters, errors, order
-of responses and metrics are those of the real one
-(https://github.com/triton-inference-server/vllm_backend/tree/8de0c14/src), but for what NOT_HERE says; a token is a word. It
-completes no config: pods run with --disable-auto-complete-config.
-
-Time is that of a simple continuous batch. A step gives each running sequence one token, and the new ones their prompt and
-the first; it takes STEP_SECONDS, SEQUENCE_SECONDS more for each running sequence and PROMPT_SECONDS more for each token of a
-new prompt. `max_num_seqs` of model.json run, others wait. These are round numbers, and those of no GPU.
+Triton runs this file as a python-based backend, so it imports nothing of this repository. Tensors, parameters, errors,
+order of responses and metrics match the real backend
+(https://github.com/triton-inference-server/vllm_backend/tree/8de0c14/src), except for NOT_HERE; a token is a word. It does
+not complete configs: pods run with --disable-auto-complete-config. Its timing is a simple continuous batch. A step gives
+each running sequence one token. New sequences get their prompt and first token. A step takes STEP_SECONDS, SEQUENCE_SECONDS
+more for each running sequence and PROMPT_SECONDS more for each token of a new prompt. `max_num_seqs` sequences of
+model.json run, others wait. These are round numbers, not measured on a GPU.
 """
 
 from __future__ import annotations
@@ -34,17 +33,19 @@ NOT_HERE = {
     "return_logprobs": "probabilities of tokens",
     "return_cumulative_logprob": "probabilities of tokens",
 }
-"""Input that asks for something to what the real backend has and this one refuses."""
+"""Input that requests a feature to the feature that the real backend has and this one refuses."""
 
 _MOST_SEQUENCES, _MOST_TOKENS, _MAX_TOKENS = 256, 4096, 16
-"""The values of `max_num_seqs` and `max_model_len` where model.json has none (in truth the second is the model's), and of
-`max_tokens` where the request has none."""
+"""Defaults for `max_num_seqs` and `max_model_len` of model.json, and for `max_tokens` of a request.
+
+In the real backend, the default of `max_model_len` is the model's.
+"""
 _PARAMETERS = frozenset(
     """n presence_penalty frequency_penalty repetition_penalty temperature top_p top_k min_p seed stop stop_token_ids
     bad_words ignore_eos max_tokens min_tokens logprobs prompt_logprobs detokenize skip_special_tokens
     spaces_between_special_tokens include_stop_str_in_output lora_name""".split()  # noqa: SIM905 - a list of them would be a page
 )
-"""Of vLLM's SamplingParams; all but max_tokens say how a model chooses, and change nothing here."""
+"""Names in vLLM's SamplingParams; all but max_tokens control how a model chooses tokens, and have no effect here."""
 _FINAL = triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 _TOKENS = "Number of {} tokens processed."
 _FIRST = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -78,21 +79,21 @@ class TritonPythonModel:
         triton.Logger.log_info(f"{args['model_name']}: this is {STAND_IN}: no language model, and a model of its time")
 
     def execute(self, requests: Sequence[Any]) -> None:
-        """Hand the requests to the engine, which answers through the sender of each."""
+        """Pass the requests to the engine, which answers through the sender of each."""
         for request in requests:
             sender = request.get_response_sender()
             try:
                 self._engine.add(_Sequence(request, sender))
-            except Exception as error:  # whatever it is, the request has to be answered
+            except Exception as error:  # for any error, the request must be answered
                 sender.send(_failed(f"Error generating stream: {error}"), flags=_FINAL)
 
     def finalize(self) -> None:
-        """Answer what is running, and end the engine."""
+        """Answer the running requests, and stop the engine."""
         self._engine.end()
 
 
 class _Sequence:
-    """A request: its prompt, and how far its answer is. Raises ValueError and others for what cannot be answered."""
+    """A request: its prompt, and the progress of its answer. Raises ValueError and others for an invalid request."""
 
     def __init__(self, request: Any, sender: Any) -> None:
         given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
@@ -128,7 +129,7 @@ class _Sequence:
         self.is_left = False
 
     def response(self) -> Any:
-        """Return the tokens that no response had yet."""
+        """Return the tokens that were in no response yet."""
         words = [self.prompt_tokens[index % len(self.prompt_tokens)] for index in range(self._sent, self.made)]
         text = "".join(f" {word}" for word in words)
         tensors = {"text_output": [(self.prompt + text if self.prepends and not self._sent else text).encode()]}
@@ -145,12 +146,12 @@ class _Sequence:
 
     @property
     def is_done(self) -> bool:
-        """Return whether all its tokens are made."""
+        """Return whether all its tokens have been generated."""
         return self.made >= self.wanted
 
 
 class _Engine:
-    """A thread that makes tokens, and one that sends them, as the real backend has them."""
+    """A thread that generates tokens, and one that sends them, as in the real backend."""
 
     def __init__(self, most_sequences: int, most_tokens: int, metrics: _Metrics | None) -> None:
         self._most_sequences, self._most_tokens, self._metrics = most_sequences, most_tokens, metrics
@@ -164,7 +165,7 @@ class _Engine:
             thread.start()
 
     def add(self, sequence: _Sequence) -> None:
-        """Let it wait for its turn. Raises ValueError for more tokens than the model has room for."""
+        """Add a sequence to the queue. Raises ValueError for more tokens than the model has room for."""
         length = len(sequence.prompt_tokens)
         if length >= self._most_tokens:
             raise ValueError(
@@ -177,7 +178,7 @@ class _Engine:
             self._changed.notify()
 
     def end(self) -> None:
-        """Answer what is there, and end the threads."""
+        """Answer the remaining sequences, and stop the threads."""
         with self._changed:
             self._ends = True
             self._changed.notify()
@@ -194,7 +195,7 @@ class _Engine:
                 fresh = [self._waiting.popleft() for _ in range(self._most_sequences - len(self._running)) if self._waiting]
             try:
                 self._step(fresh)
-            except Exception:  # a thread that ends would leave every client without an answer
+            except Exception:  # a thread that exits would leave every client without an answer
                 triton.Logger.log_error(f"[vllm] {traceback.format_exc()}")
 
     def _step(self, fresh: list[_Sequence]) -> None:
@@ -224,7 +225,7 @@ class _Engine:
                 sequence.sender.send(response, flags)
                 if flags != _FINAL and sequence.sender.is_cancelled():
                     sequence.is_left = True
-            except Exception:  # the next one has to be sent all the same
+            except Exception:  # the next response must still be sent
                 triton.Logger.log_error(f"[vllm] An error occurred while sending a response: {traceback.format_exc()}")
 
 
@@ -233,7 +234,7 @@ class _Metrics:
 
     def __init__(self, labels: Mapping[str, str], most_tokens: int) -> None:
         self._families: list[Any] = []
-        """Held here: a family that is collected takes its metrics with it."""
+        """Kept here, because a family's metrics disappear when it is garbage-collected."""
         self._labels = labels
         steps = list(_1_2_5(most_tokens))
         self._prompts = self._metric("prompt_tokens_total", _TOKENS.format("prefill"))
@@ -273,7 +274,7 @@ class _Metrics:
 
 
 def _1_2_5(most: int) -> Iterator[float]:
-    """Yield 1, 2, 5, 10, 20, … up to `most`, as vLLM's `build_1_2_5_buckets` makes them."""
+    """Yield 1, 2, 5, 10, 20, … up to `most`, like vLLM's `build_1_2_5_buckets`."""
     power = 1
     while True:
         for digit in (1, 2, 5):

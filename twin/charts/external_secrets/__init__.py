@@ -7,7 +7,7 @@ from spec.charts import EXTERNAL_SECRETS_OPERATOR
 from twin.releases.chart import Accounts, Chart, ChartContext, ChartPrograms, GoModule
 
 TEMPLATES = "deploy/charts/external-secrets"
-"""Where the chart itself lies in the module."""
+"""The folder of the chart in the module."""
 FAMILY = "external-secrets"
 
 
@@ -26,8 +26,8 @@ CHART = Chart(
     EXTERNAL_SECRETS_OPERATOR,
     "its real operator, of release 0.20.4 and with AWS as its only provider, runs as a process, with rights and arguments "
     "of chart 1.3",
-    # Of version 2 there is no module: a second major version would have to be called so. The program is older still: that of
-    # 1.3 is of several modules, of which this one alone is published, and 0.20.4 is the last one of a single module.
+    # Version 2 has no module, because its path would need the major version. The program is older still: version 1.3 has
+    # several modules, of which only this one is published. 0.20.4 is the last version with a single module.
     GoModule("github.com/external-secrets/external-secrets", "v1.3.2"),
     definitions="config/crds/bases/*.yaml",
     accounts=Accounts(templates=TEMPLATES),

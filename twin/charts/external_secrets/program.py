@@ -1,7 +1,8 @@
-"""The real External Secrets Operator as a process of this machine, where the program installs the chart `external-secrets`.
+"""The real External Secrets Operator as a local process, if the program installs the chart `external-secrets`.
 
-Its arguments are those of the chart's Deployment, and its rights in the cluster the chart's. It reads secrets in moto, with
-credentials of Pod Identity (identity/pod_identity.py). One process, whatever `replicaCount` says: it elects no leader.
+Its arguments come from the chart's Deployment, and its permissions in the cluster from the chart. It reads secrets in moto,
+with credentials of Pod Identity (identity/pod_identity.py). It is one process, whatever `replicaCount` is, without leader
+election.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from twin.releases.program_files import ProgramFiles
 from twin.releases.programs import Program, keep_running
 
 NAME = "external-secrets"
-"""Of the chart, its release, its service account, and the program."""
+"""The name of the chart, its release, its service account, and the program."""
 _AWS_TOKEN = "aws-token"
 _METRICS, _HEALTH = "external-secrets-metrics", "external-secrets-health"
 """The kept ports."""
@@ -35,7 +36,7 @@ class ExternalSecrets:
         self._home = context.home
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Run it. See ChartPrograms."""
+        """Run the operator. See ChartPrograms."""
         binary = tools.built((FAMILY,))[NAME]
         objects = await asyncio.to_thread(go_module.templates, CHART, TEMPLATES, release.namespace, release.values)
         deployment = next(item for item in objects if item["kind"] == "Deployment")
@@ -52,7 +53,7 @@ class ExternalSecrets:
                 **files.proxied(),
                 **files.in_aws(),
                 **pod_identity.on_this_machine(own, self._context.pod_identity_url, files.directory / _AWS_TOKEN),
-                # The operator's own variable for this service, beside which the SDK's own is not looked at.
+                # The operator's own variable for this service; it ignores the SDK's variable.
                 "AWS_SECRETSMANAGER_ENDPOINT": self._context.aws_url,
             }
             service = files.service(NAME, argv, environment)
@@ -61,12 +62,12 @@ class ExternalSecrets:
                 await keep_running(self._home, [program], ready)
 
     async def remove(self) -> None:
-        """End the operator. See ChartPrograms."""
+        """Stop the operator. See ChartPrograms."""
         await programs.stop(self._home, NAME)
 
 
 def arguments(deployment: Mapping[str, Any], metrics: str, health: str) -> list[str]:
-    """Return the arguments of the operator's container, for one that listens at these addresses."""
+    """Return the arguments of the operator's container, with these addresses to listen at."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     own = ("--enable-leader-election", "--metrics-addr", "--live-addr")
     given = [flag for flag in container["args"] if flag.partition("=")[0] not in own]

@@ -1,4 +1,4 @@
-"""Karpenter: its real controller, with the rights of its chart in the cluster and those of its role in AWS."""
+"""Karpenter: its real controller, with its chart's permissions in the cluster and its role's permissions in AWS."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from twin.releases.scalers import node_scaler
 
 MODULE = GoModule("github.com/aws/karpenter-provider-aws", f"v{KARPENTER.version}")
 TEMPLATES = "charts/karpenter"
-"""Where the chart itself lies in the module."""
+"""The folder of the chart in the module."""
 
 
 def _programs(context: ChartContext) -> ChartPrograms:

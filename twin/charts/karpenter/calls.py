@@ -1,7 +1,7 @@
-"""Say what AWS asks IAM about each call that Karpenter makes: which action on which resource, under which conditions.
+"""List the actions, resources and conditions that AWS checks with IAM for each of Karpenter's API calls.
 
-One call of EC2 asks about many resources: a launch about image, subnet, security groups, launch template, and everything
-that it makes, each with the tags that it gets. Which resource types an action has, and which condition keys those know:
+One EC2 call checks many resources. A launch checks image, subnet, security groups, launch template, and everything that it
+creates, each with its new tags. The resource types of an action, and their condition keys, are in
 https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html.
 """
 
@@ -20,12 +20,12 @@ Tags = Mapping[str, str]
 
 
 class UnknownCall(Exception):
-    """Nobody has said what AWS asks IAM about this action; the text names it."""
+    """This module does not know what AWS checks with IAM for an action; the text names it."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A call of AWS as it came in. `parameters`: what the query protocol or a JSON body says; of EKS, what the path does."""
+    """A received AWS API call. `parameters`: from the query protocol or a JSON body; for EKS, from the path."""
 
     service: str
     action: str
@@ -33,29 +33,29 @@ class Request:
 
     @property
     def name(self) -> str:
-        """Return the action as a policy spells it."""
+        """Return the action as a policy writes it."""
         return f"{self.service}:{self.action}"
 
 
 class Account(Protocol):
-    """The facts of the account that a call is judged by."""
+    """The facts of the account that the checks need."""
 
     partition: str
     region: str
     id: str
 
     def tags(self, resource: str) -> Tags:
-        """Return the tags that an instance or a launch template has; none where it is not there."""
+        """Return the tags of an instance or a launch template; empty if it does not exist."""
 
     def launch_template(self, name: str) -> tuple[str, Mapping[str, Any]]:
-        """Return id and newest data of a launch template, given by name or id; nothing where there is none."""
+        """Return id and newest data of a launch template, given by name or id; empty if it does not exist."""
 
     def role_of(self, instance_profile: str) -> str | None:
-        """Return the ARN of the role that instances with this profile get."""
+        """Return the ARN of the role of instances with this profile."""
 
 
 def calls(request: Request, account: Account) -> Iterator[Call]:
-    """Yield what AWS asks about `request`. Raises UnknownCall."""
+    """Yield the checks that AWS does for `request`. Raises UnknownCall."""
     match request.service, request.action:
         case "ec2", action if action.startswith("Describe"):
             yield Call(request.name, "*", {"aws:RequestedRegion": account.region})
@@ -79,7 +79,7 @@ def calls(request: Request, account: Account) -> Iterator[Call]:
                 there = _existing(request.name, account, _KINDS[id.partition("-")[0]], id)
                 yield Call(request.name, there.resource, {**there.context, **_asked(tags)})
         case "ssm", "GetParameter":
-            # Public parameters are of no account.
+            # Public parameters belong to no account.
             yield Call(request.name, f"arn:{account.partition}:ssm:{account.region}::parameter{request.parameters['Name']}")
         case "iam", "GetInstanceProfile":
             name = request.parameters["InstanceProfileName"]
@@ -102,7 +102,7 @@ _KINDS = {"i": "instance", "lt": "launch-template"}
 
 
 def _fleet(request: Request, account: Account) -> Iterator[Call]:
-    """Yield the calls of a fleet: of type `instant`, it launches with the rights of who asks for it."""
+    """Yield the checks of a fleet: with type `instant`, it launches with the caller's permissions."""
     tags = _given(request.parameters, "fleet")
     yield from _made(request.name, _arn(account, "fleet", "*"), tags)
     for config in _items(request.parameters, "LaunchTemplateConfigs"):
@@ -140,7 +140,7 @@ def _launch(request: Request, account: Account, template: str, overrides: list[d
 
 
 def _made(action: str, arn: str, tags: Tags) -> Iterator[Call]:
-    """Something is made, and tagged in the same call where there are tags."""
+    """Yield the checks of a creation, and of tagging in the same call if there are tags."""
     yield Call(action, arn, _asked(tags))
     if tags:
         yield Call("ec2:CreateTags", arn, {**_asked(tags), "ec2:CreateAction": action.partition(":")[2]})
@@ -172,7 +172,7 @@ def _overrides(parameters: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def _given(parameters: Mapping[str, Any], kind: str) -> Tags:
-    """Return the tags that a call gives what it makes of one type."""
+    """Return the tags that a call gives to created resources of one type."""
     return {
         key: value
         for one in _items(parameters, "TagSpecification")
@@ -186,12 +186,12 @@ def _tags(parameters: Mapping[str, Any]) -> Tags:
 
 
 def _values(parameters: Mapping[str, Any], name: str) -> list[str]:
-    """Return a list of texts of the query protocol: `InstanceId.1=…&InstanceId.2=…`."""
+    """Return a list of texts in the query protocol: `InstanceId.1=…&InstanceId.2=…`."""
     return [value for key, value in parameters.items() if re.fullmatch(rf"{name}\.\d+", key)]
 
 
 def _items(parameters: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return a list of structures of the query protocol, each with the parameters below its number."""
+    """Return a list of structures in the query protocol, each with the parameters below its number."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in parameters.items():
         head, _, rest = key.partition(".")

@@ -1,7 +1,7 @@
-"""The AWS that Karpenter talks to: each call is held against the policies of its role, and then made at moto.
+"""The AWS endpoint for Karpenter: check each call against the policies of its role, then forward it to moto.
 
-moto lets everybody do everything. What IAM would refuse is refused here, in the words of the service, and stands in the
-agent's log. `aws-calls.json` beside the controller's other files counts what was asked, by action.
+moto allows everything. Calls that IAM would refuse are refused here, with the service's own error, and are in the agent's
+log. `aws-calls.json` next to the controller's other files counts the calls by action.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ log = logging.getLogger("twin.karpenter")
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/aws4_request")
 _HOP = frozenset({"host", "connection", "content-length", "transfer-encoding", "content-encoding"})
 _LONGEST_SECONDS = 60.0
-"""A receive of SQS waits for 20."""
+"""An SQS receive waits for up to 20 s."""
 
 
 class Endpoint:
-    """An AWS endpoint for the holder of one role. `counted` is the file with what was asked of it."""
+    """An AWS endpoint for the holder of one role. `counted` is the file with the counts of its calls."""
 
     def __init__(self, aws_url: str, region: str, role_arn: str, counted: Path) -> None:
         self._clients = Clients(region, aws_url)
@@ -74,7 +74,7 @@ class Endpoint:
         return web.Response(status=answer.status_code, headers=kept, body=answer.content)
 
     def _refused(self, request: Request) -> str:
-        """Return why IAM would refuse the call; an empty text where it would not."""
+        """Return why IAM would refuse the call; empty if it would allow it."""
         try:
             return "; ".join(refusals(statements(self._clients, self._role), calls.calls(request, Lookups(self._clients))))
         except UnknownCall as error:
@@ -82,33 +82,33 @@ class Endpoint:
 
 
 class Lookups:
-    """Looks up in the account whatever a call is judged by (`calls.Account`)."""
+    """Looks up the account's facts that a check needs (`calls.Account`)."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self.partition, self.region, self.id = clients.partition, clients.region, clients.account_id
 
     def tags(self, resource: str) -> dict[str, str]:
-        """Return the tags that an instance or a launch template has; none where it is not there."""
+        """Return the tags of an instance or a launch template; empty if it does not exist."""
         found = self._clients("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": [resource]}])["Tags"]
         return {tag["Key"]: tag["Value"] for tag in found}
 
     def launch_template(self, name: str) -> tuple[str, Mapping[str, Any]]:
-        """Return id and newest data of a launch template, given by name or id; nothing where there is none."""
+        """Return id and newest data of a launch template, given by name or id; empty if it does not exist."""
         which = {"LaunchTemplateId": name} if name.startswith("lt-") else {"LaunchTemplateName": name}
         found = or_none(self._clients("ec2").describe_launch_template_versions, Versions=["$Latest"], **which)
         versions = found["LaunchTemplateVersions"] if found else []
         return (versions[0]["LaunchTemplateId"], versions[0]["LaunchTemplateData"]) if versions else ("", {})
 
     def role_of(self, instance_profile: str) -> str | None:
-        """Return the ARN of the role that instances with this profile get."""
+        """Return the ARN of the role of instances with this profile."""
         found = or_none(self._clients("iam").get_instance_profile, InstanceProfileName=instance_profile)
         roles = found["InstanceProfile"]["Roles"] if found else []
         return str(roles[0]["Arn"]) if roles else None
 
 
 def statements(clients: Clients, role: str) -> list[Statement]:
-    """Return what the policies of a role say, its own and those attached to it."""
+    """Return the statements of a role's policies, inline and attached."""
     iam = clients("iam")
     documents = [
         iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
@@ -122,7 +122,7 @@ def statements(clients: Clients, role: str) -> list[Statement]:
 
 
 def request_of(headers: Mapping[str, str], path: str, body: str) -> Request:
-    """Return the call that a signed HTTP request makes."""
+    """Return the call in a signed HTTP request."""
     signed = _SCOPE.search(headers.get("Authorization", ""))
     service = signed[1] if signed else "?"
     target = headers.get("X-Amz-Target", "")
@@ -135,9 +135,10 @@ def request_of(headers: Mapping[str, str], path: str, body: str) -> Request:
 
 
 def known_families(request: Request) -> str:
-    """Return the rest of a query for instance types that leaves the families which the project knows.
+    """Return the end of a query for instance types that restricts it to the families known to this project.
 
-    moto takes 3 s of CPU to tell of all 1,377 types, and Karpenter as much again to read it; those of a pool are known ones.
+    moto needs 3 s of CPU to describe all 1,377 types, and Karpenter the same to read them. The types of a pool are known
+    ones.
     """
     number = 1 + max((int(key.split(".")[1]) for key in request.parameters if key.startswith("Filter.")), default=0)
     families = sorted({name.partition(".")[0] for name in INSTANCE_TYPES})
@@ -146,7 +147,7 @@ def known_families(request: Request) -> str:
 
 
 def _refusal(request: Request, why: str) -> web.Response:
-    """Return what the service would answer: in the query protocol of EC2, in that of the others, or in JSON."""
+    """Return the service's response: in EC2's query protocol, in that of IAM, or in JSON."""
     said = escape(f"You are not authorized to perform {request.name}. {why}")
     id = uuid.uuid4()
     if request.service == "ec2":

@@ -1,10 +1,10 @@
-"""The real Karpenter as a process of this machine, where the program installs the chart `karpenter`.
+"""The real Karpenter as a local process, if the program installs the chart `karpenter`.
 
-Its environment is that of the chart's Deployment, and its rights in the cluster are the chart's. It reads pods, NodePools
-and EC2NodeClasses, and launches, describes and ends instances in moto through an endpoint that holds each call against the
-policy of its role (endpoint.py); the machines join as nodes by twin/cluster/instances.py. Its credentials are those of Pod
-Identity (identity/pod_identity.py). One process, whatever `replicas` says. Two things are not the chart's: moto has no price
-list, so it goes by the prices that it brings (`ISOLATED_VPC`), and it elects no leader.
+Its environment comes from the chart's Deployment, and its permissions in the cluster from the chart. It reads pods,
+NodePools and EC2NodeClasses. It launches, describes and terminates instances in moto through an endpoint that checks each
+call against the policy of its role (endpoint.py). The machines join as nodes (twin/cluster/instances.py). Its credentials
+come from Pod Identity (identity/pod_identity.py). It is one process, whatever `replicas` is. It differs from the chart in
+two ways. It uses its built-in prices, because moto has no price list (`ISOLATED_VPC`), and it has no leader election.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from twin.releases.program_files import ProgramFiles
 from twin.releases.programs import Program, keep_running
 
 NAME = "karpenter"
-"""Of the chart, its release, the program, and its family."""
+"""The name of the chart, its release, the program, and its family."""
 _LISTEN = "127.0.0.1"
 _START_SECONDS = 150.0
-"""It reads all instance types and offerings first, of a moto that may be busy."""
+"""It first reads all instance types and offerings from moto, which may be busy."""
 _AWS_TOKEN = "aws-token"
 _METRICS, _HEALTH, _AWS = "karpenter-metrics", "karpenter-health", "karpenter-aws"
-"""The kept ports: of the first two the controller's, of the last one the agent's, which the controller is told."""
+"""The kept ports: two of the controller, and the agent's AWS endpoint, whose address the controller gets."""
 
 
 class Karpenter:
@@ -48,7 +48,7 @@ class Karpenter:
         self._home = context.home
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Run it. See ChartPrograms."""
+        """Run the controller. See ChartPrograms."""
         binary = tools.built((NAME,))[NAME]
         objects = await asyncio.to_thread(go_module.templates, CHART, TEMPLATES, release.namespace, release.values)
         deployment = next(item for item in objects if item["kind"] == "Deployment")
@@ -57,7 +57,7 @@ class Karpenter:
         clients = Clients(self._context.region, self._context.aws_url)
         cluster, pod = given["CLUSTER_NAME"], deployment["spec"]["template"]["spec"]
         role = await asyncio.to_thread(role_arn, clients, cluster, release.namespace, account)
-        # What the container has itself comes before what the webhook adds at the admission, which is now.
+        # The container's own variables take precedence over the webhook's, which are added at admission, that is, now.
         admitted = await asyncio.to_thread(pod_identity.injected, clients, cluster, release.namespace, account)
         given = {**admitted, **given}
         own_token = pod_identity.token_audience(pod, given.get(pod_identity.TOKEN_FILE, ""))
@@ -80,7 +80,7 @@ class Karpenter:
                     "DISABLE_LEADER_ELECTION": "true",
                     "ISOLATED_VPC": "true",
                     "AWS_ENDPOINT_URL": f"http://{_LISTEN}:{aws_port}",
-                    # By the hop limit of the nodes, pods do not reach it.
+                    # Pods cannot reach it because of the nodes' hop limit.
                     "AWS_EC2_METADATA_DISABLED": "true",
                     "AWS_CONFIG_FILE": os.devnull,
                     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -95,12 +95,12 @@ class Karpenter:
                 await server.cleanup()
 
     async def remove(self) -> None:
-        """End the controller. Its nodes go with their NodePools, which the engine removes before the chart."""
+        """Stop the controller. Its nodes are deleted with their NodePools, which the engine deletes before the chart."""
         await programs.stop(self._home, NAME)
 
 
 def environment(deployment: Mapping[str, Any], namespace: str) -> dict[str, str]:
-    """Return the variables of the controller's container, as a kubelet would give them to it."""
+    """Return the variables of the controller's container, as a kubelet would set them."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     resources = container.get("resources") or {}
     found = {}
@@ -121,7 +121,7 @@ def environment(deployment: Mapping[str, Any], namespace: str) -> dict[str, str]
 
 
 def role_arn(clients: Clients, cluster: str, namespace: str, account: str) -> str:
-    """Return the role that the cluster gives the pods of a service account. Raises ChartFailed."""
+    """Return the role that the cluster gives to pods of a service account. Raises ChartFailed."""
     name = lookup.record_name(cluster, access.POD_IDENTITIES, namespace, account)
     found = records.get(clients, name)
     if found is None:

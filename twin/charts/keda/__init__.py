@@ -10,13 +10,13 @@ from twin.releases.scalers import scalers
 
 
 def role_annotation(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the chart makes of `podIdentity.aws.irsa`: docs/facts/scaling.md#identity-of-a-trigger."""
+    """Return the chart's annotation for `podIdentity.aws.irsa`: docs/facts/scaling.md#identity-of-a-trigger."""
     given = ((values.get("podIdentity") or {}).get("aws") or {}).get("irsa") or {}
     return {ROLE_ANNOTATION: str(given["roleArn"])} if given.get("enabled") and given.get("roleArn") else {}
 
 
 def _programs(context: ChartContext) -> ChartPrograms:
-    from twin.charts.keda.programs import Keda  # only the agent needs it, and it takes long to import
+    from twin.charts.keda.programs import Keda  # only the agent needs it, and its import is slow
 
     return Keda(context)
 

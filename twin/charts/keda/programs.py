@@ -1,8 +1,8 @@
-"""KEDA's real operator and metrics server as processes of this machine, where the program installs the chart `keda`.
+"""KEDA's real operator and metrics server as local processes, if the program installs the chart `keda`.
 
-Flags and environment: docs/facts/local-control-plane.md#keda-as-processes. The operator scales; the metrics server
-answers the HorizontalPodAutoscalers that the operator makes, through the API server's aggregation. The chart's webhooks
-are not there, so a second ScaledObject of the same target is not refused here. Everything listens on 127.0.0.1.
+Flags and environment: docs/facts/local-control-plane.md#keda-as-processes. The operator scales. The metrics server answers
+the HorizontalPodAutoscalers that the operator creates, through the API server's aggregation. The chart's webhooks do not
+run, so a second ScaledObject for the same target is not refused here. Everything listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ACCOUNT = "keda-operator"
 _AWS_TOKEN = "aws-token"
 _METRICS = AggregatedApi("external.metrics.k8s.io", "v1beta1", "keda-metrics-apiserver", part_of=_ACCOUNT)
 _PORTS = {"keda-metrics": OPERATOR, "keda-health": OPERATOR, "keda-grpc": OPERATOR, "keda-external-metrics": ADAPTER}
-"""The kept ports, by name, and whose they are."""
+"""The kept ports, by name, with their programs."""
 _HTTP_TIMEOUT_MILLISECONDS = 3000
 """The chart's default for `http.timeout`."""
 
@@ -41,7 +41,7 @@ class Keda:
         self._files = ProgramFiles(context, "keda", _ACCOUNT, {_AWS_TOKEN: irsa.DEFAULT_AUDIENCE})
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Run both, and hand external metrics to the metrics server. See ChartPrograms."""
+        """Run both programs, and register the metrics server for external metrics. See ChartPrograms."""
         built = tools.built((FAMILY,))
         names = (OPERATOR, "localhost", f"{_METRICS.service}.{release.namespace}.svc")
         async with self._files.kept_fresh(release.namespace, names):
@@ -70,7 +70,7 @@ class Keda:
                 await keep_running(self._home, running, aggregated)
 
     async def remove(self) -> None:
-        """End the programs of a release: see ChartPrograms."""
+        """Stop the programs of a release. See ChartPrograms."""
         await _METRICS.remove(self._context.api)
         for name in (ADAPTER, OPERATOR):
             await programs.stop(self._home, name)
@@ -81,7 +81,7 @@ class Keda:
     def _operator_flags(self, listen: Mapping[str, int]) -> list[str]:
         return [
             f"--cert-dir={self._files.directory}",
-            # With rotation it writes a Secret, exits, and wants to be started again to read it.
+            # With rotation it writes a Secret, exits, and must be started again to read it.
             "--enable-cert-rotation=false",
             "--enable-webhook-patching=false",
             "--enable-apiservice-patching=false",

@@ -1,4 +1,4 @@
-"""kube-prometheus-stack: its real operator, and the real Prometheus that the operator makes."""
+"""kube-prometheus-stack: its real operator, and the real Prometheus that the operator creates."""
 
 from spec.charts import KUBE_PROMETHEUS_STACK
 from twin.charts.kube_prometheus_stack.pods import FAMILIES, PROMETHEUS, RELOADER
@@ -15,7 +15,7 @@ CHART = Chart(
     KUBE_PROMETHEUS_STACK,
     "its real operator and Prometheus, from their Go modules, run as processes, on the program's monitors and rules; "
     "its own rules, Alertmanager, Grafana, kube-state-metrics and the node exporter do not",
-    # The version that the pinned chart installs (docs/facts/charts.md#definitions). As JSON: YAML takes seconds to read.
+    # The pinned chart's version (docs/facts/charts.md#definitions). JSON files, because reading YAML takes seconds.
     GoModule("github.com/prometheus-operator/prometheus-operator", "v0.93.1"),
     definitions="jsonnet/prometheus-operator/*-crd.json",
     families=FAMILIES,

@@ -1,8 +1,8 @@
-"""Make what kube-prometheus-stack makes of a release's values, as far as its Prometheus goes, made to run on this machine.
+"""Create kube-prometheus-stack's objects for Prometheus from a release's values, adapted to this machine.
 
-`prometheus.prometheusSpec` of the values is the specification of the custom resource Prometheus, apart from a few keys
-that the chart turns into others (docs/facts/charts.md#kube-prometheus-stack). It is passed on as it is, so what the
-program selects, keeps and labels is what prometheus-operator reads.
+`prometheus.prometheusSpec` of the values is the specification of the custom resource Prometheus, except for a few keys that
+the chart converts (docs/facts/charts.md#kube-prometheus-stack). It is passed on unchanged, so prometheus-operator reads
+exactly the program's selectors, retention and labels.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from twin.cluster.kube_api import Object, object_path
 
 CHART = "kube-prometheus-stack"
 LABEL = "twin.triton-eks/chart"
-"""Which chart an object of the twin stands for."""
+"""The chart for which an object of the twin was created."""
 _PROMETHEUS_VERSION = "v3.14.0"
-"""The version that chart 88.5.3 runs, and so for which the operator writes the configuration."""
+"""The version that chart 88.5.3 runs; the operator writes the configuration for it."""
 _SELECTORS = ("serviceMonitor", "podMonitor", "probe", "rule", "scrapeConfig")
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-# The roles that the chart makes, which are those that the operator's documentation asks for.
+# The chart's roles, which are the roles that the operator's documentation requires.
 _OPERATOR_RULES: list[Object] = [
     {"apiGroups": ["monitoring.coreos.com"], "resources": ["*"], "verbs": ["*"]},
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["*"]},
@@ -52,7 +52,7 @@ _PROMETHEUS_RULES: list[Object] = [
 
 
 def full_name(release: str, values: Mapping[str, Any]) -> str:
-    """Return what the names of the chart's objects begin with."""
+    """Return the prefix of the names of the chart's objects."""
     name = values.get("nameOverride") or CHART
     default = release if name in release else f"{release}-{name}"
     return str(values.get("fullnameOverride") or default)[:26].removesuffix("-")
@@ -70,14 +70,14 @@ KINDS = (
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
 )
-"""API version, kind and plural of everything that `objects` makes, in the order in which it can be removed."""
+"""API version, kind and plural of all that `objects` creates, in the order of deletion."""
 _PLURALS = {kind: plural for _, kind, plural in KINDS}
 
 
 def objects(release: str, namespace: str, values: Mapping[str, Any], server: str) -> list[tuple[str, Object]]:
-    """Return path and object of all that the release has here, in the order in which it is applied.
+    """Return path and object of everything in the release, in the order in which it is applied.
 
-    `server` is the API server's URL, which Prometheus finds its targets with.
+    `server` is the API server's URL, which Prometheus uses to find its targets.
     """
     prometheus = values.get("prometheus") or {}
     name = prometheus_name(release, values)
@@ -105,10 +105,10 @@ def objects(release: str, namespace: str, values: Mapping[str, Any], server: str
 
 
 def specification(release: str, values: Mapping[str, Any], account: str, server: str) -> Object:
-    """Return the specification of the Prometheus: the program's, what the chart adds to it, and what this machine needs.
+    """Return the specification of the Prometheus: the program's, with the additions of the chart and of this machine.
 
-    What this machine cannot have is left out: volumes (the samples go with the pod), remote writes (they would go to AWS),
-    and an Alertmanager to tell.
+    Settings that cannot work on this machine are left out: volumes, remote writes and an Alertmanager. The samples are
+    deleted with the pod, and remote writes would go to AWS.
     """
     given = dict((values.get("prometheus") or {}).get("prometheusSpec") or {})
     spec: Object = {
@@ -131,7 +131,7 @@ def specification(release: str, values: Mapping[str, Any], account: str, server:
         spec["affinity"] = affinity
     for absent in ("storageSpec", "remoteWrite"):
         given.pop(absent, None)
-    # An empty one is not a choice: the chart's templates see no difference between it and none.
+    # Drop empty values: the chart's templates treat them like missing ones.
     spec |= {key: value for key, value in given.items() if value not in ("", None, {}, [])}
     return spec | {
         "apiserverConfig": _api_server(server),
@@ -140,9 +140,9 @@ def specification(release: str, values: Mapping[str, Any], account: str, server:
 
 
 def _api_server(server: str) -> Object:
-    """In a pod, Prometheus finds the API server by variables and paths that it has built in; a process here does not.
+    """Return the settings of the API server, which Prometheus takes from built-in variables and paths only in a pod.
 
-    Who it is stays the same: the token of its service account, with the rights of the chart's ClusterRole.
+    Its identity stays the same: the token of its service account, with the permissions of the chart's ClusterRole.
     """
     return {
         "host": server,
@@ -152,7 +152,10 @@ def _api_server(server: str) -> Object:
 
 
 def _scrape_classes(given: list[Object]) -> list[Object]:
-    """Scrapes go to 127.244.a.b where the API says 10.244.a.b (pod_addresses.py). The label `instance` stays true."""
+    """Return the scrape classes, with scrapes sent to 127.244.a.b if the API shows 10.244.a.b (pod_addresses.py).
+
+    The label `instance` keeps the API's address.
+    """
     moved = [
         {"sourceLabels": ["__address__"], "targetLabel": "instance"},
         {

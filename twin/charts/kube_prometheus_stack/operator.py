@@ -1,8 +1,8 @@
-"""The chart kube-prometheus-stack on the twin: the real prometheus-operator as a process, and the Prometheus that it makes.
+"""The chart kube-prometheus-stack on the twin: the real prometheus-operator as a process, and its Prometheus.
 
-The operator reads PodMonitors, ServiceMonitors and PrometheusRules and makes of them the configuration of Prometheus and a
-StatefulSet. The pods of that run as processes too (pods.py). Alertmanager, Grafana, kube-state-metrics, the
-node exporter and the chart's own rules are not there.
+From PodMonitors, ServiceMonitors and PrometheusRules, the operator creates the configuration of Prometheus and a
+StatefulSet, whose pods run as processes too (pods.py). Alertmanager, Grafana, kube-state-metrics, the node exporter and the
+chart's own rules do not run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PrometheusStack:
         self._server = context.api_server_url
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Make the release's objects and keep the operator running. Ready means that Prometheus itself is."""
+        """Create the release's objects and keep the operator running. It is ready when Prometheus itself is."""
         programs = tools.built(pods.FAMILIES)
         made = objects.objects(release.name, release.namespace, release.values, self._server)
         for path, item in made:
@@ -59,7 +59,7 @@ class PrometheusStack:
             await keep_running(self._home, [self._operator(programs[NAME], client)], announce)
 
     async def remove(self) -> None:
-        """Remove the objects, from which all others follow, and end the operator."""
+        """Delete the objects, on which all others depend, and stop the operator."""
         await self._remove_objects(keep=())
         await stop(self._home, NAME)
 
@@ -123,7 +123,7 @@ class PrometheusStack:
 
 
 def _availability(prometheus: Object) -> Object:
-    """Return the condition `Available`, once it is of the specification as it is now; {} before."""
+    """Return the condition `Available` if it is for the current specification; else {}."""
     generation = prometheus["metadata"].get("generation")
     conditions = (prometheus.get("status") or {}).get("conditions") or []
     found = (c for c in conditions if c["type"] == "Available" and c.get("observedGeneration") == generation)

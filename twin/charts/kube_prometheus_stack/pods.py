@@ -1,7 +1,7 @@
-"""Prometheus and its config reloader as local processes: what their containers' commands become here.
+"""Run Prometheus and its config reloader as local processes, from their containers' commands.
 
-The programs are those that a cluster runs, with the arguments that prometheus-operator gives them. What changes is what
-names the pod: an address to listen on instead of every interface, and paths.
+The programs are the same as in a cluster, with the arguments from prometheus-operator. Only references to the pod change: an
+address to listen on instead of every interface, and paths.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from twin.pods.pod_volumes import PathRewriter
 from twin.pods.program import Launch, LocalCommand, PodProgram
 
 FAMILIES = ("prometheus", "prometheus-operator")
-"""The families of built programs (twin/host/tools.py) that a pod of Prometheus consists of."""
+"""The families of built programs (twin/host/tools.py) for a pod of Prometheus."""
 CONFIGURATION = "prometheus.yaml.gz"
-"""The file in which prometheus-operator hands over what Prometheus shall do."""
+"""The file in which prometheus-operator passes the configuration of Prometheus."""
 _LISTEN = "--web.listen-address="
 _DATA = "/prometheus"
 _RELOADER = "/bin/prometheus-config-reloader"
 _OF_THE_POD = re.compile(r"(--listen-address=|--reload-url=https?://)(?:localhost|127\.0\.0\.1|)(?=:\d)")
-"""The arguments that tell the reloader of its own pod: where it listens, and where Prometheus does."""
+"""The reloader's arguments with addresses in its own pod: its own, and Prometheus's."""
 
 
 def prometheus_command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container of Prometheus. Raises SpecError when the program is not built."""
+    """Return the command for a container of Prometheus. Raises SpecError if the program is not built."""
     port = next(iter(pod_spec.ports(launch.container)), PROMETHEUS_PORT)
     argv = prometheus_arguments(launch.words, launch.address, port)
     return LocalCommand((_built("prometheus"), *argv), _environment(launch.env))
 
 
 def reloader_command(launch: Launch) -> LocalCommand:
-    """Return what to start for a container of the config reloader. Raises SpecError, also for another command."""
+    """Return the command for a container of the config reloader. Raises SpecError, also for another command."""
     argv = reloader_arguments(launch.words, launch.address)
     return LocalCommand((_built("prometheus-config-reloader"), *argv), _environment(launch.env))
 
 
 def prometheus_arguments(words: Sequence[str], address: str, port: int) -> list[str]:
-    """Return the arguments of Prometheus, listening on `address` only."""
+    """Return the arguments of Prometheus, listening only on `address`."""
     return [*(word for word in words if not word.startswith(_LISTEN)), f"{_LISTEN}{address}:{port}"]
 
 
@@ -56,10 +56,10 @@ def reloader_arguments(words: Sequence[str], address: str) -> list[str]:
 
 
 def localize(name: str, content: bytes, rewrite: PathRewriter) -> bytes:
-    """Return the configuration with the paths of Prometheus's container moved to where its volumes lie.
+    """Return the configuration with the paths of Prometheus's container changed to the local paths of its volumes.
 
-    Other files stay as they are, and so do the paths of the data, which no configuration names: `/prometheus` is also where
-    an exporter may have its metrics.
+    Other files stay unchanged. The path of the data stays too, because no configuration names it, and `/prometheus` may
+    also be the path of an exporter's metrics.
     """
     if name != CONFIGURATION:
         return content
@@ -81,4 +81,4 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 PROMETHEUS = PodProgram("prometheus", "prometheus/prometheus", prometheus_command, localize=localize)
 RELOADER = PodProgram("prometheus-config-reloader", "prometheus-config-reloader", reloader_command, sidecar=True)
-"""The container that hands Prometheus its configuration. It is in Alertmanager's pods too."""
+"""The container that updates Prometheus's configuration. Alertmanager's pods have it too."""

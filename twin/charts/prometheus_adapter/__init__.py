@@ -14,7 +14,7 @@ def _programs(context: ChartContext) -> ChartPrograms:
 CHART = Chart(
     PROMETHEUS_ADAPTER,
     "its real program, from its Go module, run as one process that answers for custom metrics",
-    # What the pinned chart runs; twin/tools/prometheus-adapter builds the same.
+    # The version that the pinned chart runs; twin/tools/prometheus-adapter builds the same.
     GoModule("sigs.k8s.io/prometheus-adapter", "v0.12.0"),
     accounts=Accounts(
         (

@@ -1,7 +1,7 @@
-"""The real prometheus-adapter as a process of this machine, where the program installs the chart `prometheus-adapter`.
+"""The real prometheus-adapter as a local process, if the program installs the chart `prometheus-adapter`.
 
-It answers the HorizontalPodAutoscalers that scale on custom metrics, through the API server's aggregation, with what it asks
-Prometheus by the rules of the chart's values. One process, whatever `replicas` says; it listens on 127.0.0.1.
+It answers HorizontalPodAutoscalers on custom metrics, through the API server's aggregation. It gets the metrics from
+Prometheus, by the rules in the chart's values. It is one process, whatever `replicas` is, and listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from twin.releases.program_files import ProgramFiles
 from twin.releases.programs import Program, keep_running
 
 NAME = "prometheus-adapter"
-"""Of the chart, its release, its service account, its Service, and the program."""
-# The one version of the group that the chart registers; the adapter itself serves v1beta2 too.
+"""The name of the chart, its release, its service account, its Service, and the program."""
+# The only version of the group that the chart registers; the adapter itself also serves v1beta2.
 _METRICS = AggregatedApi("custom.metrics.k8s.io", "v1beta1", NAME, part_of=NAME)
 _DEFAULT_PROMETHEUS = {"url": "http://prometheus.default.svc", "port": 9090, "path": ""}
 _DEFAULT_RELIST_INTERVAL = "1m"
@@ -38,7 +38,7 @@ class PrometheusAdapter:
         self._config = self._files.directory / "config.yaml"
 
     async def run(self, release: Release, ready: Announce) -> None:
-        """Run it, and hand custom metrics to it. See ChartPrograms."""
+        """Run the adapter, and register it for custom metrics. See ChartPrograms."""
         binary = tools.built((NAME,))[NAME]
         config = configuration(release.values)
         names = (NAME, "localhost", f"{_METRICS.service}.{release.namespace}.svc")
@@ -57,7 +57,7 @@ class PrometheusAdapter:
                 await keep_running(self._home, [program], aggregated)
 
     async def remove(self) -> None:
-        """End the program of a release: see ChartPrograms."""
+        """Stop the program of a release. See ChartPrograms."""
         await _METRICS.remove(self._context.api)
         await programs.stop(self._home, NAME)
 
@@ -72,9 +72,9 @@ class PrometheusAdapter:
 
 
 def configuration(values: Mapping[str, Any]) -> str:
-    """Return the adapter's configuration file, as the chart makes it of its values.
+    """Return the adapter's configuration file, as the chart creates it from its values.
 
-    Raises ChartFailed for rules of another kind than `custom`, which are on unless the values say otherwise.
+    Raises ChartFailed for rules of another kind than `custom`. The default rules are on unless the values disable them.
     """
     rules = values.get("rules") or {}
     unwanted = [kind for kind in ("default", "existing", "external", "resource") if rules.get(kind, kind == "default")]
