@@ -1,4 +1,4 @@
-"""The section `triton-eks:cost`: the most that a stack may cost, and who is told."""
+"""The monthly budget of a stack and the recipients of its alarms: `triton-eks:cost`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -12,14 +12,14 @@ from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
-# AWS Budgets takes so many e-mail addresses for one notification.
+# The most e-mail addresses that AWS Budgets allows for one notification.
 _MOST_EMAILS = 10
 
 
 class CostLimits(Section):
-    """A budget and, where it is asked for, an alarm for unusual costs.
+    """A budget and an optional alarm for unusual costs.
 
-    Costs are found by the tags `project` and `environment`, which have to be activated as cost allocation tags in the
+    AWS finds the costs by the tags `project` and `environment`. They have to be activated as cost allocation tags in the
     account that pays.
     """
 
@@ -48,7 +48,7 @@ class CostLimits(Section):
 
     @rule
     def _a_least_anomaly_is_of_an_alarm(self, at: Place) -> Iterator[Problem]:
-        """Refuse the size of what nobody looks for."""
+        """Refuse anomalyUsd if the alarm for unusual costs is off."""
         if self.anomaly_usd is not None and not self.anomalies:
             yield at.problem(
                 "anomalyUsd", "is for unusual costs, which nobody is told of; set anomalies to true, or remove anomalyUsd"
@@ -56,7 +56,7 @@ class CostLimits(Section):
 
     @rule
     def _anomalies_are_within_the_budget(self, at: Place) -> Iterator[Problem]:
-        """Require an unusual cost that is no more than the whole budget."""
+        """Require anomalyUsd of at most the whole budget."""
         if self.anomaly_usd is not None and self.anomaly_usd > self.monthly_usd:
             yield at.problem(
                 "anomalyUsd",
@@ -66,7 +66,7 @@ class CostLimits(Section):
 
     @rule
     def _somebody_is_told(self, at: Place) -> Iterator[Problem]:
-        """Require somebody who is told, at most 10 e-mail addresses, and each once."""
+        """Require at least one subscriber; at most 10 unique e-mail addresses."""
         if not self.emails and self.topic_arn is None:
             yield at.problem(
                 "", "tells nobody; give emails, like [oncall@example.com], or topicArn, the ARN of an SNS topic"

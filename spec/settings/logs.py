@@ -1,4 +1,4 @@
-"""Where the logs of containers are kept: `triton-eks:logs`."""
+"""Retention of container logs and metrics in CloudWatch: `triton-eks:logs`."""
 
 from typing import Annotated, ClassVar
 
@@ -11,7 +11,7 @@ from spec.settings.section import Section
 
 
 class ContainerLogs(Section):
-    """The logs of all pods' containers, in one log group."""
+    """The logs of all containers, in one log group."""
 
     retention_days: LogRetention = Field(description="days that the logs of containers are kept, like 30")
     gb_per_day: Annotated[int, between(1, 10_000, "GB a day")] = Field(
@@ -21,7 +21,7 @@ class ContainerLogs(Section):
 
 
 class ContainerInsights(Section):
-    """Metrics of nodes, pods and containers in CloudWatch, by EKS's add-on amazon-cloudwatch-observability."""
+    """Metrics of nodes, pods and containers in CloudWatch, from the EKS add-on amazon-cloudwatch-observability."""
 
     retention_days: LogRetention = Field(
         description="days that the events are kept which the metrics are made of, like 7; the metrics stay 15 months"
@@ -41,5 +41,5 @@ class Logs(Section):
 
     @property
     def installs(self) -> tuple[ChartPin, ...]:
-        """Return the chart of what reads the containers' logs."""
+        """Return the chart of the log collector."""
         return (FLUENT_BIT,)
