@@ -1,4 +1,4 @@
-"""The gateway and the models that canaries are of."""
+"""The gateway, its canaries and its clients."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from spec.settings.rule import rule, warning
 
 @rule
 def _canaries_can_be_had(subject: Subject) -> Iterator[Problem]:
-    """Require canaries of models and versions that the pods serve, and none of sequences."""
+    """Require canaries only for models and versions that the pods serve, and none for models with sequences."""
     gateway = subject.document.gateway
     for model, canary in (gateway.canaries if gateway is not None else {}).items():
         for key, why in _wrong_with(subject, model, canary):
@@ -19,10 +19,10 @@ def _canaries_can_be_had(subject: Subject) -> Iterator[Problem]:
 
 
 def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[str, str]]:
-    """Yield key and sentence of everything that is wrong with one canary beside the rest of the stack."""
+    """Yield the key and message of each conflict between a canary and the rest of the stack."""
     release, serving = subject.document.models.release, subject.document.models.serving
     rolling = subject.document.triton.rollout != "in-place"
-    # Without a release nothing says what it will serve: `modelctl release` reads the file as if it had none.
+    # Without a pinned release the served models are unknown: `modelctl release` reads the file as if it had none.
     if release is not None and rolling and canary.version not in (None, *release.others.get(model, ())):
         yield (
             ".version",
@@ -39,7 +39,7 @@ def _wrong_with(subject: Subject, model: str, canary: Canary) -> Iterator[tuple[
 
 @rule
 def _clients_ask_models_of_the_release(subject: Subject) -> Iterator[Problem]:
-    """Require that each model of a client is one of the release."""
+    """Require that each model of a client is in the release."""
     gateway, release = subject.document.gateway, subject.document.models.release
     if gateway is None or release is None:
         return
@@ -54,7 +54,7 @@ def _clients_ask_models_of_the_release(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
-    """Require in prod that a public gateway has clients: an address is not who somebody is."""
+    """Require clients for a public gateway in prod, because an IP address does not identify a client."""
     gateway = subject.document.gateway
     if subject.environment == "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
         yield Problem(
@@ -66,9 +66,8 @@ def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
-    """Refuse longer requests through a gateway than a load balancer waits for at a target that leaves it
-    (docs/traffic.md#when-a-pod-ends).
-    """
+    """Refuse requests through a gateway that are longer than a load balancer's wait for a draining target
+    (docs/traffic.md#when-a-pod-ends)."""
     document = subject.document
     if document.gateway is None:
         return
@@ -94,7 +93,7 @@ def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _public_is_for_clients(subject: Subject) -> Iterator[Problem]:
-    """Warn elsewhere of a public gateway without clients."""
+    """Warn of a public gateway without clients outside prod."""
     gateway = subject.document.gateway
     if subject.environment != "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
         yield Problem(
@@ -108,7 +107,7 @@ def _public_is_for_clients(subject: Subject) -> Iterator[Problem]:
 def _every_route_has_a_rate(subject: Subject) -> Iterator[Problem]:
     """Warn that without models.serving the gateway limits no rate.
 
-    A model without an entry takes the least rate of the others, for it may be an ensemble of them.
+    A model without an entry gets the lowest rate of the others, because it may be an ensemble of them.
     """
     document = subject.document
     if document.gateway is None or document.models.release is None or document.models.serving:
