@@ -1,6 +1,6 @@
-"""Routes of each model: the inference requests that reach Triton through the gateway.
+"""The routes of each model, for inference requests that reach Triton through the gateway.
 
-`infra.serving.all_models_route` adds read-only calls. The other APIs of the server (repository, statistics, trace, logging,
+`infra.serving.all_models_route` adds read-only calls. The server's other APIs (repository, statistics, trace, logging,
 shared memory) and its metrics have no route.
 """
 
@@ -26,17 +26,17 @@ GRPC_SERVICE = "inference.GRPCInferenceService"
 
 _BUCKETS = 256
 _GRPC_POLICY = ".grpc"
-"""The end of the name of a model's policy for gRPC; no other object's has a dot."""
+"""The suffix of the name of a model's gRPC policy. No other object's name has a dot."""
 
 
 class ModelRoutes(pulumi.ComponentResource):
-    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model, and where the gateway has clients who may ask it.
+    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model. With clients, also its access policies.
 
-    A model's policies of access are there before its routes, and what closes the gateway to all else comes when each
-    model has its own: a new stack is never open, and one that gets clients is never closed to them.
+    A model's access policies are created before its routes, and the gateway's default denial after all models' policies. So
+    a new stack is never open, and adding clients never blocks them.
 
-    `beside`: the objects of a route that is no model's. `opts.depends_on` has to name the gateway, whose chart brings the
-    kinds, and Triton, in whose namespace they are.
+    `beside` are the objects of routes without a model. `opts.depends_on` has to name the gateway, whose chart installs the
+    custom resources, and Triton, which creates the namespace.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class ModelRoutes(pulumi.ComponentResource):
 
 
 def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]:
-    """Yield the custom resources of all models; of one, those that say who may ask it come first."""
+    """Yield the custom resources of all models, with the access policies of each model first."""
     for model in models:
         name = object_name(model.name)
         if model.access is not None:
             http, grpc = ([route] for route in routes_of(name))
-            # That of gRPC first: on a stack whose policy is still of both routes, neither is left without one.
+            # The gRPC policy first: on a stack whose policy still covers both routes, neither route is without one.
             yield manifest(
                 "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", f"{name}{_GRPC_POLICY}", model.access.grpc_spec(grpc)
             )
@@ -82,10 +82,10 @@ def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]
 
 
 def http_route_spec(model: RoutedModel) -> Manifest:
-    """Return the route over HTTP. A canary of a version is a path that Envoy rewrites, one of a service a weight.
+    """Return the HTTP route. A canary of a version is a rewritten path; a canary of a service is a weight.
 
-    A weight cannot rewrite the path (Envoy Gateway refuses that within a backendRef), so that requests to a version are
-    chosen by the last two hex digits of the id that Envoy gives each of them: 256 buckets of equal size.
+    A weight cannot rewrite the path, because Envoy Gateway refuses that within a backendRef. So requests for a version are
+    chosen by the last two hex digits of Envoy's request id: 256 buckets of equal size.
     """
     path = f"/v2/models/{model.name}"
     rules, ends = [], ["(/versions/[0-9]+)?/infer"]
@@ -96,20 +96,20 @@ def http_route_spec(model: RoutedModel) -> Manifest:
         rules.append(_http_rule(model, _match(model, infer), f"{path}/versions/{model.version}/infer"))
         ends = ["/versions/[0-9]+/infer"]
     if model.decoupled:
-        # Over HTTP a decoupled model answers these alone.
+        # Over HTTP a decoupled model supports only these.
         ends.append("/generate(_stream)?")
-    # One match for all of them, because Envoy counts a rate for each match by itself.
+    # One match for all of them, because Envoy counts a rate for each match separately.
     pattern = f"/v2/models/{re.escape(model.name)}({'|'.join(ends)})"
     rules.append(_http_rule(model, _match(model, {"type": "RegularExpression", "value": pattern})))
     return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": rules}
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
-    """Return the route of inference over gRPC, for requests that name the model in the header `x-triton-model` as well.
+    """Return the gRPC route for inference requests that also name the model in the header `x-triton-model`.
 
-    Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
-    whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
-    (stable, canary, percent), and Envoy has no part in it. Only a canary of a service is Envoy's here.
+    Proxies do not see the model and version in a message. So the header selects the route, and the client selects the
+    version by the ConfigMap `triton-served-versions`, which in-place rollouts write (stable, canary, percent). Envoy only
+    handles canaries of a service here.
     """
     match = {
         "method": infer_method(streams=model.streams),
@@ -129,11 +129,11 @@ def infer_method(*, streams: bool) -> Manifest:
 
 
 def client_rates(models: Iterable[RoutedModel], envoys: int) -> dict[str, dict[str, int]]:
-    """Return by client with a rate, and by model that it may ask, how many requests a second so many Envoys let through.
+    """Return the requests per second that all Envoys together allow, by client with a rate and by model.
 
-    Each of them counts for each match of a route by itself
-    (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/local_ratelimit.go), so that a client whose
-    connections end at all of them gets a multiple of its rate, and one with a single connection its rate.
+    Each Envoy counts each match of a route separately
+    (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/local_ratelimit.go). So a client with
+    connections to all Envoys gets a multiple of its rate, and a client with a single connection gets its rate.
     """
     most: dict[str, dict[str, int]] = {}
     for model in models:
@@ -152,7 +152,7 @@ def _counters(route: Manifest) -> int:
 
 
 def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None) -> Manifest:
-    # Envoy's own spans and logs know the model by this header, and no client can say another.
+    # Envoy's spans and logs take the model from this header, and clients cannot change it.
     filters: list[Manifest] = [
         {
             "type": "RequestHeaderModifier",
@@ -168,7 +168,7 @@ def _http_rule(model: RoutedModel, match: Manifest, rewritten: str | None = None
 
 
 def _copies(service: str, percent: int, port: int) -> Manifest:
-    """Return the filter of a rule of either kind of route that sends a Service copies of so many percent of its requests."""
+    """Return the filter that sends a Service copies of this percentage of requests. It fits rules of both route kinds."""
     return {
         "type": "RequestMirror",
         "requestMirror": {"backendRef": {"name": service, "port": port}, "percent": percent},
@@ -183,14 +183,14 @@ def _match(model: RoutedModel, path: Manifest, headers: Mapping[str, str] | None
 
 
 def _sequence_header(model: RoutedModel) -> list[Manifest]:
-    """Require the header for a sequence: without it, its requests would be spread over servers that refuse their part."""
+    """Require the header for a sequence; otherwise its requests would be spread over servers that refuse parts of it."""
     if model.serving is None or model.serving.sequence is None:
         return []
     return [{"type": "RegularExpression", "name": SEQUENCE_HEADER, "value": ".+"}]
 
 
 def _ids(percent: int) -> str:
-    """Return a pattern for the ids of so many percent of the requests: ids that end in 00, 01, … up to that share of 256."""
+    """Return a pattern for the ids of this percentage of requests: ids that end in 00, 01, … up to that share of 256."""
     chosen = max(1, round(percent * _BUCKETS / 100))
     full, rest = divmod(chosen, 16)
     digits = "0123456789abcdef"
@@ -199,15 +199,15 @@ def _ids(percent: int) -> str:
 
 
 def _backends(model: RoutedModel, port: int) -> list[Manifest]:
-    """Return the Services that are asked, with weights where there are several. A canary's part is of all requests."""
+    """Return the target Services, with weights if there are several. A canary's share is of all requests."""
     weights = dict(model.services)
     if model.canary is not None and model.canary.service is not None:
         percent, parts = model.canary.percent, sum(weights.values())
         weights = {service: weight * (100 - percent) for service, weight in weights.items()}
         weights[model.canary.service] = percent * parts
     if model.mirror is not None:
-        # Of a GRPCRoute the controller looks up no Service but these, and where that of copies is unknown all requests get
-        # an error: docs/facts/envoy.md#copies-of-requests.
+        # For a GRPCRoute the controller looks up only these Services. If the Service for copies is unknown, all requests
+        # fail: docs/facts/envoy.md#copies-of-requests.
         weights.setdefault(model.mirror[0], 0)
     if len(weights) == 1:
         return [{"name": service, "port": port} for service in weights]
@@ -215,11 +215,11 @@ def _backends(model: RoutedModel, port: int) -> list[Manifest]:
 
 
 def listener(name: str) -> Manifest:
-    """Return the reference of a route to a listener of the gateway."""
+    """Return a route's reference to a listener of the gateway."""
     return {"name": envoy.GATEWAY, "namespace": GATEWAY_NAMESPACE, "sectionName": name}
 
 
 def manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
-    """Return an object beside Triton."""
+    """Return an object in Triton's namespace."""
     metadata = {"name": name, "namespace": TRITON_NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
