@@ -1,4 +1,4 @@
-"""The whole system, in order, on one page."""
+"""Entry point and order of the whole deployment."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ from spec.wording import listed
 def main() -> None:
     """Read the stack's settings and deploy them.
 
-    A mistake in them is for people: everything that is wrong is printed, no resource is registered, and the engine
-    sees a failed program.
+    If the settings have problems, print all of them and register no resource; the engine sees a failed program.
     """
     try:
         settings = stack_settings.from_pulumi()
@@ -66,10 +65,10 @@ def main() -> None:
 
 
 def deploy(settings: Settings) -> None:
-    """Register every resource of one environment and export what people ask for.
+    """Register every resource of one environment and export the stack's outputs.
 
-    Raises SettingsError, before the first resource, when the region does not offer what the settings ask for, when a VPC
-    or a cluster that is there already does not do, or when the Helm values hold flags that the server does not understand.
+    Raises SettingsError before the first resource if the region lacks required instances, or an existing VPC or cluster does
+    not meet the requirements. It also raises SettingsError if the Helm values have flags that the server does not support.
     """
     helm_value_rules.check(settings)
     drain = triton_values.read_drain(settings.environment, settings.models.serving)
@@ -85,15 +84,15 @@ def deploy(settings: Settings) -> None:
     if settings.cost is not None:
         CostGuard("cost", stack, settings.cost)
     cluster, logs = _cluster(settings, stack, existing, zones, control_plane_zones)
-    # Nodes come after every route and endpoint and after the network plugin, and go before them.
+    # Nodes are created after every route, endpoint and the network plugin, and deleted before them.
     nodes = Nodes("nodes", cluster, settings, after=[*cluster.network.ready, *cluster.ready])
-    # Not on all of them: one GPU pool that finds no capacity would leave the cluster without DNS.
+    # Depend only on the system nodes: a GPU pool without capacity would otherwise leave the cluster without DNS.
     addons = install_addons(cluster, settings, after=[nodes.system])
     models = ModelBucket("models", stack, settings.models)
     reader = model_reader("model-reader", cluster, models, settings)
     cache = model_cache(cluster, settings, models, zones)
 
-    # Platform: what runs in the cluster for the workloads' sake; of all but the device plugin, what the stack asks for
+    # Platform: in-cluster components that the workloads need. The stack configures all of them but the device plugin.
     if settings.cluster.view_role_arns:
         ViewAccess("viewers", cluster)
     ready = [nodes.system, *addons]
@@ -109,7 +108,7 @@ def deploy(settings: Settings) -> None:
     answer = triton_values.longest_answer(settings.environment, settings.models.serving)
     install_collector(cluster, settings, longest_answer_seconds=answer, after=[*ready, *gateway])
 
-    # Serving: inference, and the asynchronous path to it
+    # Serving: inference and asynchronous requests
     worker_nodes = node_autoscaler if settings.nodes.cpu is not None else []
     requests = answer_requests(cluster, settings, pod_autoscaler=pod_autoscaler, after=[nodes, *addons, *worker_nodes])
     gpu_nodes = [nodes, *node_autoscaler, *plugin]
@@ -136,7 +135,7 @@ def _cluster(
     zones: tuple[str, ...],
     control_plane_zones: tuple[str, ...],
 ) -> tuple[ClusterAccess, EncryptionKey | None]:
-    """Register the network and the cluster, unless they are there, and the key of the log groups, if there are any."""
+    """Register the network and the cluster unless they exist. Register the key of the log groups if there are any."""
     if existing.cluster is not None and existing.network is not None:
         cluster = ExistingCluster("cluster", stack, existing.cluster, existing.network).access
         return cluster, logs_key("logs", stack) if settings.logs is not None else None
@@ -162,7 +161,7 @@ def _export(
     reader: WorkloadRole,
     requests: RequestQueue | None,
 ) -> None:
-    """Export what people and tools look up. No kubeconfig: `aws eks update-kubeconfig` makes one for whoever asks."""
+    """Export the outputs for users and tools. There is no kubeconfig, because `aws eks update-kubeconfig` creates one."""
     release, stack = settings.models.release, cluster.stack
     pulumi.export("clusterName", cluster.name)
     pulumi.export("apiReachedBy", list(settings.cluster.reached_by))
@@ -177,7 +176,7 @@ def _export(
     elif release is not None:
         pulumi.export("inferenceUrls", {fleet.name: fleet.http_url for fleet in settings.each_fleet})
     if settings.gateway is not None:
-        # Its controller asks for the load balancer, after `up`: only the cluster knows what it is called.
+        # The controller creates the load balancer after `up`, so only the cluster knows its name.
         get = f"kubectl --namespace {GATEWAY_NAMESPACE} get gateway {GATEWAY}"
         domain, ports = settings.gateway.domain, gateway_ports(settings.gateway)
         rates = client_rates(routed(settings.models, settings.gateway, settings.each_fleet), settings.gateway.replicas)
@@ -198,7 +197,7 @@ def _warn(warnings: Sequence[str]) -> None:
 
 
 def _warn_about_a_second_entry(account: Account, settings: Settings) -> None:
-    """Warn, and go on: a cluster that another role has made takes the entry."""
+    """Warn only, because a cluster that another role created accepts the entry."""
     if settings.cluster.existing is not None:
         return
     role = creators_second_entry(account.caller_arn, settings.cluster.admin_role_arns)

@@ -1,4 +1,4 @@
-"""Where in the program a resource is made, as the engine is told and keeps it in the state."""
+"""The source position of each resource, which the engine keeps in the state."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pulumi.runtime import resource
 from pulumi.runtime.proto import source_pb2
 
 _CONSTRUCTORS = 3
-"""Of `Resource`, of a custom or component resource, and of the class itself: its caller is who makes the resource."""
+"""The constructors of `Resource`, of a custom or component resource, and of the class itself. The next frame is the caller
+that creates the resource."""
 
 
 def end_at(entry: str) -> None:
-    """Leave out who called the file `entry`, the program's first: the launcher, asyncio and the SDK.
+    """Remove the callers of `entry`, the program's first file, from stack traces: the launcher, asyncio and the SDK.
 
-    The SDK tells all calls down to the interpreter's start (docs/facts/pulumi.md#stack-traces): a good part of a state,
-    which `up` writes before and after each resource, with folders of the machine that ran the last one.
+    The SDK reports all calls down to the interpreter's start (docs/facts/pulumi.md#stack-traces). They are a large part of
+    the state, which `up` writes before and after each resource, and contain folders of the machine of the last run.
     """
 
     def of_program() -> source_pb2.StackTrace:
@@ -36,5 +37,5 @@ def end_at(entry: str) -> None:
 
 @cache
 def _position(file: str, line: int) -> source_pb2.SourcePosition | None:
-    """Return the position as the SDK does: none in code that has no file."""
+    """Return the position like the SDK: None for code without a file."""
     return source_pb2.SourcePosition(uri=Path(file).as_uri(), line=line) if Path(file).is_absolute() else None

@@ -1,4 +1,4 @@
-"""Read the settings of the stack that the engine runs. Everything else reads the stack file itself (`spec.settings`)."""
+"""Read the settings of the stack that the engine runs. All other code reads the stack file itself (`spec.settings`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from spec.stack_names import stack_file
 from spec.wording import listed
 
 EXPLAINED = 32
-"""Exit status of a program that has told the engine why it ends. After any other one, that of `pulumi.RunError` too, the
-engine shows a second error: `program exited with non-zero exit code: 1`. It is a constant of Pulumi's own launcher:
+"""Exit status of a program that has already reported its error to the engine.
+
+After any other status, also of `pulumi.RunError`, the engine shows a second error:
+`program exited with non-zero exit code: 1`. The status is a constant of Pulumi's own launcher:
 https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/python/cmd/pulumi-language-python-exec
 """
 
@@ -32,9 +34,9 @@ def from_pulumi() -> Settings:
 
 
 def _refuse_ambiguities_that_the_engine_resolves(stack: str) -> None:
-    """Raise SettingsError for a stack file that the commands refuse, though the engine has read something from it.
+    """Raise SettingsError for a stack file that the commands refuse although the engine can read it.
 
-    The engine reads 010 as 8 without a word, and takes one of two spellings of a key as it comes.
+    The engine silently reads 010 as 8, and accepts either of two spellings of a key.
     """
     file = Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE") or stack_file(stack))
     if file.is_file():
@@ -42,6 +44,6 @@ def _refuse_ambiguities_that_the_engine_resolves(stack: str) -> None:
 
 
 def refuse(source: str, mistakes: Sequence[str]) -> NoReturn:
-    """Tell the engine each mistake in `source`, in one error without a traceback, and end the program."""
+    """Report all problems of `source` to the engine in one error, without a traceback. Exit the program."""
     pulumi.log.error(listed(source, "mistake", mistakes))
     sys.exit(EXPLAINED)

@@ -1,4 +1,4 @@
-"""Describe a stack: its settings and their rules, the catalogues behind them, and what follows from both by arithmetic.
+"""A stack's settings and their rules, the catalogues behind them, and values computed from both.
 
-Imports neither Pulumi nor a cloud SDK, so that every other package can use it.
+Imports neither Pulumi nor a cloud SDK, so every other package can use it.
 """

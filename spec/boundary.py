@@ -1,7 +1,7 @@
-"""The permissions boundary of a stack's roles: the most that any of them can do, whatever their own policies allow.
+"""The permissions boundary of a stack's roles: the upper limit of their permissions, whatever their own policies allow.
 
-Whoever deploys writes the roles' policies and trust. The boundary keeps both from reaching IAM, another environment or a
-stranger's key. `bootstrap` creates it, so the deploy role cannot change it.
+Whoever deploys can write the roles' policies and trust. The boundary keeps the roles from IAM, other environments and KMS
+keys outside the stack. `bootstrap` creates it, so the deploy role cannot change it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _WRITE_ANYWHERE = (
     "ssmmessages:*",
     "xray:Put*",
 )
-"""AWS binds these to no resource of a stack: an agent's calls about its own instance, traces, metrics, load balancers."""
+"""AWS binds these actions to no resource of a stack: an agent's calls about its instance, traces, metrics, load
+balancers."""
 _EC2 = (
     "*NetworkInterface",
     "*SecurityGroupIngress",
@@ -72,7 +73,7 @@ _EC2 = (
     "TerminateInstances",
     "UnassignPrivateIpAddresses",
 )
-"""Not what changes the user data or the profile of an instance that runs: it would take over a stranger's role."""
+"""Excludes changes of a running instance's user data or profile, which would give access to its role."""
 
 
 def boundary(
@@ -88,8 +89,8 @@ def boundary(
 ) -> str:
     """Return the boundary of a stack's roles, as JSON text.
 
-    `clusters`: existing clusters that stacks go into. `connection`: the CodeConnection of the stack's runner.
-    `older_node_roles`: ARNs of node roles from before the stack's roles had a path.
+    `clusters` are existing clusters that stacks use. `connection` is the CodeConnection of the stack's runner.
+    `older_node_roles` are ARNs of node roles from before the stack's roles had a path.
     """
     cluster = names.cluster_name(stack)
 
@@ -171,7 +172,7 @@ def boundary(
             [f"arn:{partition}:ssm:{region}::parameter/aws/*"],
             sid="AwsParameters",
         ),
-        # AWS's own keys encrypt volumes where the account names no other. Their policies bind them to services.
+        # AWS-managed keys encrypt volumes if the account has no other default. Their policies bind them to services.
         allow(
             [
                 "kms:CreateGrant",

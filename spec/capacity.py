@@ -1,6 +1,7 @@
-"""Pods and nodes: how many pods of Triton a node holds, and how many nodes pods of Triton and workers fill.
+"""Pods and nodes: how many Triton pods fit on a node, and how many nodes the Triton pods and workers need.
 
-`settings` is the stack as one fleet has it (`Settings.each_fleet`), unless a function counts workers or says otherwise.
+`settings` is the view of the stack for one fleet (`Settings.each_fleet`), unless a function counts workers or says
+otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from spec.settings.scheduling.pods import daemons, fleets_without_gpus, workers
 
 
 def pods_per_node(settings: Settings, group: GpuPool | CpuPool) -> int:
-    """Return the pods of Triton that a node of any type of the group has room for, at least one."""
+    """Return how many Triton pods fit on a node of any type of the group; at least 1."""
     return max(1, min(triton.pods_per_node(settings, group, known) for known in group.types))
 
 
@@ -36,14 +37,14 @@ def packs_pods(settings: Settings, group: GpuPool | CpuPool) -> bool:
 
 
 def nodes_for(settings: Settings, pool: GpuPool | CpuPool, pods: int) -> int:
-    """Return the nodes of the group that so many of Triton's pods fill."""
+    """Return how many nodes of the group this many Triton pods need."""
     return math.ceil(pods / pods_per_node(settings, pool))
 
 
 def nodes_for_workers(settings: Settings, pods: int, fleets: Mapping[str, int] | None = None) -> int:
-    """Return the nodes of `nodes.cpu` that so many workers fill; 0 where the stack has no such nodes.
+    """Return how many nodes of `nodes.cpu` this many workers need; 0 if the stack has no such nodes.
 
-    `fleets`: by release (`triton-cpu`), pods of fleets without GPUs that are there too.
+    `fleets` is the number of pods of fleets without GPUs on these nodes, by release (`triton-cpu`).
     """
     group = settings.nodes.cpu
     if group is None:

@@ -1,6 +1,6 @@
-"""EC2 instance types that this platform uses: GPUs, memory, network and AMI family. Prices: stackctl/cost/prices.
+"""EC2 instance types of this platform: GPUs, memory, network and AMI family. Prices are in stackctl/cost/prices.
 
-Hardware numbers are those of EC2's DescribeInstanceTypes. Reserves follow the EKS AL2023 node bootstrap.
+Hardware numbers are from EC2's DescribeInstanceTypes. Reserved resources follow the EKS AL2023 node bootstrap.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,21 +11,21 @@ from spec import kubelet
 GPU_AMI = "AL2023_x86_64_NVIDIA"
 CPU_AMI = "AL2023_x86_64_STANDARD"
 
-# EC2 memory that the kernel and firmware keep for themselves, so that the kubelet never sees it. Rather too much than too
-# little: on a node that is taken for larger than it is, a pod finds no room (docs/facts/gpu-nodes.md#memory-of-a-node).
+# The share of EC2 memory that kernel and firmware use and the kubelet never sees. Better too high than too low: if a node is
+# overestimated, a pod finds no room on it (docs/facts/gpu-nodes.md#memory-of-a-node).
 INVISIBLE_MEMORY_SHARE = 0.06
 
 
 @dataclass(frozen=True)
 class MigProfile:
-    """Equal instances that NVIDIA's MIG cuts a GPU into: how many there is room for, and the memory of each in MiB."""
+    """A MIG profile: the number of equal instances that fit on a GPU, and the memory of each in MiB."""
 
     instances: int
     memory_mib: int
 
 
-# `nvidia-smi mig -lgip` by GPU and its GiB: the profiles that fit more than once. For 80 GiB they are those of the A100;
-# an H100 has up to 2 % more for each.
+# From `nvidia-smi mig -lgip`, by GPU and its GiB: the profiles that fit more than once. The 80 GiB values are for the A100;
+# an H100 has up to 2 % more memory per instance.
 _MIG_80_GIB = {
     "1g.10gb": MigProfile(7, 9728),
     "1g.20gb": MigProfile(4, 19_968),
@@ -43,8 +43,8 @@ _MIG_PROFILES: Mapping[tuple[str | None, int], Mapping[str, MigProfile]] = {
 class InstanceType:
     """One EC2 instance type.
 
-    Memory is in GiB, `gpu_memory_gib` is per GPU, `nvme_gib` is the instance store in total (0: none),
-    `compute_capability` is NVIDIA's, `pods_limit` the most pods that it has addresses for where that is less than usual.
+    Memory is in GiB, `gpu_memory_gib` is per GPU, and `nvme_gib` is the total instance store (0: none). `compute_capability`
+    is NVIDIA's. `pods_limit` is the number of pods that it has addresses for, if that is lower than usual.
     """
 
     name: str
@@ -65,36 +65,37 @@ class InstanceType:
 
     @property
     def mig_profiles(self) -> Mapping[str, MigProfile]:
-        """Return how MIG can cut each GPU, by profile; empty where it cannot."""
+        """Return the MIG profiles of each GPU, by name; empty if MIG is not supported."""
         return _MIG_PROFILES.get((self.gpu_name, self.gpu_memory_gib), {})
 
     @property
     def ami_type(self) -> str:
-        """EKS node group AMI type: the NVIDIA variant for GPU types, the standard one for the others."""
+        """Return the AMI type of an EKS node group: the NVIDIA variant for GPU types, the standard one for others."""
         return GPU_AMI if self.gpus else CPU_AMI
 
     @property
     def max_pods(self) -> int:
-        """Pods per node, as managed node groups cap it, and as it has addresses for."""
+        """Return the maximum pods per node, limited by managed node groups and by the available addresses."""
         most = kubelet.max_pods(self.vcpus)
         return min(most, self.pods_limit or most)
 
     @property
     def allocatable_mib(self) -> int:
-        """MiB of memory that the kubelet leaves to pods, those of DaemonSets among them.
+        """Return the MiB of memory that the kubelet leaves to pods, including DaemonSet pods.
 
-        On a g5.xlarge that is a good 13.5 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
+        On a g5.xlarge that is about 13.5 GiB (docs/facts/gpu-nodes.md#memory-of-a-node).
         """
         total = self.memory_gib * 1024
         return int(total - total * INVISIBLE_MEMORY_SHARE - kubelet.reserved_memory_mib(self.max_pods))
 
     def allocatable_disk_gib(self, root_gib: int) -> int:
-        """GiB of disk that the kubelet leaves to pods: of the instance store, or of a root volume of `root_gib` GiB."""
+        """Return the GiB of disk that the kubelet leaves to pods. The disk is the instance store or a root volume of
+        `root_gib` GiB."""
         return kubelet.disk_for_pods_gib(self.nvme_gib or root_gib)
 
     @property
     def allocatable_cpu_millis(self) -> int:
-        """Thousandths of a vCPU that the kubelet leaves to pods, those of DaemonSets among them."""
+        """Return the thousandths of a vCPU that the kubelet leaves to pods, including DaemonSet pods."""
         return self.vcpus * 1000 - kubelet.reserved_cpu_millis(self.vcpus)
 
 
@@ -117,7 +118,7 @@ _CPU_SIZES: Mapping[str, int] = {
 
 
 def _cpu(family: str, gib_per_vcpu: int) -> dict[str, InstanceType]:
-    """Return the sizes of one CPU family, all of which have so many GiB for each vCPU."""
+    """Return the sizes of one CPU family with this many GiB for each vCPU."""
     return {
         f"{family}.{size}": InstanceType(f"{family}.{size}", None, 0, 0, None, vcpus, vcpus * gib_per_vcpu, 0)
         for size, vcpus in _CPU_SIZES.items()
@@ -211,14 +212,14 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
 
 
 def max_pods(types: Iterable[InstanceType]) -> int:
-    """Return the pods per node of a group, which all of its nodes have: as many as each of its types can."""
+    """Return the maximum pods per node of a group, which is equal on all nodes: the minimum over its types."""
     return min(known.max_pods for known in types)
 
 
 GPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if t.gpus))
 CPU_FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(t.family for t in INSTANCE_TYPES.values() if not t.gpus))
 
-# Families that people ask for and cannot have: family -> why, as the middle of a sentence.
+# Known families that are not supported: family -> reason, as the middle of a sentence.
 _TOO_OLD = "Triton needs compute capability 7.5 or more since 24.11"
 UNSUITABLE_FAMILIES: Mapping[str, str] = {
     "p2": f"its K80 has compute capability 3.7 and {_TOO_OLD}",
@@ -233,11 +234,11 @@ UNSUITABLE_FAMILIES: Mapping[str, str] = {
     "trn1": "it has no NVIDIA GPU but AWS Trainium",
 }
 
-# Capacity Blocks for ML exist for these families only (EC2 user guide, Capacity Blocks).
+# Capacity Blocks for ML exist only for these families (EC2 user guide, Capacity Blocks).
 CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200"})
 
-# Regions with each family, as EC2's DescribeInstanceTypeOfferings lists them (2026). The zones inside a region are looked
-# up when the program runs.
+# Regions of each family, from EC2's DescribeInstanceTypeOfferings (2026). The program looks up the zones of a region when it
+# runs.
 _FAMILY_REGIONS: Mapping[str, str] = {
     "g4dn": "af-south-1 ap-east-1 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-southeast-1 ap-southeast-2"
     " ca-central-1 eu-central-1 eu-north-1 eu-south-1 eu-west-1 eu-west-2 eu-west-3 me-south-1 sa-east-1 us-east-1"
@@ -290,7 +291,7 @@ FAMILY_REGIONS: Mapping[str, frozenset[str]] = {
     family: frozenset(regions.split()) for family, regions in _FAMILY_REGIONS.items()
 }
 
-# Those that have EKS. Of GovCloud and China the table above knows no families: EC2 says when the program runs.
+# Regions with EKS. The table above has no GovCloud and China regions; for these, the program asks EC2 when it runs.
 _REGIONS: Mapping[str, str] = {
     "aws": "af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1"
     " ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6 ap-southeast-7 ca-central-1 ca-west-1"
@@ -302,7 +303,7 @@ _REGIONS: Mapping[str, str] = {
 REGIONS: Mapping[str, str] = {region: partition for partition, there in _REGIONS.items() for region in there.split()}
 """The partition of each region that has EKS."""
 LISTED_REGIONS: frozenset[str] = frozenset().union(*FAMILY_REGIONS.values())
-"""The regions of which `FAMILY_REGIONS` says what they have."""
+"""The regions whose instance families `FAMILY_REGIONS` lists."""
 
 
 def partition_of(region: str) -> str:

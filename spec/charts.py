@@ -1,8 +1,8 @@
-"""The third-party charts that the platform installs: each one's pin, and its pods. Which stacks have it, the settings say.
+"""The third-party charts of the platform, with the version and the pods of each. The settings define which stacks have them.
 
-Renovate follows the comments (renovate.json). Requests of pods that our values set are read from `helm-values`; those that
-they leave to the chart stand here (docs/facts/requests.md). A chart that a stack registers and that is missing here fails a
-test, and so does a request in `helm-values` that nothing here reads.
+Renovate reads the comments (renovate.json). Requests that our values set are read from `helm-values`; the charts' own
+defaults are listed here (docs/facts/requests.md). A test fails if a stack registers a chart that is missing here, or if
+`helm-values` has a request that is not read here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spec.pod_sets import REPLICAS_OF_MONITORING, PodSet, Request
 
 @dataclass(frozen=True)
 class ChartPin:
-    """A third-party Helm chart: where it comes from, which version, and its pods."""
+    """A third-party Helm chart: its repository, version and pods."""
 
     name: str
     repository: str
@@ -23,7 +23,7 @@ class ChartPin:
     pods: tuple[PodSet, ...]
 
 
-# The sidecar that reloads the configuration: what the operator gives it where the chart says nothing.
+# The sidecar that reloads the configuration, with the operator's default requests.
 _CONFIG_RELOADER = Request(10, 50)
 
 NVIDIA_DEVICE_PLUGIN = ChartPin(
@@ -40,7 +40,7 @@ PODS_OF_MPS: tuple[PodSet, ...] = (
     PodSet("node-feature-discovery-master", Request(100, 128)),
     PodSet("node-feature-discovery-gc", Request(10, 128)),
 )
-"""Pods that the chart of the device plugin brings beside it where GPUs are shared by MPS."""
+"""Additional pods of the device plugin's chart if GPUs are shared by MPS."""
 
 KUBE_PROMETHEUS_STACK = ChartPin(
     name="kube-prometheus-stack",
@@ -98,7 +98,7 @@ PROMETHEUS_ADAPTER = ChartPin(
     pods=(PodSet("prometheus-adapter", "resources", count="replicas"),),
 )
 
-# Both of one version. The CRDs have a chart of their own because Helm never upgrades those in a chart's crds folder.
+# Both have the same version. The CRDs have a separate chart because Helm never upgrades CRDs in a chart's crds folder.
 KARPENTER = ChartPin(
     name="karpenter",
     repository="oci://public.ecr.aws/karpenter",
@@ -125,9 +125,9 @@ CLUSTER_AUTOSCALER = ChartPin(
 AWS_LOAD_BALANCER_CONTROLLER = ChartPin(
     name="aws-load-balancer-controller",
     repository="https://aws.github.io/eks-charts",
-    # The newest that its Go module ships, which the tests render. 3.5.0 was compared by hand: docs/traffic.md, "Upgrades".
-    # Its rights are those of infra/platform/aws_load_balancer_controller.json, and its CRDs are in a crds folder: see there
-    # and in helm-values before it becomes a newer minor version.
+    # The newest version in the Go module that the tests render. 3.5.0 was compared by hand: docs/traffic.md, "Upgrades". Its
+    # permissions are in infra/platform/aws_load_balancer_controller.json, and its CRDs are in a crds folder. Check both and
+    # helm-values before an upgrade to a newer minor version.
     # renovate: datasource=helm depName=aws-load-balancer-controller registryUrl=https://aws.github.io/eks-charts
     version="3.2.2",
     pods=(PodSet("aws-load-balancer-controller", "resources", count="replicaCount"),),
@@ -141,12 +141,12 @@ ENVOY_GATEWAY = ChartPin(
     version="v1.9.0",
     pods=(PodSet("envoy-gateway", "deployment.envoyGateway.resources", count="deployment.replicas"),),
 )
-# A patch of the minor version that this Envoy Gateway starts by itself, whose own patch has known holes.
+# A patch of the minor version that this Envoy Gateway uses by default, because the default patch has known vulnerabilities.
 # renovate: datasource=docker depName=docker.io/envoyproxy/envoy extractVersion=^distroless-v(?<version>.+)$
 ENVOY_VERSION = "1.39.6"
 ENVOY_IMAGE = f"envoyproxy/envoy:distroless-v{ENVOY_VERSION}"
 SHUTDOWN_MANAGER = Request(10, 32)
-"""The container that drains Envoy, which Envoy Gateway puts beside it."""
+"""The sidecar that drains Envoy. Envoy Gateway adds it to each Envoy pod."""
 
 EXTERNAL_SECRETS_OPERATOR = ChartPin(
     name="external-secrets",
@@ -181,4 +181,4 @@ OPENCOST = ChartPin(
 )
 
 CHARTS: Mapping[str, ChartPin] = {pin.name: pin for pin in list(globals().values()) if isinstance(pin, ChartPin)}
-"""All of them, by name."""
+"""All third-party charts, by name."""

@@ -1,6 +1,6 @@
-"""Values that follow from `nodes.cpu`: the label and the taint of the nodes for workers, and what brings workers there.
+"""Label and taint of the nodes in `nodes.cpu`, and the placement of the pods that run there.
 
-Without the taint every other pod that finds no room would land there and keep the nodes alive.
+Without the taint, any other pending pod would land there and keep the nodes alive.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ LABELS = {POOL_LABEL: CPU_POOL_NAME}
 
 
 def placement() -> dict[str, Any]:
-    """Return the node selector and the tolerations of a pod that runs on these nodes alone."""
+    """Return the node selector and tolerations of a pod that runs only on these nodes."""
     toleration = {"key": CPU_TAINT.key, "operator": "Equal", "value": CPU_TAINT.value, "effect": CPU_TAINT.effect}
     return {"nodeSelector": dict(LABELS), "tolerations": [toleration]}

@@ -1,4 +1,4 @@
-"""Endpoints of a VPC: the services of AWS that it reaches without the internet, by profile, and what AWS calls them."""
+"""VPC endpoints by profile: the AWS services that are reachable without the internet, and their endpoint service names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spec.catalog import partition_of
 Profile = Literal["none", "minimal", "full"]
 
 _MINIMAL = ("ecr.api", "ecr.dkr", "sts")
-"""Images and IRSA tokens: what a pod start waits for."""
+"""Services that every pod start needs: image pulls and IRSA tokens."""
 
 INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
     "none": (),
@@ -28,21 +28,21 @@ INTERFACE_SERVICES: Mapping[Profile, tuple[str, ...]] = {
         "ssmmessages",
     ),
 }
-"""Services reached through interface endpoints, by profile (callers: spec/reach.py). Each costs per zone and hour."""
+"""Services reached through interface endpoints, by profile (callers: spec/reach.py). Each costs money per zone and hour."""
 
 _WITH_CN = frozenset({"autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "monitoring", "sqs", "sts"})
-"""Services whose interface endpoints in China are called `cn.com.amazonaws…`; those of the others `com.amazonaws…`.
+"""Services whose interface endpoints in China begin with `cn.com.amazonaws…`; the others begin with `com.amazonaws…`.
 
-As EC2 listed them for https://github.com/aws/aws-cdk/pull/25333. Of `eks-auth`, which is younger, nobody has told.
+Source: EC2's list in https://github.com/aws/aws-cdk/pull/25333. It does not cover `eks-auth`, which is newer.
 """
 
 
 def gateway_service(service: str, region: str) -> str:
-    """Return the name of the endpoint service behind a gateway endpoint: it begins with `com.` in every partition."""
+    """Return the endpoint service name of a gateway endpoint, which begins with `com.` in every partition."""
     return f"com.amazonaws.{region}.{service}"
 
 
 def interface_service(service: str, region: str) -> str:
-    """Return the name of the endpoint service behind an interface endpoint."""
+    """Return the endpoint service name of an interface endpoint."""
     prefix = "cn." if partition_of(region) == "aws-cn" and service in _WITH_CN else ""
     return f"{prefix}com.amazonaws.{region}.{service}"

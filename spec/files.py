@@ -1,4 +1,4 @@
-"""Write files so that a reader sees the old content or the new one, never a part. The standard library is all it needs."""
+"""Write files atomically: a reader sees the old or the new content, never a part. Uses only the standard library."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import BinaryIO
 from spec.failure import NOT_TRIED, Failure
 
 _NEW_FILE = 0o666
-"""The mode that a new file is asked for; the process's umask takes from it."""
+"""The requested mode of a new file, before the process's umask."""
 
 
 class NotWritten(Failure):
-    """A file was left as it was; the text is a sentence that begins with its path and says why."""
+    """A file was left unchanged. The text begins with the file's path and gives the reason."""
 
     exit_code = NOT_TRIED
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file of the program's own, making its directory when absent. Raises OSError."""
+    """Write one of the program's own files, and create its directory if needed. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _in_the_place_of(path, 0o600) as stream:
         os.fchmod(stream.fileno(), mode)
@@ -32,7 +32,7 @@ def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def create(path: Path, content: bytes) -> None:
-    """Write a person's file where none is, not even one that has come since somebody looked. Raises NotWritten."""
+    """Create a user's file. Raises NotWritten if it exists, even if it was created a moment ago."""
     try:
         with _in_the_place_of(path, _NEW_FILE, os.link) as stream:
             stream.write(content)
@@ -43,11 +43,11 @@ def create(path: Path, content: bytes) -> None:
 
 
 def rewrite(path: Path, content: bytes, made_from: bytes | None = None) -> None:
-    """Write a person's file, making it and its directory when absent.
+    """Write a user's file, and create it and its directory if needed. Raises NotWritten.
 
-    Of a file that is there, the mode, the owner and the extended attributes stay. A symbolic link stays one, and what it
-    leads to is written. A device or pipe (/dev/stdout) is written to. `made_from`: what was read of it, and `content` is
-    a change of; a file that is something else by now stays as it is, so that nobody's change is lost. Raises NotWritten.
+    An existing file keeps its mode, owner and extended attributes. A symbolic link is kept, and its target is written. A
+    device or pipe (/dev/stdout) is written directly. `made_from` is the content that the change is based on; if the file has
+    changed since, it is left unchanged, so no other change is lost.
     """
     try:
         before = _before(path)
@@ -79,7 +79,8 @@ def rewrite(path: Path, content: bytes, made_from: bytes | None = None) -> None:
 
 
 def _before(path: Path) -> os.stat_result | None:
-    """Return the `stat` of a file, behind links; None where nothing is. Raises NotWritten where no file can be written."""
+    """Return the `stat` of a file, following links; None if it does not exist. Raises NotWritten for a directory or broken
+    link."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -95,27 +96,27 @@ def _before(path: Path) -> os.stat_result | None:
 def _may_write(path: Path, found: os.stat_result) -> bool:
     """Return whether the file may be written.
 
-    The kernel does not tell: root may write any file, and a replacement needs the right to write the directory only.
+    The kernel cannot tell: root may write any file, and replacing a file needs write permission only for the directory.
     """
     return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
 
 
 def _make_like(descriptor: int, target: Path, before: os.stat_result) -> None:
-    with contextlib.suppress(PermissionError):  # another's file, which a group may write: it becomes ours
+    with contextlib.suppress(PermissionError):  # another user's file that its group may write: the new file gets our owner
         os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-    with contextlib.suppress(OSError):  # a file system that has none
+    with contextlib.suppress(OSError):  # the file system has no extended attributes
         for name in os.listxattr(target):
-            with contextlib.suppress(OSError):  # one that only root may set
+            with contextlib.suppress(OSError):  # only root may set this attribute
                 os.setxattr(descriptor, name, os.getxattr(target, name))
 
 
 @contextlib.contextmanager
 def _one_at_a_time(directory: Path) -> Iterator[None]:
-    """Hold the directory against other processes that change a file there in this way; the kernel lets go of it."""
+    """Lock the directory against other processes that change files in this way. The kernel releases the lock."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -124,7 +125,7 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _in_the_place_of(path: Path, mode: int, put: Callable[[Path, Path], object] = os.replace) -> Iterator[BinaryIO]:
-    """Open a new file in the same directory; it is put in the place of `path` when the block ends well, else removed."""
+    """Open a new file in the same directory. If the block succeeds, the file replaces `path`; otherwise it is removed."""
     partial = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:

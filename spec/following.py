@@ -1,4 +1,4 @@
-"""How often a sidecar that follows rollouts (`modelctl follow`) looks at the bucket."""
+"""Poll interval of the sidecar that follows rollouts (`modelctl follow`)."""
 
 POLL_SECONDS = 2.0
-"""Between two looks; where nothing has changed, one is a request to S3."""
+"""Seconds between two polls of the bucket. A poll without a change is one S3 request."""

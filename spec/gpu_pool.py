@@ -1,7 +1,7 @@
-"""Values that follow from a GPU pool's settings: labels, taint, the resource that pods ask for, the node templates.
+"""Values derived from a GPU pool's settings: labels, taint, pod resource and node template tags.
 
-One source for the node group, the device plugin, the autoscaler's template tags and the pods that tolerate the taint:
-they are of use only when they agree (docs/facts/gpu-nodes.md#taint-and-labels).
+This is the one source for the node group, the device plugin, the autoscaler's template tags and the pods that tolerate the
+taint. They work only if they agree (docs/facts/gpu-nodes.md#taint-and-labels).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from spec.catalog import InstanceType
 from spec.settings.gpu import GpuPool, Sharing
 
 POOL_LABEL = "triton-eks/pool"
-"""The node label that says which group of this program a node belongs to."""
+"""The node label with the name of the node's group."""
 GPU_RESOURCE = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE = "nvidia.com/gpu.shared"
-"""The resource that shared GPUs are advertised as, so that a pod that wants a whole one never lands on one by accident."""
+"""The resource name of shared GPUs. It differs, so a pod that needs a whole GPU never lands on a shared one."""
 
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
-"""Of an instance that MIG has cut off a GPU; the profile follows."""
+"""The resource name prefix of a MIG instance; the profile follows."""
 
 _STRATEGY_PREFIX = {"time-slicing": "ts", "mps": "mps"}
 
@@ -40,7 +40,7 @@ class Taint:
         ]
 
 
-# The value is `present` because that is the one that the node feature discovery worker tolerates by default.
+# The value is `present` because the node feature discovery worker tolerates that value by default.
 GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 
 
@@ -62,14 +62,14 @@ def sharing_config(sharing: Sharing) -> str:
 
 
 def gpu_resource(sharing: Sharing) -> str:
-    """Return the extended resource that pods on the pool ask for."""
+    """Return the extended resource that pods on the pool request."""
     if sharing.strategy == "mig":
         return f"{MIG_RESOURCE_PREFIX}{sharing.profile}"
     return GPU_RESOURCE if sharing.strategy == "exclusive" else SHARED_GPU_RESOURCE
 
 
 def instance_type(pool: GpuPool) -> InstanceType:
-    """Return the type that the pool's nodes are described by: the first, as the cluster autoscaler does it."""
+    """Return the type that represents the pool's nodes: the first, as in the cluster autoscaler."""
     return pool.types[0]
 
 
@@ -77,34 +77,34 @@ def labels(pool: GpuPool) -> dict[str, str]:
     """Return the labels of the pool's nodes."""
     node_labels = {
         POOL_LABEL: pool.name,
-        # Without it the device plugin's affinity matches no node and `nvidia.com/gpu` stays 0, silently.
+        # Without it the device plugin's affinity matches no node, and `nvidia.com/gpu` stays 0 without an error.
         "nvidia.com/gpu.present": "true",
         "nvidia.com/device-plugin.config": sharing_config(pool.sharing),
     }
     if pool.sharing.strategy == "exclusive":
-        # Tells the cluster autoscaler that a new node is not ready before it advertises `nvidia.com/gpu`. A node whose
-        # GPUs are shared never does, and would be taken for broken for ever (gpu_processor.go of the autoscaler).
+        # It tells the cluster autoscaler that a new node is not ready before it advertises `nvidia.com/gpu`. A node with
+        # shared GPUs never does, so the autoscaler would treat it as broken forever (gpu_processor.go of the autoscaler).
         gpu_name = instance_type(pool).gpu_name or ""
         node_labels["k8s.amazonaws.com/accelerator"] = f"nvidia-{gpu_name.lower()}"
     return node_labels
 
 
 def advertised(pool: GpuPool) -> dict[str, str]:
-    """Return the resources that a node offers to pods and the autoscaler cannot know from the instance type alone."""
+    """Return the node resources that the autoscaler cannot derive from the instance type."""
     hardware = instance_type(pool)
     resources = {
         gpu_resource(pool.sharing): str(hardware.gpus * pool.sharing.replicas),
-        # The autoscaler takes it for allocatable: with the whole disk it would start nodes on which the pod does not fit.
+        # The autoscaler treats it as allocatable. With the whole disk it would start nodes on which the pod does not fit.
         "ephemeral-storage": f"{hardware.allocatable_disk_gib(pool.disk_gib)}Gi",
     }
     if pool.sharing.strategy != "exclusive":
-        # From the instance type it would expect a whole GPU, and start a node for a pod that can never run there.
+        # Otherwise the autoscaler expects a whole GPU, and starts a node for a pod that can never run there.
         resources[GPU_RESOURCE] = "0"
     return resources
 
 
 def template_tags(node_labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]) -> dict[str, str]:
-    """Return Auto Scaling group tags from which the cluster autoscaler pictures a node while the group has none."""
+    """Return Auto Scaling group tags that describe a node to cluster-autoscaler while the group is empty."""
     prefix = "k8s.io/cluster-autoscaler/node-template"
     return {
         **{f"{prefix}/label/{key}": value for key, value in node_labels.items()},

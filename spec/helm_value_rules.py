@@ -1,6 +1,6 @@
-"""Mistakes in `helm-values/triton` and `helm-values/worker` that the schema of a chart cannot express.
+"""Errors in `helm-values/triton` and `helm-values/worker` that a chart's schema cannot express.
 
-A mistake belongs to the file whose value Helm takes: the environment's before the base's.
+An error is reported for the file whose value Helm uses: the environment's file before the base file.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _WIDEST_PREFIX = 8
 
 
 def check(settings: Settings) -> None:
-    """Refuse mistakes in the Helm values of an environment. Raises SettingsError, which names all of them by file."""
+    """Check the Helm values of an environment. Raises SettingsError with all errors by file."""
     errors = list(_errors(TRITON_CHART, settings.environment, lambda values: _triton(values, settings)))
     if settings.worker is not None:
         errors += _errors(WORKER_CHART, settings.environment, lambda values: _worker(values, settings))
@@ -96,7 +96,7 @@ def _errors(chart: str, environment: str, rules: Any) -> Iterator[SettingsError]
 
 
 def _file(layers: dict[str, dict[str, Any]], location: Location) -> str:
-    """Return the uppermost file that has the value, else the mapping around it; the base's if the chart has both."""
+    """Return the topmost file that has the value or, if none has it, the mapping around it."""
     keys = list(takewhile(lambda part: isinstance(part, str), location))
     for depth in range(len(keys), 0, -1):
         for path, values in reversed(layers.items()):
@@ -142,7 +142,7 @@ def _worker(values: Values, settings: Settings) -> Mistakes:
 
 
 def _placement(values: Values, settings: Settings) -> Mistakes:
-    """Refuse values that the program computes for some fleets only."""
+    """Refuse values that the program computes only for some fleets."""
     fleets = [fleet.stack for fleet in settings.each_fleet]
     if helm_values.value_at(values, "spread.host") != "ScheduleAnyway" and any(
         packs_pods(settings, fleet.triton_nodes) for fleet in fleets
@@ -158,7 +158,7 @@ def _placement(values: Values, settings: Settings) -> Mistakes:
 
 
 def _arguments(values: Values, settings: Settings) -> Mistakes:
-    """Refuse flags that the chart sets, and flags that the server of the stack does not understand."""
+    """Refuse flags that the chart sets, and flags that the stack's server version does not support."""
     at = ("server", "extraArgs")
     arguments = helm_values.value_at(values, "server.extraArgs")
     given = [str(argument) for argument in arguments] if isinstance(arguments, list) else []
@@ -173,10 +173,10 @@ def _arguments(values: Values, settings: Settings) -> Mistakes:
 
 
 def _drain(values: Values, settings: Settings) -> Mistakes:
-    """Require that a pod waits for each request that it accepted, a full queue included (docs/drain.md).
+    """Require that a stopping pod waits for each accepted request, including a full queue (docs/drain.md).
 
-    The time of an ensemble is that of its steps together, which a stack does not say. For streams of a known length the
-    program waits by itself.
+    The duration of an ensemble is the sum of its steps and is not in the stack file. For streams with a configured duration
+    the program sets the wait itself.
     """
     longest, batch = (helm_values.value_at(values, f"drain.longest{name}Seconds") for name in ("Request", "Batch"))
     if not isinstance(longest, int):
@@ -204,7 +204,7 @@ def _probe(values: Values, key: str) -> Mistakes:
 
 
 def _peers(values: Values) -> Mistakes:
-    """Refuse ranges of addresses that are none, and sources that are the whole internet: nothing authenticates them."""
+    """Refuse invalid address ranges, and sources as wide as the internet, because Triton has no authentication."""
     policy = values.get("networkPolicy")
     policy = policy if isinstance(policy, Mapping) else {}
     peers: list[tuple[Location, Values, bool]] = [
@@ -263,7 +263,7 @@ def _environment(at: Location, variables: Any, *, own_store: bool) -> Mistakes:
 
 
 def _volumes_and_containers(values: Values) -> Mistakes:
-    """Refuse additions to the pod that replace or weaken what the chart has."""
+    """Refuse additions to the pod that replace or weaken the chart's own settings."""
     yield from _twice(("extraVolumes",), values.get("extraVolumes"), "name", _VOLUMES)
     known = _VOLUMES | {str(volume.get("name")) for _, volume in _items(values.get("extraVolumes"))}
     mounts: list[tuple[Location, Any]] = [(("extraVolumeMounts",), values.get("extraVolumeMounts"))]
@@ -334,7 +334,7 @@ def _twice(at: Location, items: Any, key: str, taken: Iterable[str] = ()) -> Mis
 
 
 def _items(items: Any) -> Iterator[tuple[int, Values]]:
-    """Yield the mappings of a list by their index; the schema of the chart refuses everything else."""
+    """Yield the mappings of a list with their index. The chart's schema refuses other items."""
     for index, item in enumerate(items if isinstance(items, list) else []):
         if isinstance(item, Mapping):
             yield index, item

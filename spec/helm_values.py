@@ -1,8 +1,7 @@
-"""The values of Helm charts that people edit: where they lie, reading them, laying one layer over another.
+"""User-defined values of Helm charts: their paths, reading them and merging layers.
 
-Paths are relative to the folder of Pulumi.yaml, unless a function is given the checkout: the engine makes that folder the
-working directory, and an absolute path would put the machine's folders into the state, where every other machine would see
-a change.
+Paths are relative to the folder of Pulumi.yaml, the engine's working directory, unless the caller passes the checkout. An
+absolute path would put this machine's folders into the state, and every other machine would see a change.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FILES = tuple(f"{layer}.yaml" for layer in ("base", *ENVIRONMENTS))
 
 
 def local_chart(chart: str) -> str:
-    """Return the path of a chart of ours, as Helm takes a path: beginning with a dot."""
+    """Return the path of one of our charts in Helm's form, beginning with a dot."""
     return f"./{_CHARTS / chart}"
 
 
@@ -33,9 +32,9 @@ def folder(chart: str) -> Path:
 
 
 def value_files(chart: str, environment: str, checkout: Path = Path()) -> list[Path]:
-    """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's if it has one.
+    """Return the files of a chart's values, later ones on top: `base.yaml`, then the environment's file if it exists.
 
-    Raises SettingsError for a file of any other name, which would have no effect.
+    Raises SettingsError for a file with any other name, because it would have no effect.
     """
     for path in sorted((checkout / folder(chart)).iterdir()):
         if path.name not in _FILES:
@@ -47,34 +46,34 @@ def value_files(chart: str, environment: str, checkout: Path = Path()) -> list[P
 
 
 def value_layers(chart: str, environment: str) -> dict[str, dict[str, Any]]:
-    """Read the values of a chart, by the path of the file that holds them. Raises SettingsError, which names the file."""
+    """Read the values of a chart, by file path. Raises SettingsError, which names the file."""
     return {str(path): read(path) for path in value_files(chart, environment)}
 
 
 def base_values(chart: str, checkout: Path = Path()) -> dict[str, Any]:
     """Read `helm-values/<chart>/base.yaml`. Raises SettingsError.
 
-    For `helm.v3.Release`, whose values are all that a preview shows of it: read here, each of them is shown.
+    Used for `helm.v3.Release`: a preview shows only the values passed to it, so all values are read here.
     """
     return read(checkout / folder(chart) / "base.yaml")
 
 
 def default_values(chart: str) -> dict[str, Any]:
-    """Read the values that a chart of ours has without any file of `helm-values`."""
+    """Read the default values of one of our charts, without the files in `helm-values`."""
     return read(_CHARTS / chart / "values.yaml")
 
 
 def rendered_values(chart: str, environment: str, checkout: Path) -> dict[str, Any]:
-    """Read the values that a chart of ours is rendered with in an environment: its defaults under the layers of people.
+    """Read the values of one of our charts in an environment: its defaults, then the files in `helm-values`.
 
-    What the program computes is not among them. Raises SettingsError.
+    Values that the program computes are not included. Raises SettingsError.
     """
     files = [_CHARTS / chart / "values.yaml", *value_files(chart, environment, checkout)]
     return merge(*(read(checkout / file) for file in files))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read one file of values, in the dialect of stack files. Raises SettingsError, which names the file."""
+    """Read one values file, in the YAML dialect of stack files. Raises SettingsError, which names the file."""
     try:
         values = yaml_reader.read(reading.file(path, yaml_reader.LARGEST_BYTES)).value
     except Unreadable as error:
@@ -85,9 +84,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values as Helm merges several value files: mappings key by key, everything else replaced, later ones on top.
+    """Merge values like Helm merges value files: mappings key by key, other values replaced, later layers on top.
 
-    The layers stay untouched. A `null` is kept: over a chart's default it removes the key.
+    The layers are not changed. A `null` is kept, because it removes the key from a chart's defaults.
     """
     result: dict[str, Any] = {}
     for layer in layers:
@@ -101,7 +100,7 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path like `resources.requests.cpu`; None where there is none."""
+    """Return the value at a dotted path like `resources.requests.cpu`; None if it does not exist."""
     found: Any = values
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None

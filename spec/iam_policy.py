@@ -1,6 +1,6 @@
-"""IAM policy documents as Python data: statements, and the trust policies that the program hands out.
+"""IAM policy documents as Python data: statements and trust policies.
 
-Every trust policy is bounded: to one source where the service sends one, to one service account for workloads.
+Every trust policy is limited: to one source if the service sends it, and to named service accounts for workloads.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def allow(
 
 
 def document(*statements: Statement) -> str:
-    """Return the policy document of `statements`, as the JSON text that AWS takes."""
+    """Return the JSON text of a policy document with these statements."""
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
 
 
 def service_trust(service: str, *, source_account: str | None = None, source_arn: str | None = None) -> str:
-    """Trust in an AWS service principal, against the confused deputy bound to the account and the source.
+    """Return the trust in an AWS service principal. Account and source limit it against the confused deputy problem.
 
-    EC2 sends neither key when an instance takes its role, so trust in `ec2.amazonaws.com` carries no condition.
+    EC2 sends neither key when an instance assumes its role, so trust in `ec2.amazonaws.com` has no condition.
     """
     statement: Statement = {
         "Effect": "Allow",
@@ -54,9 +54,9 @@ def service_trust(service: str, *, source_account: str | None = None, source_arn
 
 
 def service_account_trust(provider_arn: str, issuer: str, namespace: str, *service_accounts: str) -> str:
-    """Trust in exactly these Kubernetes service accounts of a namespace through the cluster's OIDC provider (IRSA).
+    """Return the trust in exactly these service accounts of a namespace, through the cluster's OIDC provider (IRSA).
 
-    `issuer` is the provider's URL without its scheme. Both `sub` and `aud` are matched: `sub` alone would also
+    `issuer` is the provider's URL without its scheme. Both `sub` and `aud` are matched, because `sub` alone would also
     accept a token that the cluster issued for another audience.
     """
     subjects = [f"system:serviceaccount:{namespace}:{account}" for account in service_accounts]
@@ -76,9 +76,9 @@ def service_account_trust(provider_arn: str, issuer: str, namespace: str, *servi
 
 
 def pod_identity_trust(cluster_arn: str, namespace: str, service_account: str) -> str:
-    """Trust in EKS Pod Identity for exactly one service account of one cluster.
+    """Return the trust in EKS Pod Identity for exactly one service account of one cluster.
 
-    The agent tags the session with where the pod came from; the tags are what the trust is bound to.
+    The agent tags the session with the pod's cluster, namespace and service account, and the trust requires these tags.
     """
     return document(
         {

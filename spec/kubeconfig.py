@@ -1,4 +1,5 @@
-"""The kubeconfig of an EKS cluster, as `aws eks update-kubeconfig` writes it: a token is made whenever one is needed."""
+"""The kubeconfig of an EKS cluster, like the one of `aws eks update-kubeconfig`. kubectl creates a token when it needs
+one."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from typing import Any
 
 
 def of_eks(name: str, region: str, endpoint: str, authority: str, proxy_url: str | None = None) -> dict[str, Any]:
-    """Return the document; the credentials are those of whoever uses it.
+    """Return the kubeconfig document, which uses the caller's AWS credentials.
 
-    `authority` is the cluster's certificate authority in base64. With `proxy_url` the API server is asked through that
-    proxy; it keeps its real name, and so its certificate is checked as ever.
+    `authority` is the cluster's certificate authority in base64. With `proxy_url` clients reach the API server through that
+    proxy. The server keeps its real name, so its certificate is verified as usual.
     """
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
     credentials = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}

@@ -1,4 +1,4 @@
-"""Latencies that the models of `make models` had on a GPU, one request after another, from a record of `benchmarks/gpu.py`.
+"""Measured latencies of the models of `make models` on a GPU, from a record of `benchmarks/gpu.py` with sequential requests.
 
 A test compares this table with the record.
 """
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 RECORD = "benchmarks/results/gpu-2026-11-26-dbe5deac.json"
 GPU = "NVIDIA H200"
 COMPUTE_CAPABILITY = 9.0
-"""Of that GPU. No GPU of this or an older generation is faster than an H200."""
+"""The compute capability of that GPU. No GPU of this or an older generation is faster than an H200."""
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest request of a model, and the time in ms in which 95 % of them were answered."""
+    """The largest measured request of a model, and its p95 latency in ms."""
 
     shape: tuple[int, ...]
     p95_ms: float
@@ -26,4 +26,4 @@ LARGEST: Mapping[str, Largest] = {
     "text_direction": Largest((8, 3, 48, 192), 4.83),
     "text_recognition": Largest((8, 3, 48, 2000), 235.32),
 }
-"""By model. A stack that serves all of these serves the models that were measured."""
+"""By model. A stack that serves all of these models serves the measured ones."""

@@ -1,8 +1,8 @@
-"""Which things in an AWS account are a stack's own, by their tags.
+"""Ownership of resources in an AWS account, by their tags.
 
-The program tags what it makes with the project and, as `environment`, with the name of the stack: of several stacks of one
-environment each has its own. What others make on its behalf (EKS, the network plugin, Karpenter, the EBS driver, the load
-balancer controller) carries the cluster's name in a tag of theirs.
+The program tags its resources with the project and with the name of the stack as `environment`, so several stacks of one
+environment differ. Resources that other components create for the stack (EKS, the network plugin, Karpenter, the EBS driver,
+the load balancer controller) have the cluster's name in their own tags.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _CLUSTER_NAME_TAGS = (
 
 @dataclass(frozen=True)
 class Ownership:
-    """The tags of one stack's things."""
+    """The tags of one stack's resources."""
 
     stack: str
     cluster_name: str
 
     @classmethod
     def of(cls, settings: Settings) -> Ownership:
-        """That of the stack with these settings."""
+        """Return the ownership of the stack with these settings."""
         return cls(settings.stack, settings.cluster_name)
 
     def reason(self, tags: Tags) -> str | None:
-        """Return the tag that makes a thing this stack's; None for somebody else's."""
+        """Return the tag that marks a resource as this stack's; None for other resources."""
         if tags.get("project") == PROJECT and tags.get("environment") == self.stack:
             return f"project={PROJECT}, environment={self.stack}"
         cluster = f"kubernetes.io/cluster/{self.cluster_name}"
-        # `shared` is how a cluster marks what it uses and somebody else owns.
+        # A cluster marks resources that it uses and does not own as `shared`.
         if tags.get(cluster) == "owned":
             return f"{cluster}=owned"
         return next((f"{key}={self.cluster_name}" for key in _CLUSTER_NAME_TAGS if tags.get(key) == self.cluster_name), None)
 
     def stranger(self, tags: Tags) -> str | None:
-        """Return the tag that makes a thing somebody else's; None where it is this stack's, or nobody says whose it is."""
+        """Return the tag that marks a resource as another owner's; None if it is this stack's or has no owner."""
         if self.reason(tags) is not None:
             return None
         for key in ("project", "environment", *_CLUSTER_NAME_TAGS):
@@ -59,11 +59,11 @@ class Ownership:
 
 
 def own_tags(settings: Settings) -> dict[str, str]:
-    """Return the tags of all that a stack makes: those of its file, and those that say whose it is, which always win."""
+    """Return the tags of a stack's resources: the file's tags and the ownership tags, which take precedence."""
     own = {"project": PROJECT, "environment": settings.stack}
     return {**own, **{key: value for key, value in settings.tags.items() if key.casefold() not in own}}
 
 
 def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """AWS's list of `{"Key": …, "Value": …}` as a mapping."""
+    """Return AWS's list of `{"Key": …, "Value": …}` as a mapping."""
     return {tag["Key"]: tag["Value"] for tag in listed or ()}

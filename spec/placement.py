@@ -1,4 +1,4 @@
-"""Labels and taints that bring pods of Triton to the nodes of a group: a GPU pool, or `nodes.cpu`."""
+"""Labels and taints that place Triton pods on the nodes of a group: a GPU pool, or `nodes.cpu`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from spec.settings.nodes import CpuPool
 
 
 def placement(group: GpuPool | CpuPool) -> dict[str, Any]:
-    """Return the node selector and the tolerations of a pod that runs on these nodes alone."""
+    """Return the node selector and tolerations of a pod that runs only on these nodes."""
     if isinstance(group, CpuPool):
         return cpu_pool.placement()
     return {"nodeSelector": {POOL_LABEL: group.name}, "tolerations": [gpu_toleration()]}
 
 
 def resource_of(group: GpuPool | CpuPool) -> str:
-    """Return the extended resource of its GPUs; where it has none, that of whole GPUs, of which a pod asks for 0."""
+    """Return the extended resource of the group's GPUs. Without GPUs, return the resource of whole GPUs, of which pods
+    request 0."""
     return gpu_resource(group.sharing) if isinstance(group, GpuPool) else GPU_RESOURCE

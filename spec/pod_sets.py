@@ -1,4 +1,4 @@
-"""CPU and memory that pods ask for, by which the scheduler gives them their nodes."""
+"""CPU and memory requests of pods, by which the scheduler chooses their nodes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 Where = Literal["system nodes", "every node", "GPU nodes"]
 REPLICAS_OF_MONITORING = "monitoring.replicas"
-"""In place of a path in the chart's values: the number is that of the stack file."""
+"""Used instead of a path in the chart's values: the stack file has the number."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Thousandths of a vCPU, and MiB."""
+    """A request in thousandths of a vCPU and MiB."""
 
     millis: int = 0
     mib: int = 0
@@ -34,9 +34,9 @@ NOTHING = Request()
 class PodSet:
     """The pods of one Deployment, StatefulSet or DaemonSet.
 
-    `request`: of each pod, or where the chart's values have it. `count`: how many, or where the values have it; of a
-    DaemonSet one on each node. `beside`: what other containers of the pod ask for. `surges`: an update starts a new pod
-    before it ends an old one. `apart`: two of them never share a node.
+    `request` is the request of each pod, or its path in the chart's values. `count` is the number of pods, or its path in
+    the values; a DaemonSet has one pod on each node. `beside` is the request of the pod's other containers. `surges`: an
+    update starts a new pod before it stops an old one. `apart`: two of the pods never share a node.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Mistakes in a stack file or a file of values, said so that the reader can put them right."""
+"""Problems in a stack file or values file, with messages that include a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spec.wording import printable
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong at one place: `path` is that place, `message` says what is wrong and what is valid."""
+    """One problem: `path` is its place, and `message` says what is wrong and what is valid."""
 
     path: str
     message: str
@@ -21,7 +21,7 @@ class Problem:
 
 
 class SettingsError(Failure):
-    """A stack file that cannot be used. `problems` holds everything that is wrong with it, not only the first thing."""
+    """A stack file that cannot be used. `problems` lists all of its problems, not only the first one."""
 
     exit_code = NOT_TRIED
 
@@ -39,7 +39,7 @@ class SettingsError(Failure):
 
 
 def render_path(location: Sequence[str | int]) -> str:
-    """Write a location as a path: `("gpu", "pools", 1, "min")` -> `gpu.pools[1].min`."""
+    """Return a location as a path: `("gpu", "pools", 1, "min")` -> `gpu.pools[1].min`."""
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -50,7 +50,7 @@ def render_path(location: Sequence[str | int]) -> str:
 
 
 def describe(value: object) -> str:
-    """Describe a value of a YAML file in the words of its author: `'3' is text`, `true is a truth value`."""
+    """Return a description of a YAML value in the author's words: `'3' is text`, `true is a truth value`."""
     if value is None:
         return "it is empty"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """Every connection that the platform's programs open: source, destination, port and purpose.
 
-docs/security.md shows the table. tests/system/component/reach.py compares it with what each stack registers.
+docs/security.md shows the table. tests/system/component/reach.py compares it with the objects that each stack registers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _pods(namespace: str, name: str, part: str = "") -> Pods:
 
 
 def _with_role(account: ServiceAccount, labels: str | Mapping[str, str], part: str = "") -> Pods:
-    """Return pods of a service account with an IAM role; `labels`: all, or the value of the name label."""
+    """Return the pods of a service account with an IAM role. `labels` are all labels, or the value of the name label."""
     return Pods(account.namespace, {NAME_LABEL: labels} if isinstance(labels, str) else labels, account.name, part)
 
 
@@ -111,14 +111,14 @@ PLACES: Mapping[str, str] = {
     OWN_S3: "only with `models.s3Endpoint`",
     OWN_PROMETHEUS: "only with `autoscaling.prometheusUrl`",
 }
-"""The sources and destinations that are no pods of one workload, each with a note."""
+"""The sources and destinations that are not pods of one workload, each with a note."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """One row. No `ports`: the port is part of an address in the stack file.
+    """One row of the table. Without `ports`, the port is part of an address in the stack file.
 
-    `when`: the key of the stack file that the connection depends on.
+    `when` is the key of the stack file that the connection depends on.
     """
 
     source: str
@@ -269,7 +269,7 @@ AWS_CALLS: Mapping[str, Mapping[str, str]] = {
         "ssmmessages": "sessions of `stackctl tunnel`",
     },
 }
-"""Source -> service of AWS, as its endpoint is called -> purpose. All by HTTPS."""
+"""Source -> AWS service, by the name of its endpoint -> purpose. All use HTTPS."""
 POD_IDENTITY_ADDRESS, POD_IDENTITY_PORT = "169.254.170.23", 80
 
 

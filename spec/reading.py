@@ -1,7 +1,7 @@
-"""Read what comes from outside: files, JSON, lines of JSON, answers of servers. YAML's reader is spec.yaml_reader.
+"""Readers of external data: files, JSON, JSON lines, server responses. spec.yaml_reader reads YAML.
 
-Whatever the bytes are, a reader returns a value of the type that it promises, or raises Unreadable: one sentence with the
-place and what would be right. The standard library is all it needs.
+For any bytes, a reader returns a value of its documented type or raises Unreadable, whose message has the place and the
+remedy. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, BinaryIO, NoReturn
 from spec.failure import NOT_TRIED, Failure
 
 LARGEST_FILE = 64 * 1024 * 1024
-"""Bytes of a file or a stream, unless its reader says otherwise."""
+"""The default limit in bytes of a file or a stream."""
 LARGEST_ANSWER = 32 * 1024 * 1024
-"""Bytes of what a server answers."""
+"""The limit in bytes of a server's response."""
 DEEPEST = 100
-"""How deep lists and objects of JSON may lie in each other."""
+"""The default limit of nested JSON lists and objects."""
 DEEPEST_OF_THE_ENGINE = 200
-"""The same for what Pulumi prints: a definition of custom resources has objects sixty deep in each other."""
+"""The same limit for Pulumi's output: a custom resource definition has objects nested sixty levels deep."""
 _LONGEST_NUMBER = 100
 _BLOCK = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _OPEN_ALREADY = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+", re.ASCII)
-"""Pipes that a shell has opened, as for `<(…)`: they have somebody who writes."""
+"""Pipes that a shell has opened, as for `<(…)`. They have a writer."""
 _KINDS = (
     (stat.S_ISFIFO, "is a pipe, for which nobody may ever write; name a file"),
     (stat.S_ISCHR, "is a device; name a file"),
@@ -49,14 +49,14 @@ _REASONS = {
 }
 _PAGE = "is a page of HTML or XML, where JSON is expected"
 IN_BETWEEN = "a proxy or a network's login page answers in its place? Check HTTPS_PROXY and the address"
-"""The likely cause of an answer that no such server gives, for the ends of messages."""
+"""The likely cause of a response that the server itself never gives. Messages end with it."""
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false"}
 
 
 class Unreadable(Failure):
-    """Something from outside that is refused.
+    """External data that is refused.
 
-    `problem` says why and what would be right; `line` and `column` (from 1) where, as far as it is known.
+    `problem` says what is wrong and what is valid. `line` and `column` (from 1) are its place, if known.
     """
 
     exit_code = NOT_TRIED
@@ -70,12 +70,12 @@ class Unreadable(Failure):
 
     @property
     def place(self) -> str:
-        """`line 3, column 7`, as far as it is known."""
+        """Return `line 3, column 7`, as far as known."""
         numbers = (("line", self.line), ("column", self.column))
         return ", ".join(f"{name} {number}" for name, number in numbers if number is not None)
 
     def within(self, source: object) -> str:
-        """Return the sentence as editors follow it: `file:3:7: problem`."""
+        """Return the message in a form that editors can follow: `file:3:7: problem`."""
         numbers = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
         return f"{source}{numbers}: {self.problem}"
 
@@ -88,9 +88,9 @@ def file(path: Path, most: int = LARGEST_FILE) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read it; no pipe, device or socket is one. Raises Unreadable, with the path, also while it is read."""
+    """Open a regular file for reading. Raises Unreadable with the path, also for pipes, devices, sockets and read errors."""
     try:
-        # Without waiting: the opening of a pipe waits for somebody who writes into it.
+        # Non-blocking, because opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as found:
             mode = os.fstat(descriptor).st_mode
@@ -107,7 +107,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def stream(opened: BinaryIO, source: object, most: int = LARGEST_FILE) -> bytes:
-    """Return the bytes of an open stream to its end. Raises Unreadable, with the source, and OSError."""
+    """Return all bytes of an open stream. Raises Unreadable, with the source, and OSError."""
     blocks, size = [], 0
     while block := opened.read(_BLOCK):
         size += len(block)
@@ -118,7 +118,7 @@ def stream(opened: BinaryIO, source: object, most: int = LARGEST_FILE) -> bytes:
 
 
 def text(content: bytes) -> str:
-    """Return the text in UTF-8, without a mark at its beginning. Raises Unreadable."""
+    """Return the UTF-8 text without a byte order mark. Raises Unreadable."""
     if content.startswith(_UTF16):
         raise Unreadable("UTF-16 or UTF-32, and not UTF-8; save the file in that encoding")
     nul = content.find(b"\0")
@@ -142,8 +142,8 @@ def text_file(path: Path, most: int = LARGEST_FILE) -> str:
 def json_value(content: bytes | str, deepest: int = DEEPEST) -> Any:
     """Return the value of a JSON document. Raises Unreadable.
 
-    Refused beside what is no JSON: a key twice in one object, numbers that no program would read alike (NaN, Infinity, a
-    hundred digits), halves of characters, and what lies deeper than `deepest`.
+    Besides invalid JSON it refuses duplicate keys, numbers that programs read differently (NaN, Infinity, a hundred digits),
+    lone surrogates, and values nested deeper than `deepest`.
     """
     whole = text(content) if isinstance(content, bytes) else content
     begins = whole.lstrip()[:1]
@@ -164,7 +164,7 @@ def json_value(content: bytes | str, deepest: int = DEEPEST) -> Any:
 
 
 def json_object(content: bytes | str, deepest: int = DEEPEST) -> dict[str, Any]:
-    """Return the object that a JSON document is. Raises Unreadable."""
+    """Return a JSON document that is an object. Raises Unreadable."""
     value = json_value(content, deepest)
     if not isinstance(value, dict):
         raise Unreadable(f"is {_word(value)}, where an object is expected")
@@ -172,7 +172,7 @@ def json_object(content: bytes | str, deepest: int = DEEPEST) -> dict[str, Any]:
 
 
 def json_file(path: Path) -> dict[str, Any]:
-    """Return the object that a file of JSON is. Raises Unreadable, with the path."""
+    """Return the object in a JSON file. Raises Unreadable, with the path."""
     content = file(path)
     try:
         return json_object(content)
@@ -181,8 +181,8 @@ def json_file(path: Path) -> dict[str, Any]:
 
 
 def json_lines(content: str, deepest: int = DEEPEST) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a stream, one a line, each with its line's number. Raises Unreadable, with the line."""
-    # Not splitlines: JSON may have a line separator of Unicode in a text.
+    """Yield the line number and object of each line of a stream. Raises Unreadable, with the line."""
+    # Not splitlines, because JSON text may contain Unicode line separators.
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
@@ -193,7 +193,7 @@ def json_lines(content: str, deepest: int = DEEPEST) -> Iterator[tuple[int, dict
 
 
 def answer(content: bytes, server: str) -> Any:
-    """Return the JSON value that a server answers with. Raises Unreadable, with the server."""
+    """Return the JSON value of a server's response. Raises Unreadable, with the server."""
     try:
         return json_value(content)
     except Unreadable as error:
@@ -202,10 +202,10 @@ def answer(content: bytes, server: str) -> Any:
 
 
 def checked(value: Any, form: Any, path: str) -> Any:
-    """Return `value` when it has the form. Raises Unreadable, with the path.
+    """Return `value` if it has the form. Raises Unreadable, with the path.
 
-    A form is a type, a list of one form for a list (of none: of anything), a dict of keys for an object, which may have more
-    of them, lack some, or have null there, and a dict of the key `str` for an object of any keys.
+    A form is a type, or a list with the form of the items (empty: any items). A dict of keys is the form of an object, which
+    may have more keys, lack some, or have null values. A dict with the key `str` is the form of an object with any keys.
     """
     expected = type(form) if isinstance(form, dict | list) else form
     if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
@@ -243,7 +243,7 @@ def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int | float:
-    """Return `-0` as the floating-point number that it is in JSON: as a whole number it would lose its sign."""
+    """Return `-0` as a floating-point number, because an integer would lose its sign."""
     if digits == "-0":
         return -0.0
     if len(digits) > _LONGEST_NUMBER:
@@ -263,7 +263,7 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def usable(value: Any, deepest: int = DEEPEST) -> None:
-    """Refuse in a value of JSON what lies too deep, and text that cannot be written again. Raises Unreadable."""
+    """Refuse a JSON value that is nested too deep, or has text that cannot be written again. Raises Unreadable."""
     _check_text(value)
     level, depth = [value], 0
     while level:

@@ -1,8 +1,8 @@
 """Signatures of releases: Sigstore bundles in the format of OpenSSF Model Signing 1.0.
 
 The signed statement has the SHA-256 of the stored manifest and of every object, so `model_signing verify` of PyPI's
-model-signing verifies a downloaded release too. That package is not used here: with Sigstore's clients it adds 20 packages
-to the pods' image, and it has no signer for KMS.
+model-signing package can also verify a downloaded release. This project does not use that package: with Sigstore's clients
+it adds 20 packages to the pods' image, and it has no signer for KMS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
 class SignatureError(Failure):
-    """A release has no signature of a signer of the stack, or cannot be signed."""
+    """A release has no signature by one of the stack's signers, or cannot be signed."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}; {remedy}")
@@ -44,7 +44,7 @@ class SignatureError(Failure):
 
 
 def digest_for(curve_bits: int) -> hashes.HashAlgorithm:
-    """Return the hash that goes with a key on P-256, P-384 or P-521. Raises KeyError for other keys."""
+    """Return the hash for a key on P-256, P-384 or P-521. Raises KeyError for other keys."""
     return {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}[curve_bits]
 
 
@@ -83,7 +83,7 @@ def bundle(
 
 
 def split(signers: str | None) -> tuple[str, ...]:
-    """Return each signer of a PEM text. Raises SignatureError for a text without any: it would require no signature."""
+    """Return the signers in a PEM text. Raises SignatureError for a text without any, which would require no signature."""
     listed = tuple(match[0] for match in _PEM.finditer(signers or ""))
     if signers and not listed:
         raise SignatureError("--signers (MODEL_SIGNERS): has no public key and no certificate in PEM", "give models.signers")
@@ -93,7 +93,7 @@ def split(signers: str | None) -> tuple[str, ...]:
 def verify(release_id: str, manifest: bytes, signature: bytes | None, signers: Sequence[str]) -> None:
     """Require a signature of the stored manifest by one of the signers, if there are any. Raises SignatureError.
 
-    `signers`: public keys, and certificates of authorities that issue those of signers, all PEM.
+    `signers` are public keys, or certificates of authorities that issue the signers' certificates, all as PEM.
     """
     if not signers:
         return
@@ -106,7 +106,7 @@ def verify(release_id: str, manifest: bytes, signature: bytes | None, signers: S
             if json.loads(manifest)["id"] != release_id:
                 raise ValueError("it signs another release")
             return
-        except Exception as error:  # of whatever somebody wrote there: every one means that this signer has not signed
+        except Exception as error:  # the content is untrusted: any error means that this signer has not signed
             reasons.append(str(error).strip().rstrip(".") or type(error).__name__)
     raise SignatureError(
         f"the signature of release {release_id} is by no signer of models.signers ({'; '.join(dict.fromkeys(reasons))})",
@@ -146,7 +146,7 @@ def _certified(material: Mapping[str, Any], authority: str) -> Any:
             raise ValueError(f"the certificate {name} was valid until {certificate.not_valid_after_utc:%Y-%m-%d}")
     policy = verification.ExtensionPolicy.permit_all()
     agnostic = verification.Criticality.AGNOSTIC
-    authorities = policy.require_present(x509.BasicConstraints, agnostic, None)  # cA itself is checked by cryptography
+    authorities = policy.require_present(x509.BasicConstraints, agnostic, None)  # cryptography itself checks cA
     authorities = authorities.may_be_present(x509.KeyUsage, agnostic, _require_issuing)
     users = policy.require_present(x509.KeyUsage, agnostic, _require_signing)
     builder = verification.PolicyBuilder().store(verification.Store([trusted]))
@@ -169,7 +169,7 @@ def _require_signing(_: verification.Policy, __: x509.Certificate, usage: x509.K
 
 
 def _resources(manifest: bytes) -> list[dict[str, str]]:
-    """Return the files that a signature has to cover, in the format's words: the manifest and every object."""
+    """Return the files that a signature has to cover, in the format's terms: the manifest and every object."""
     objects = json.loads(manifest)["objects"]
     digests = {key: entry["sha256"] for key, entry in objects.items()} | {
         RELEASE_MANIFEST: hashlib.sha256(manifest).hexdigest()

@@ -1,4 +1,4 @@
-"""Names of the gateway's routes, by which Envoy's metrics name them too."""
+"""Names of the gateway's routes, which also appear in Envoy's metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spec.names import ALL_MODELS_ROUTE, OPENAI_ROUTE
 
 
 def object_name(model: str) -> str:
-    """Return the name of a model's objects: its own if Kubernetes takes it and no other route has it, else a unique one."""
+    """Return the name of a model's objects: the model's name if it is valid in Kubernetes and free, else a unique name."""
     if (
         len(model) <= 50
         and model not in (ALL_MODELS_ROUTE, OPENAI_ROUTE)

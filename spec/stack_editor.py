@@ -1,4 +1,4 @@
-"""Change one place of a person's stack file: comments, order, quoting, line ends, mode, link and owner of the file stay."""
+"""Change one value of a user's stack file. Comments, order, quoting, line endings, mode, link and owner stay."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class NotEditable(Failure):
-    """A stack file cannot be read or changed; the text says why, and begins with its path."""
+    """A stack file cannot be read or changed. The text begins with its path and gives the reason."""
 
     exit_code = NOT_TRIED
 
 
 class StackEditor:
-    """A stack file that is open for a change. `config` is what stands below that key, with its comments.
+    """An open stack file that can be changed. `config` is its mapping of this key, with comments.
 
-    Raises NotEditable for a file that is no stack file.
+    Raises NotEditable if the file is not a stack file.
     """
 
     def __init__(self, file: Path) -> None:
@@ -51,21 +51,22 @@ class StackEditor:
         self.config = config
 
     def key(self, name: str) -> str:
-        """Return how the file writes the key of this full name (`triton-eks:models`), or would, where it has none."""
+        """Return the file's spelling of this full key name (`triton-eks:models`); the full name if the file lacks the
+        key."""
         return self._found.spelling.get(name, name)
 
     def section(self, name: str) -> CommentedMap | None:
-        """Return the mapping of this full name; None where there is none. Raises NotEditable for another value."""
+        """Return the mapping with this full name; None if it is missing. Raises NotEditable for other values."""
         section = self.config.get(self.key(name))
         if section is not None and not isinstance(section, CommentedMap):
             raise NotEditable(f"{self._file}: config.{name} is not a mapping")
         return section
 
     def save(self, changes: Mapping[tuple[str, ...], Any], judge: Callable[[bytes], object] | None = None) -> None:
-        """Write the file, in which what lies at each path below `config` has the given value, and nothing else is different.
+        """Write the file with the given value at each path below `config` and no other change.
 
-        That is read from the text that is about to be written. `judge` gets that text, too: where it raises, the file stays
-        as it was. Raises NotEditable, and NotWritten, also where somebody else has changed the file since it was opened.
+        The result is verified by reading the new text. `judge` gets that text too; if it raises, the file stays unchanged.
+        Raises NotEditable, or NotWritten, for example if the file has changed since it was opened.
         """
         buffer = io.StringIO()
         self._yaml.dump(self._document, buffer)
@@ -96,18 +97,18 @@ class StackEditor:
     def _loaded(self) -> tuple[Any, YAML]:
         yaml = YAML()
         yaml.preserve_quotes = True
-        yaml.width = 4096  # never fold a long line that the file has
+        yaml.width = 4096  # never fold long lines of the file
         text = "".join(line.rstrip("\r\n") + "\n" for line in _lines(self._text()))
         try:
             document, indent, offset = load_yaml_guess_indent(text, yaml=yaml)
-        except YAMLError as error:  # what this reader takes and the other one does not
+        except YAMLError as error:  # valid for our reader, but not for ruamel.yaml
             raise NotEditable(f"{self._file}: not valid YAML: {str(error).splitlines()[0]}") from None
         yaml.indent(mapping=2, sequence=indent or 2, offset=offset or 0)
         return document, yaml
 
 
 def _with_line_ends_of(before: str, after: str) -> str:
-    """Return the text `after`, each line of which ends as it did in `before`, and a new one as most lines there do."""
+    """Return the text `after` with the line endings of `before`; new lines get the most frequent line ending."""
     old, new = _lines(before), _lines(after)
     usual = "\r\n" if 2 * sum(line.endswith("\r\n") for line in old) > len(old) else "\n"
     kept = {}
@@ -120,5 +121,5 @@ def _with_line_ends_of(before: str, after: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines with their ends: LF or CR LF, and nothing else that Unicode counts as one."""
+    """Return the lines with their endings: only LF and CR LF count, not Unicode's other line separators."""
     return io.StringIO(text, newline="\n").readlines()

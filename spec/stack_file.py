@@ -1,4 +1,4 @@
-"""A stack file, `Pulumi.<stack>.yaml`: what stands below `config`, each key as the engine calls it."""
+"""A stack file, `Pulumi.<stack>.yaml`: the values of `config` by the engine's key names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from spec.reading import Unreadable
 from spec.yaml_reader import YamlError
 
 PROJECT = "triton-eks"
-"""The name in Pulumi.yaml: the namespace of a key that has none."""
+"""The project name in Pulumi.yaml, which is the namespace of keys without one."""
 CONFIG = "config"
 
 
 class StackFileError(ValueError):
-    """A text that is no stack file, or that says two things at once; `mistakes` has every one of them."""
+    """A text that is not a stack file or contradicts itself. `mistakes` lists all problems."""
 
     def __init__(self, mistakes: list[YamlError]) -> None:
         self.mistakes = mistakes
@@ -26,9 +26,9 @@ class StackFileError(ValueError):
 
 @dataclass(frozen=True)
 class StackFile:
-    """`config` by the full names of its keys, `spelling` how the file writes each, `rest` the other keys of the file.
+    """A stack file: `config` by full key names, the file's `spelling` of each key, and the other keys of the file in `rest`.
 
-    `config` is None where the file has no such key, or nothing below it.
+    `config` is None if the file has no such key or no value for it.
     """
 
     config: dict[str, Any] | None
@@ -70,7 +70,7 @@ def read(content: bytes | str) -> StackFile:
 
 
 def full_name(key: str) -> str:
-    """`triton-eks:network` for `network`, for itself, and for `triton-eks:config:network`: to the engine they are one."""
+    """Return `triton-eks:network` for `network`, for itself and for `triton-eks:config:network`, as the engine does."""
     parts = key.split(":")
     if len(parts) == 3 and parts[1] == "config":
         return f"{parts[0]}:{parts[2]}"
@@ -78,12 +78,11 @@ def full_name(key: str) -> str:
 
 
 def decoded(value: Any) -> Any:
-    """Return a value below `config` as the program reads it: the engine hands over text, JSON for what has a structure.
+    """Return a value of `config` in the program's form. The engine passes text, with JSON for structured values.
 
-    Raises Unreadable for JSON with a key that is there twice (the last one would silently win), with half of a character,
-    and with what lies too deep.
+    Raises Unreadable for JSON with duplicate keys (the last one would win silently), lone surrogates, or too deep nesting.
     """
-    if value is None or value == "":  # which the engine makes of a key without a value
+    if value is None or value == "":  # the engine passes "" for a key without a value
         return None
     if not isinstance(value, str):
         return value

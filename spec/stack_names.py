@@ -1,6 +1,6 @@
-"""Which stacks a checkout has, what a stack may be called, and the one sentence about a name that is none of them.
+"""The stacks of a checkout, the rules for stack names, and the error for an unknown name.
 
-Nothing heavy: tools use it too.
+This module has no heavy imports, because tools use it too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spec.wording import one_of
 _FOLDER, _PREFIX, _SUFFIX = "stacks", "Pulumi.", ".yaml"
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
-"""All that a stack can be (`triton-eks:environment`): there may be several stacks of each, in any regions and accounts."""
+"""All values of `triton-eks:environment`. Each may have several stacks, in any regions and accounts."""
 
 _NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 _MOST_OF_PULUMI = 100
@@ -23,17 +23,17 @@ _MOST_OF_PULUMI = 100
 _AN_ACCOUNT = "0" * 12
 _MODEL_BUCKET = re.compile(r"triton-models-(?P<stack>.+)-\d{12}-(?P<region>[a-z]+(?:-[a-z]+)+-\d+)")
 _OF_THE_WORKFLOWS = ("eks-preview", "eks-deploy")
-"""Roles that begin so are refused to the deploy role by their names (`bootstrap.deploy_identity`)."""
+"""Prefixes of the roles that the deploy role must not change, by name (`bootstrap.deploy_identity`)."""
 
 
 class NoSuchStack(Failure):
-    """A name that is no stack's, or none at all; the text says which stacks there are."""
+    """A stack name is missing or unknown; the text lists the existing stacks."""
 
     exit_code = NOT_TRIED
 
 
 def stack_file(stack: str) -> str:
-    """Return how messages call the file of a stack: its path in the checkout."""
+    """Return a stack file's path in the checkout, as used in messages."""
     return f"{_FOLDER}/{_PREFIX}{stack}{_SUFFIX}"
 
 
@@ -55,10 +55,10 @@ def file_of(stack: str, checkout: Path) -> Path:
 
 
 def mistakes_in_name(stack: str, region: str | None = None) -> list[str]:
-    """Return everything that is wrong with a name for a stack, a sentence each, and with its length in a region.
+    """Return all problems of a stack name, one sentence each. With a region, also check its length.
 
-    The name is part of what S3, IAM, SQS and EKS have by name (`spec.names`). S3 has the narrowest rules: lower case,
-    digits and hyphens, and 63 characters, of which account and region take their part.
+    The name is part of the names of S3, IAM, SQS and EKS resources (`spec.names`). S3 has the strictest rules: lower case,
+    digits and hyphens, and 63 characters including account and region.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
     """
     mistakes = []
@@ -84,9 +84,9 @@ def mistakes_in_name(stack: str, region: str | None = None) -> list[str]:
 
 
 def longest_name(region: str) -> int:
-    """Return how many characters a stack's name may have in a region, so that every name made of it fits AWS's limits.
+    """Return the maximum length of a stack name in a region. All names that contain it then comply with AWS's limits.
 
-    Buckets may have 63, roles and rules of EventBridge 64, queues 80.
+    Bucket names may have 63 characters, roles and EventBridge rules 64, queues 80.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
     """
     cluster = aws_names.cluster_name("")
@@ -101,14 +101,14 @@ def longest_name(region: str) -> int:
 
 
 def environments_in_name(stack: str) -> list[str]:
-    """Return the environments that the parts of a name say: of `prod-eu` prod, of `team-a` none."""
+    """Return the environments that parts of a stack name match: prod for `prod-eu`, none for `team-a`."""
     return [environment for environment in ENVIRONMENTS if environment in stack.split("-")]
 
 
 def mistake_about_environment(stack: str, environment: str) -> str | None:
-    """Return what is wrong with a stack of this name being of an environment: one that says another; None: nothing.
+    """Return the problem if the stack's name contains another environment than its own; None if there is no problem.
 
-    A stack `prod-eu` without the rules of prod would be found out on the day when somebody deletes it.
+    Otherwise a stack `prod-eu` without the rules of prod would go unnoticed until its deletion.
     """
     said = environments_in_name(stack)
     if not said or environment in said:
@@ -117,12 +117,12 @@ def mistake_about_environment(stack: str, environment: str) -> str | None:
 
 
 def stack_of_model_bucket(bucket: str) -> str | None:
-    """Return the stack whose models bucket this is (`spec.names.model_bucket`); None for one that is called otherwise."""
+    """Return the stack of this model bucket (`spec.names.model_bucket`); None for other bucket names."""
     parts = _MODEL_BUCKET.fullmatch(bucket)
     return parts["stack"] if parts is not None else None
 
 
 def region_of_model_bucket(bucket: str) -> str | None:
-    """Return the region in the name of a stack's models bucket; None for a bucket that is called otherwise."""
+    """Return the region in the name of a stack's model bucket; None for other bucket names."""
     parts = _MODEL_BUCKET.fullmatch(bucket)
     return parts["region"] if parts is not None else None

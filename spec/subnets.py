@@ -1,10 +1,10 @@
-"""How the VPC's address range is cut into subnets, and how much room a node takes in one. Pure arithmetic.
+"""How the VPC's address range is divided into subnets, and how many addresses a node needs. Arithmetic only.
 
-The range is cut into four quarters, one per availability zone, whether or not the fourth zone is used: adding a zone
-later never moves (and so never replaces) an existing subnet. A range smaller than a /20 is cut into two halves, and stays
-with two zones. In each part
+The range is divided into four quarters, one per availability zone, even if the fourth zone is unused. So adding a zone later
+never moves (and never replaces) an existing subnet. A range smaller than a /20 is divided into two halves, for at most two
+zones. Each part contains:
 
-    private  1/2   nodes and pods: single addresses of others would break up the /28 blocks that nodes take
+    private  1/2   nodes and pods; other single addresses would break up the /28 blocks that nodes take
     public   1/4   NAT gateways and load balancers
     intra    1/4   control-plane interfaces and interface endpoints: no route to the internet
 """
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 MAX_ZONES = 4
-# A VPC between these prefix lengths is one that AWS accepts. From a /20, every subnet of four zones is a /24 or larger; from
-# a /24, every one of two zones is a /27 or larger, which load balancers need.
+# AWS accepts VPCs between these prefix lengths. From a /20, each subnet of four zones is at least a /24. From a /24, each
+# subnet of two zones is at least a /27, which load balancers require.
 LARGEST_VPC_PREFIX = 16
 _SMALLEST_QUARTERED, _SMALLEST_HALVED = 20, 24
 
-# AWS keeps five addresses of every subnet: network, router, DNS, one for the future, broadcast.
+# AWS reserves five addresses in every subnet: network, router, DNS, future use, broadcast.
 RESERVED_PER_SUBNET = 5
-_PREFIX_ADDRESSES = 16  # prefix delegation hands out /28 blocks
-_INTERFACES = 2  # of a node, each with an address of its own
-_WARM_PREFIXES = 1  # WARM_PREFIX_TARGET: one block is always held in advance
+_PREFIX_ADDRESSES = 16  # prefix delegation assigns /28 blocks
+_INTERFACES = 2  # per node, each with its own address
+_WARM_PREFIXES = 1  # WARM_PREFIX_TARGET: one block is always reserved in advance
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,29 @@ class ZoneSubnets:
 
 @dataclass(frozen=True)
 class SubnetPlan:
-    """All blocks of one VPC, in the order of the zones that were asked for."""
+    """All blocks of one VPC, in the order of the requested zones."""
 
     cidr: IPv4Network
     zones: tuple[ZoneSubnets, ...]
 
     @property
     def public(self) -> tuple[IPv4Network, ...]:
-        """Public blocks, one per zone."""
+        """Return the public blocks, one per zone."""
         return tuple(zone.public for zone in self.zones)
 
     @property
     def private(self) -> tuple[IPv4Network, ...]:
-        """Private blocks, one per zone."""
+        """Return the private blocks, one per zone."""
         return tuple(zone.private for zone in self.zones)
 
     @property
     def intra(self) -> tuple[IPv4Network, ...]:
-        """Intra blocks, one per zone."""
+        """Return the intra blocks, one per zone."""
         return tuple(zone.intra for zone in self.zones)
 
 
 def zone_names(zones: Sequence[str] | int) -> tuple[str, ...]:
-    """Return the zones of a network: their names in order, or "1", "2", … where only their number is known."""
+    """Return the zones of a network: their names in order, or "1", "2", … if only their number is known."""
     return tuple(str(number + 1) for number in range(zones)) if isinstance(zones, int) else tuple(zones)
 
 
@@ -72,9 +72,9 @@ def nat_zones(nat: str, zones: Sequence[str] | int) -> tuple[str, ...]:
 
 
 def plan(cidr: IPv4Network, zones: Sequence[str] | int) -> SubnetPlan:
-    """Cut `cidr` for these zones: their names in order, or how many.
+    """Divide `cidr` for these zones, given as names in order or as a number.
 
-    Raises ValueError when the range is not /16../20 (../24 for two zones) or when there are not 1..4 distinct zones.
+    Raises ValueError if the range is not /16 to /20 (/24 for two zones), or if there are not 1 to 4 distinct zones.
     """
     names = zone_names(zones)
     if not 1 <= len(names) <= MAX_ZONES or len(set(names)) != len(names):
@@ -87,7 +87,7 @@ def plan(cidr: IPv4Network, zones: Sequence[str] | int) -> SubnetPlan:
 
 
 def smallest_prefix(zones: int) -> int:
-    """Return the longest prefix of a VPC that so many zones have room in."""
+    """Return the longest VPC prefix with room for this many zones."""
     return _SMALLEST_HALVED if zones <= 2 else _SMALLEST_QUARTERED
 
 
@@ -98,18 +98,18 @@ def _cut(zone: str, part: IPv4Network) -> ZoneSubnets:
 
 
 def addresses_per_node(max_pods: int) -> int:
-    """Return how many addresses one node takes from its subnet with prefix delegation.
+    """Return how many addresses a node needs in its subnet with prefix delegation.
 
-    Whole /28 blocks for `max_pods` pods, one block in advance, and the primary address of each network interface.
+    These are whole /28 blocks for `max_pods` pods, one block in advance, and the primary address of each network interface.
     """
     return _PREFIX_ADDRESSES * (math.ceil(max_pods / _PREFIX_ADDRESSES) + _WARM_PREFIXES) + _INTERFACES
 
 
 def fewest_addresses_per_node() -> int:
-    """Return how many addresses a node with pods needs at least: one block, and those of the network interfaces."""
+    """Return the minimum of addresses for a node with pods: one block and its network interfaces."""
     return _PREFIX_ADDRESSES + _INTERFACES
 
 
 def usable_addresses(subnet: IPv4Network) -> int:
-    """Return how many addresses of a subnet AWS does not keep for itself."""
+    """Return how many addresses of a subnet AWS does not reserve."""
     return subnet.num_addresses - RESERVED_PER_SUBNET

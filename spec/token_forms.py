@@ -1,7 +1,7 @@
-"""The forms of keys and tokens, each with where it is documented: one table for who refuses them and who hides them.
+"""Forms of keys and tokens, with their documentation. Release checks and the redaction of output use this table.
 
-A release refuses a file with one in it, so that it must be sure (`certain`). What is told to a pull request is public for
-good, so that it hides what may be one (`likely`), whole or cut off.
+A release refuses files that contain a token, so a match must be certain (`certain`). Text in pull requests stays public, so
+possible tokens are hidden too (`likely`), whole or truncated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TokenForm:
-    """One kind, with an article. The patterns are those of `re`, with `.` for every character, also the end of a line."""
+    """One kind, with an article. The patterns are for `re`; `.` also matches line ends."""
 
     kind: str
     likely: str
@@ -19,7 +19,7 @@ class TokenForm:
 
 
 TOKEN_FORMS = (
-    # PEM and its relatives, to the end of the key, or of the text where that is cut off: https://www.rfc-editor.org/rfc/rfc7468
+    # PEM and related formats, to the end of the key, or of a truncated text: https://www.rfc-editor.org/rfc/rfc7468
     TokenForm(
         "a private key",
         r"-----BEGIN .*?(?:-----END [^-]*-----|\Z)",

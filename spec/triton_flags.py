@@ -1,8 +1,8 @@
-"""Tables of what `tritonserver` understands, since which server: flags, backend and metrics settings, config fields.
+"""Flags, backend and metrics settings and config fields that `tritonserver` supports, with the first server version.
 
-Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of
-the server at 25.04 for how values are read; docs/facts/triton-configuration.md for what is newer, fatal or inert; the
-READMEs of the backends for their settings. Versions are server versions: NGC 26.08 is 2.72.
+Sources: `tritonserver --help` of server 2.51 (NGC 24.10) for all that has no version here; `command_line_parser.cc` of the
+server at 25.04 for how values are read; docs/facts/triton-configuration.md for newer, fatal or ignored options; the READMEs
+of the backends for their settings. Versions are server versions: NGC 26.08 is 2.72.
 """
 
 import re
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from spec.wording import did_you_mean, one_of
 
 Value = Callable[[str], str | None]
-"""Says what is wrong with a flag's value and what is valid, or None."""
+"""A check that returns the problem of a flag's value and the valid values, or None."""
 
 OLDEST_SERVER = "2.51"
-"""The server of which this table knows every flag; older ones are not told apart."""
+"""The oldest server whose flags this table lists completely. Older servers are treated the same."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag. `value` None: it takes none. `since`: the first server that has it.
+    """One flag. `value` is None if it takes no value. `since` is the first server that has it.
 
-    `repeatable`: may be given several times. `instead`: what to use, for a flag that is deprecated. `needs`: the flag and
-    value without which the server ignores this one, or does not start.
+    `repeatable` flags may be given several times. `instead` names the replacement of a deprecated flag. `needs` is the flag
+    and value without which the server ignores this flag or does not start.
     """
 
     value: Value | None
@@ -46,7 +46,7 @@ def _boolean(value: str) -> str | None:
 
 
 def _integer(value: str) -> str | None:
-    # The server reads the digits in front of anything: 3s is 3 to it, and so would 3m be.
+    # The server reads only leading digits: it reads both 3s and 3m as 3.
     return None if re.fullmatch(r"-?\d+", value) else f"'{value}' is not a whole number; give digits only"
 
 
@@ -71,7 +71,8 @@ def _form(pattern: str, valid: str) -> Value:
 
 
 def _settings(flag_form: str, known: Mapping[str, Mapping[str, Value]], what: str) -> Value:
-    """Return the check of `name,setting=value`. `known`: the settings of each name; the name "" is for `setting=value`."""
+    """Return the check of `name,setting=value`. `known` has the settings of each name; the name "" is for
+    `setting=value`."""
 
     def check(value: str) -> str | None:
         left, equals, given = value.partition("=")
@@ -95,7 +96,7 @@ def _settings(flag_form: str, known: Mapping[str, Mapping[str, Value]], what: st
 
 
 BACKEND_SETTINGS: Mapping[str, Mapping[str, Value]] = {
-    # Settings of the server as a whole (no backend in front) have flags of their own, but for this one.
+    # All other settings of the server as a whole (without a backend) have their own flags.
     "": {"default-max-batch-size": _integer},
     "python": {
         "shm-default-byte-size": _integer,
@@ -120,7 +121,7 @@ BACKEND_SETTINGS: Mapping[str, Mapping[str, Value]] = {
     "openvino": {"default-max-batch-size": _integer},
     "pytorch": {},
 }
-"""Backend -> its real `--backend-config` settings. The server takes any other in silence.
+"""Backend -> its `--backend-config` settings. The server silently ignores all others.
 
 See docs/facts/triton-configuration.md#ignored-in-silence.
 """
@@ -131,18 +132,18 @@ METRICS_SETTINGS: Mapping[str, str] = {
     "summary_quantiles": OLDEST_SERVER,
     "histogram_latencies": "2.52",
 }
-"""Setting of `--metrics-config` -> since. The server takes any other in silence.
+"""Setting of `--metrics-config` -> first server. The server silently ignores all others.
 
 See docs/facts/triton-configuration.md#ignored-in-silence.
 """
 
 CONFIG_FIELDS: Mapping[str, str] = {
-    # triton-inference-server/core#405 is of November 2024: 25.01 is the first release that was surely made after it.
+    # triton-inference-server/core#405 is of November 2024: 25.01 is the first release that certainly contains it.
     "model_metrics": "2.54",
-    # triton-inference-server/server#8458 was merged late in 2025; 26.01 is the first release that surely has it.
+    # triton-inference-server/server#8458 was merged late in 2025; 26.01 is the first release that certainly contains it.
     "max_inflight_requests": "2.65",
 }
-"""Field of config.pbtxt that server 2.51 does not know -> since. A server refuses a config with an unknown field."""
+"""Field of config.pbtxt that server 2.51 lacks -> first server. A server refuses a config with an unknown field."""
 
 _CACHES: Mapping[str, Mapping[str, Value]] = {
     "local": {"size": _integer},
@@ -177,7 +178,7 @@ def _metrics_setting(value: str) -> str | None:
     if setting not in METRICS_SETTINGS:
         near = did_you_mean(setting, METRICS_SETTINGS)
         return f"there is no setting '{setting}', the server would ignore it; {near}use {one_of(METRICS_SETTINGS)}"
-    # Compared with "true" and "false" to the letter: `1` or `True` would change nothing.
+    # The server compares with "true" and "false" exactly: `1` or `True` would have no effect.
     return None if setting == "summary_quantiles" else _exactly_true_or_false(setting, given)
 
 
@@ -229,7 +230,7 @@ FLAGS: Mapping[str, Flag] = {
     "--grpc-header-forward-pattern": Flag(_text),
     "--grpc-infer-thread-count": Flag(_integer, since="2.57"),
     "--grpc-infer-allocation-pool-size": Flag(_integer),
-    # After 2.51 and, by the server's source at 25.04, not after 2.57.
+    # Newer than 2.51 and, by the server's source at 25.04, available in 2.57.
     "--grpc-max-response-pool-size": Flag(_integer, since="2.57"),
     "--grpc-use-ssl": Flag(_boolean),
     "--grpc-use-ssl-mutual": Flag(_boolean),
@@ -290,7 +291,7 @@ FLAGS: Mapping[str, Flag] = {
         _form(r"[^,=]+,(numa-node|cpu-cores)=.+", "<policy>,numa-node=<node> or <policy>,cpu-cores=<cores>"), repeatable=True
     ),
     "--model-load-gpu-limit": Flag(_form(r"\d+:(0(\.\d+)?|1(\.0+)?)", "<GPU>:<fraction of 0 to 1>"), repeatable=True),
-    # Deprecated: the server takes them with a warning, today
+    # Deprecated: the server still accepts them, with a warning
     "--strict-model-config": Flag(_boolean, instead="use --disable-auto-complete-config"),
     "--response-cache-byte-size": Flag(_integer, instead="use --cache-config=local,size=<bytes>"),
     "--trace-file": Flag(_text, instead="use --trace-config=triton,file=<path>"),
@@ -299,7 +300,7 @@ FLAGS: Mapping[str, Flag] = {
     "--trace-count": Flag(_integer, instead="use --trace-config=count=<count>"),
     "--trace-log-frequency": Flag(_integer, instead="use --trace-config=triton,log-frequency=<value>"),
 }
-"""Every flag of 2.72 (NGC 26.08); newer releases were not read."""
+"""All flags of 2.72 (NGC 26.08). Newer releases have not been checked."""
 
 NO_FLAGS: Mapping[str, str] = {
     "--model-warmup": "warm-up is model_warmup in config.pbtxt, warmup in models.serving",
@@ -307,4 +308,4 @@ NO_FLAGS: Mapping[str, str] = {
     "--max-queue-delay-microseconds": "it is a part of dynamic_batching in config.pbtxt, maxQueueDelayUs in models.serving",
     "--instance-group": "instances are instance_group in config.pbtxt, instances in models.serving",
 }
-"""Flags that articles give to the server and no release ever had -> where the setting belongs."""
+"""Flags in articles that no server release ever had -> the correct place of the setting."""

@@ -1,6 +1,6 @@
-"""Whether a command line is one that a given `tritonserver` understands, before a pod finds out.
+"""Check a command line of `tritonserver` for a given version before a pod runs it.
 
-The table is `spec.triton_flags`. What the server would take in silence and ignore is a mistake here too.
+The table is `spec.triton_flags`. Options that the server silently ignores are problems here too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _PORTS = {"--http-port": TRITON_HTTP_PORT, "--grpc-port": TRITON_GRPC_PORT, "--m
 
 @dataclass(frozen=True)
 class _Given:
-    """A flag of the command line that the table knows, and its value (None: it has none)."""
+    """A known flag of the command line, and its value (None: it has none)."""
 
     name: str
     flag: Flag
@@ -33,7 +33,7 @@ class _Given:
 
 
 def check_arguments(arguments: Sequence[str], server_version: str) -> list[str]:
-    """Return all that is wrong with the arguments of a `tritonserver` of this version (like `2.71.0`), one sentence each.
+    """Return all problems of the arguments of a `tritonserver` of this version (like `2.71.0`), one sentence each.
 
     Arguments are `--flag`, `--flag=value` or `--flag value`, without the program's name. A sentence begins with the flag.
     """
@@ -47,7 +47,7 @@ def check_arguments(arguments: Sequence[str], server_version: str) -> list[str]:
         if flag is None:
             problems.append(_unknown(word, name))
             if not equals and words and not words[0].startswith("--"):
-                words.pop(0)  # its value
+                words.pop(0)  # the value of the unknown flag
         elif flag.value is None:
             if equals:
                 problems.append(f"{name}: takes no value; write {name} alone")
@@ -64,7 +64,7 @@ def check_arguments(arguments: Sequence[str], server_version: str) -> list[str]:
 
 
 def newer_than(since: str, server_version: str) -> bool:
-    """Return whether something that came with server `since` is missing in server `server_version`."""
+    """Return whether a feature of server `since` is missing in server `server_version`."""
     return _version(since) > _version(server_version)
 
 
@@ -101,11 +101,12 @@ def _problems_of(one: _Given, server_version: str) -> Iterator[str]:
 
 
 def _repetitions(given: Sequence[_Given]) -> Iterator[str]:
-    """Yield a sentence for each flag that is given twice, of which the server keeps one."""
+    """Yield a sentence for each duplicate flag, of which the server keeps only one."""
     seen: set[str] = set()
     said: set[str] = set()
     for one in given:
-        # Of a repeatable flag only the same setting again is a repetition; a name like --load-model's is one as a whole.
+        # A repeatable flag is a duplicate only with the same setting. A value without a setting, as of --load-model, counts
+        # as one.
         key = f"{one.name}={(one.value or '').partition('=')[0]}" if one.flag.repeatable else one.name
         if key in seen and key not in said:
             said.add(key)

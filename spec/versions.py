@@ -1,7 +1,7 @@
-"""The pins of Kubernetes and of Triton. Renovate follows the comments (renovate.json).
+"""Pinned versions of Kubernetes and Triton. Renovate reads the comments (renovate.json).
 
-What is pinned here: EKS add-ons and the node AMI per Kubernetes version, and the Triton releases that this platform
-accepts; third-party charts are in `spec/charts.py`. The stack file chooses among them (`cluster.version`, `triton.version`).
+It pins EKS add-ons and the node AMI per Kubernetes version, and lists the Triton releases that this platform accepts.
+Third-party charts are in `spec/charts.py`. The stack file selects among the pins (`cluster.version`, `triton.version`).
 
 The add-on and AMI versions are real ones, as published by AWS (September 2026: docs/facts/eks.md#add-ons-and-node-images;
 1.36: docs/facts/eks.md#kubernetes-136), but which of them a region still offers is only known in the account. Confirm before
@@ -26,7 +26,7 @@ from spec.stack_file import PROJECT as PROJECT
 
 @dataclass(frozen=True)
 class SupportWindow:
-    """When EKS ends the support of a Kubernetes minor version (days in UTC).
+    """The end of EKS support for a Kubernetes minor version (days in UTC).
 
     Source: EKS release calendar (docs/facts/eks.md#support-calendar).
     """
@@ -47,21 +47,20 @@ KUBERNETES_SUPPORT: Mapping[str, SupportWindow] = {
 
 
 def support_type(kubernetes: str, today: date) -> str:
-    """Return what EKS does at the end of standard support, as its API has it: STANDARD upgrades the cluster.
+    """Return the EKS upgrade policy in its API's form: STANDARD upgrades the cluster at the end of standard support.
 
-    After that day a cluster of the version is to be had with EXTENDED only, at six times the price.
+    After that day a cluster of the version needs EXTENDED, at six times the price.
     """
     return "STANDARD" if today < KUBERNETES_SUPPORT[kubernetes].standard_until else "EXTENDED"
 
 
 @dataclass(frozen=True)
 class KubernetesPins:
-    """The versions that are pinned for clusters of one Kubernetes version.
+    """The pinned versions for clusters of one Kubernetes version.
 
-    `addons`: EKS add-on name -> add-on version.
-    `ami_release`: release of the AL2023 node AMIs (standard and NVIDIA share it). Renovate raises its day; a person adds the
-    patch version of Kubernetes and the driver, which the tags of awslabs/amazon-eks-ami lack.
-    `nvidia_driver`: the driver inside the NVIDIA variant of that release.
+    `addons` maps EKS add-ons to versions. `ami_release` is the release of the AL2023 node AMIs, the same for standard and
+    NVIDIA. Renovate updates its date. A developer adds the patch version of Kubernetes and the driver, which the tags of
+    awslabs/amazon-eks-ami lack. `nvidia_driver` is the driver in the NVIDIA variant of that release.
     """
 
     addons: Mapping[str, str]
@@ -70,9 +69,11 @@ class KubernetesPins:
 
 
 DEFAULT_KUBERNETES = "1.35"
-"""The version of new stacks. Of 1.36 the pins of three add-ons were seen on no cluster (docs/facts/eks.md#kubernetes-136).
-1.37 has no pins: no public record names its kube-proxy, and Karpenter 1.14.1 supports 1.36 at most
-(docs/facts/eks.md#kubernetes-137)."""
+"""The version of new stacks. Three add-on pins of 1.36 have not been seen on a cluster (docs/facts/eks.md#kubernetes-136).
+
+1.37 has no pins: no public source names its kube-proxy, and Karpenter 1.14.1 supports 1.36 at most
+(docs/facts/eks.md#kubernetes-137).
+"""
 KUBERNETES: Mapping[str, KubernetesPins] = {
     "1.34": KubernetesPins(
         addons={
@@ -86,14 +87,14 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.11",
-            # Installed where `models.access` is mountpoint. The number is that of the driver's chart.
+            # Installed if `models.access` is mountpoint. The version is from the driver's chart.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
-            # that EKS has it was not confirmed.
+            # Installed if `models.access` is fsx-lustre. The version is the driver's own release of April 2026; not
+            # confirmed that EKS has it.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
+            # Installed with `logs.containerInsights`. Other users report that EKS has it; not checked here.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.34","addonName":"eks-pod-identity-agent"}
@@ -117,13 +118,13 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.11",
-            # Installed where `models.access` is mountpoint.
+            # Installed if `models.access` is mountpoint.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-            # Installed where `models.access` is fsx-lustre.
+            # Installed if `models.access` is fsx-lustre.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
+            # Installed with `logs.containerInsights`. Other users report that EKS has it; not checked here.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.35","addonName":"eks-pod-identity-agent"}
@@ -148,20 +149,20 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
             "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"metrics-server"}
             "metrics-server": "v0.9.0-eksbuild.11",
-            # Installed where `models.access` is mountpoint. The number is that of the driver's chart; that EKS has it for
-            # 1.36 was not confirmed.
+            # Installed if `models.access` is mountpoint. The version is from the driver's chart; not confirmed that EKS has
+            # it for 1.36.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-mountpoint-s3-csi-driver"}
             "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-            # Installed where `models.access` is fsx-lustre. The number is that of the driver's own release of April 2026;
-            # that EKS has it was not confirmed.
+            # Installed if `models.access` is fsx-lustre. The version is the driver's own release of April 2026; not
+            # confirmed that EKS has it.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"aws-fsx-csi-driver"}
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
-            # Installed where `logs.containerInsights` is there. Others report that EKS has it; nobody here has asked.
+            # Installed with `logs.containerInsights`. Other users report that EKS has it; not checked here.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"amazon-cloudwatch-observability"}
             "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-pod-identity-agent"}
             "eks-pod-identity-agent": "v1.4.0-eksbuild.2",
-            # That of 1.35: which ones EKS has for 1.36 was not confirmed.
+            # The version of 1.35. The versions that EKS has for 1.36 are not confirmed.
             # renovate: eksAddonsFilter={"kubernetesVersion":"1.36","addonName":"eks-node-monitoring-agent"}
             "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
         },
@@ -172,7 +173,8 @@ KUBERNETES: Mapping[str, KubernetesPins] = {
 }
 
 
-# cluster-autoscaler simulates the scheduler of its own minor version: its image is of the cluster's, whatever the chart has.
+# cluster-autoscaler simulates the scheduler of its own minor version, so its image follows the cluster's version, not the
+# chart's.
 CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
     # renovate: datasource=docker depName=registry.k8s.io/autoscaling/cluster-autoscaler versioning=semver
     "1.34": "v1.34.5",
@@ -183,9 +185,9 @@ CLUSTER_AUTOSCALER_IMAGES: Mapping[str, str] = {
 }
 
 
-# A driver runs each toolkit of its major version: docs/facts/gpu-nodes.md#driver-and-cuda.
+# A driver runs all CUDA toolkits of its major version: docs/facts/gpu-nodes.md#driver-and-cuda.
 CUDA_DRIVERS: Mapping[str, str] = {"13": "580.65.06"}
-"""The oldest NVIDIA driver by major version of CUDA."""
+"""The oldest NVIDIA driver for each major version of CUDA."""
 
 
 def cuda_major(version: str) -> str:
@@ -197,9 +199,9 @@ def cuda_major(version: str) -> str:
 class TritonRelease:
     """One NGC release of Triton that this platform accepts.
 
-    `server`: version that the server reports; `cuda`: toolkit of the image, of a major version in CUDA_DRIVERS;
-    `minimum_compute_capability`: oldest GPU generation that it supports. `tensorrt`: version in the image `-py3`, as far as
-    it is known.
+    `server` is the version that the server reports. `cuda` is the toolkit of the image, with a major version in
+    CUDA_DRIVERS. `minimum_compute_capability` is the oldest supported GPU generation. `tensorrt` is the version in the image
+    `-py3`, as far as known.
     """
 
     server: str
@@ -209,7 +211,7 @@ class TritonRelease:
 
     @property
     def minimum_driver(self) -> str:
-        """The oldest NVIDIA driver that runs the image."""
+        """Return the oldest NVIDIA driver that runs the image."""
         return CUDA_DRIVERS[cuda_major(self.cuda)]
 
 
@@ -224,25 +226,25 @@ TRITON_RELEASES: Mapping[str, TritonRelease] = {
 }
 # renovate: datasource=docker depName=nvcr.io/nvidia/tritonserver versioning=loose extractVersion=^(?<version>\d+\.\d+)-py3$
 DEFAULT_TRITON_VERSION = "26.11"
-# The oldest release without a hole that an NVIDIA bulletin names: docs/facts/triton-server.md#security-of-old-releases.
+# The oldest release without vulnerabilities in NVIDIA's bulletins: docs/facts/triton-server.md#security-of-old-releases.
 OLDEST_TRITON_VERSION = "26.07"
-# Before, the dynamic batcher of a model with a queue timeout, a queue delay and two instances can stop dispatching
-# (docs/facts/triton-configuration.md#releases).
+# In older releases, the dynamic batcher of a model with a queue timeout, a queue delay and two instances can stop
+# dispatching (docs/facts/triton-configuration.md#releases).
 OLDEST_TRITON_WITHOUT_STARVATION = "26.08"
 
 TRITON_UPSTREAM_REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
 
 def triton_upstream_tag(version: str) -> str:
-    """Return the public image that a mirror is filled from, e.g. `nvcr.io/nvidia/tritonserver:26.07-py3`."""
+    """Return the public source image of a mirror, e.g. `nvcr.io/nvidia/tritonserver:26.07-py3`."""
     return f"{TRITON_UPSTREAM_REPOSITORY}:{version}-py3"
 
 
 def example_digest(version: str) -> str:
-    """Return the digest that the shipped stack files use in place of the one of your mirror.
+    """Return the placeholder digest in the shipped stack files, to be replaced by your mirror's digest.
 
-    It is the sha-256 of the upstream tag's name, so that anyone can see that it was not taken from a registry. No image
-    has it: a pod that asks for it ends in ImagePullBackOff. Settings warn about it. `stackctl image` replaces it.
+    It is the SHA-256 of the upstream tag's name, so it can be recognized as a placeholder. No image has it, so a pod with it
+    ends in ImagePullBackOff. The settings warn about it. `stackctl image` replaces it.
     """
     return "sha256:" + hashlib.sha256(triton_upstream_tag(version).encode()).hexdigest()
 

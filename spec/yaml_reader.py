@@ -1,11 +1,11 @@
-"""Read YAML as Pulumi's engine reads a stack file, or refuse it.
+"""Read YAML like Pulumi's engine reads a stack file, or refuse it.
 
-The engine loads a stack file with gopkg.in/yaml.v3, writes it anew, loads that, and hands it to the program as JSON
-(pulumi/pulumi, sdk/go/common/workspace/loaders.go and resource/config). What comes out is a dialect of its own: `yes` is
-text, `1_000`, `0x10` and `1e3` are whole numbers, and so is `1.0`. By this module every command reads what the program gets.
+The engine loads a stack file with gopkg.in/yaml.v3, writes it again, loads the result, and passes it to the program as JSON
+(pulumi/pulumi, sdk/go/common/workspace/loaders.go and resource/config). The result is a separate dialect: `yes` is text;
+`1_000`, `0x10`, `1e3` and `1.0` are integers. With this module every command reads the same values as the program.
 
-Refused, with the place, is what the engine refuses too, and what it makes something else of than is written: numbers that
-begin with a zero (it reads 010 as 8), dates, infinities, tags (!!int), keys that are no text, keys that are there twice.
+It refuses, with the place, everything that the engine refuses, and values that the engine would change: numbers with a
+leading zero (it reads 010 as 8), dates, infinities, tags (!!int), keys that are not text, and duplicate keys.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from spec import reading
 from spec.reading import Unreadable
 
 Path = tuple[str | int, ...]
-"""Where a value lies: the keys and the places in lists that lead to it."""
+"""The path of a value: the keys and list indexes that lead to it."""
 
 LARGEST_BYTES = 1024 * 1024
 DEEPEST = 100
 MOST_VALUES = 100_000
-"""Of one document, with every alias counted as what it stands for."""
+"""Per document, with aliases expanded."""
 
 _MERGE = "<<"
 _LONGEST_NUMBER = 100
@@ -42,16 +42,17 @@ _SIGN_INSIDE = re.compile(r"0[bo][-+]")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INT64 = range(-(2**63), 2**63)
 _LARGEST_WHOLE_FLOAT = 1e21
-"""From here on Go's JSON writes a float with an exponent, and smaller ones that have no fraction like whole numbers."""
+"""From this value on, Go's JSON writes a float with an exponent. Smaller floats without a fraction are written as
+integers."""
 
 
 class YamlError(Unreadable):
-    """A text that is refused."""
+    """A YAML text that is refused."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A value made of dict, list, str, int, float, bool and None, and the line on which each key of its mappings stands."""
+    """A value of dict, list, str, int, float, bool and None. `lines` has the line of each key of its mappings."""
 
     value: Any
     lines: dict[Path, int] = field(default_factory=dict)
@@ -63,7 +64,7 @@ def read(content: bytes | str) -> Document:
 
 
 def scalar(text: str) -> str | int | float | bool | None:
-    """Return the value of a text without quotes. Raises YamlError, without a place, for one that is refused."""
+    """Return the value of an unquoted text. Raises YamlError, without a place, if it is refused."""
     plain = text.replace("_", "")
     if text in _NULLS:
         return None
@@ -81,7 +82,7 @@ def scalar(text: str) -> str | int | float | bool | None:
 
 
 def _number(text: str, plain: str) -> str | int | float:
-    """Read a number as resolve.go of yaml.v3 does: strconv.ParseInt with base 0, then a float; else return the text."""
+    """Read a number like resolve.go of yaml.v3: strconv.ParseInt with base 0, then a float; otherwise return the text."""
     if _LEADING_ZERO.fullmatch(plain):
         raise YamlError(
             f"{text} begins with a zero, and is read by eights or not, as its digits allow; write it without the zero, or "
@@ -98,7 +99,7 @@ def _number(text: str, plain: str) -> str | int | float:
 
 def _float(plain: str, text: str | None = None) -> str | int | float:
     value = float(plain)
-    if value in (float("inf"), float("-inf")):  # beyond what a float holds: text to the engine
+    if value in (float("inf"), float("-inf")):  # out of range for a float: text to the engine
         return text if text is not None else plain
     if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT:
         return int(Decimal(repr(value)))
@@ -122,7 +123,7 @@ def _text(content: bytes | str) -> str:
 
 
 class _Reader:
-    """Builds values from the events of libyaml, of whose scanner and parser yaml.v3's are a translation."""
+    """Builds values from the events of libyaml. The scanner and parser of yaml.v3 are a translation of libyaml's."""
 
     def __init__(self, text: str) -> None:
         self._events = self._parsed(text)
@@ -142,7 +143,7 @@ class _Reader:
             raise YamlError(problem, mark.line + 1 if mark else None, mark.column + 1 if mark else None) from None
         except yaml.YAMLError as error:  # a control character
             raise YamlError(f"not valid YAML: {str(error).splitlines()[0]}") from None
-        except UnicodeEncodeError:  # half of a character, in text that was not decoded from UTF-8
+        except UnicodeEncodeError:  # a lone surrogate, in text that was not decoded from UTF-8
             raise YamlError("not valid YAML: half of a character stands alone") from None
 
     def document(self) -> Document:
@@ -180,7 +181,7 @@ class _Reader:
         return value
 
     def _scalar(self, event: Any) -> Any:
-        if event.style:  # quotes, or a block
+        if event.style:  # quoted or a block scalar
             if event.value.lstrip(" \t").startswith("\n"):
                 self._refuse("begins with an empty line, which the engine leaves out; leave it out", event)
             return event.value
@@ -216,7 +217,8 @@ class _Reader:
         return {**{key: value for key, value in (merged or {}).items() if key not in own}, **own}
 
     def _key(self, event: Any) -> str:
-        """Return a key: text, or a whole number or truth value made text as by the engine. Raises YamlError for others."""
+        """Return a key: text, or an integer or truth value converted to text as by the engine. Raises YamlError for
+        others."""
         if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
             key = self._value(event, ())
             if isinstance(key, str):
@@ -230,7 +232,7 @@ class _Reader:
         return isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and not event.style and event.tag is None
 
     def _merged(self, event: Any, path: Path) -> dict[str, Any]:
-        """Return the keys that `<<` brings in; of several mappings the first has the last word."""
+        """Return the keys that `<<` merges; of several mappings the first takes precedence."""
         value = self._value(event, path)
         found: dict[str, Any] = {}
         for mapping in value if isinstance(value, list) else [value]:

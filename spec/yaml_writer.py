@@ -1,4 +1,4 @@
-"""Write YAML that every reader takes for the same: what is text stands in quotes, whatever it would be without."""
+"""Write YAML that every parser reads the same way: all texts are quoted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, _data: Any) -> bool:
-        """Return True: nothing is written as a reference to another place."""
+        """Return True, so no value is written as an alias."""
         return True
 
 
@@ -22,7 +22,7 @@ _Dumper.add_representer(str, _quoted)
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """Return a mapping of texts, numbers, truth values, None, lists and mappings, in the order that it has."""
+    """Return the YAML of a mapping with texts, numbers, truth values, None, lists and mappings, in its order."""
     return yaml.dump(
         dict(document), Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=4096
     ).encode()

@@ -1,7 +1,7 @@
-"""Which availability zones a deployment spans: those in which its instances can be had.
+"""Select the availability zones of a deployment: zones that offer its instance types.
 
-A zone without the instance type does not fail at creation but much later, as a node group that never reaches its
-desired size; so the offering is read and compared before any resource is registered.
+A zone without the instance type does not fail at creation but much later, as a node group that never reaches its desired
+size. Therefore the offering is checked before any resource is registered.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 from spec.problem import Problem, SettingsError
 
-# EKS refuses subnets there for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements for
-# clusters"). By id: the same zone has another name in each account.
+# EKS refuses subnets in these zones for its control plane, whatever instances EC2 has (EKS user guide, "Subnet requirements
+# for clusters"). They are listed by id, because a zone's name differs between accounts.
 ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 
 
 @dataclass(frozen=True)
 class PoolPlacement:
-    """The instance types of one GPU pool, every one of which its zones have to offer."""
+    """The instance types of one GPU pool. Each of its zones has to offer all of them."""
 
     instance_types: tuple[str, ...]
     zones: tuple[str, ...] | None
-    """The zones that the pool is confined to; None: every zone of the network."""
+    """The zones that the pool is limited to; None: every zone of the network."""
 
 
 @dataclass(frozen=True)
 class Offering:
-    """The zones of a region that this account can use, and the zones that offer each instance type."""
+    """The zones of a region that this account can use, and the zones of each instance type."""
 
     region: str
     available: frozenset[str]
@@ -50,15 +50,15 @@ def select_zones(
     source: str,
     path_of_zone: Callable[[int, str], str] = lambda index, _: f"network.zones[{index}]",
 ) -> tuple[str, ...]:
-    """Choose the zones of the network. Their order decides which subnets they get, so a zone that is added goes last.
+    """Choose the zones of the network. Their order decides which subnets they get, so an added zone must come last.
 
-    `wanted` is how many to choose (the first by name that will do), or the zones themselves, which are then only
-    checked. A pool that names its own zones, which settings allow among listed ones only, must find its types there;
-    every other pool must find them in all zones of the network, as nodes without GPUs must find `cpu_types`. A number
-    follows the offering, and with it may come to mean other zones one day; what must not move lists its zones.
+    `wanted` is the number of zones (the first suitable ones by name), or the zones themselves, which are then only checked.
+    A pool with its own zones, which settings allow only with listed zones, must find its types there. All other pools must
+    find their types in all zones of the network, and so must nodes without GPUs (`cpu_types`). A number follows the offering
+    and may mean other zones later; a stack whose zones must not change lists them.
 
-    `path_of_zone`: where the file names a zone. Raises SettingsError about the stack file `source`: which types are missing
-    where, and where they are offered.
+    `path_of_zone` returns the zone's path in the file. Raises SettingsError about the stack file `source`, with the missing
+    types and the zones that offer them.
     """
     everywhere = [*(t for pool in pools if pool.zones is None for t in pool.instance_types), *cpu_types]
     problems = _confined_pool_problems(pools, offering)
@@ -82,10 +82,10 @@ def select_zones(
 
 
 def control_plane_zones(zones: tuple[str, ...], offering: Offering, source: str) -> tuple[str, ...]:
-    """Return the zones of the control plane: those of the network, and where it has one, another that has no nodes.
+    """Return the zones of the control plane: the network's zones, plus one without nodes if the network has only one.
 
-    EKS asks for two (EKS user guide, "Subnet requirements for clusters"). Raises SettingsError about the stack file `source`
-    where there is no other.
+    EKS requires two (EKS user guide, "Subnet requirements for clusters"). Raises SettingsError about the stack file `source`
+    if there is no other zone.
     """
     others = sorted(offering.available - set(zones))
     if len(zones) > 1:

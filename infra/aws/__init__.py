@@ -1,1 +1,1 @@
-"""Hold the components of AWS itself: network, cluster, nodes, storage, identity, queue, budget."""
+"""The AWS components: network, cluster, nodes, storage, identity, queue, budget."""

@@ -1,4 +1,4 @@
-"""EKS add-ons that run on nodes, and so come after them (the network plugin comes before: `infra.aws.cluster`)."""
+"""EKS add-ons that run on nodes, and so are installed after them (the network plugin is before: `infra.aws.cluster`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LUSTRE = "aws-fsx-csi-driver"
 
 
 def install_addons(cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
-    """Install them in a cluster that the program makes, and return what pods wait for.
+    """Install the add-ons in a cluster of the program, and return the resources that pods depend on.
 
-    Those of a cluster that was there are its owner's; `stackctl preflight` says which are missing.
+    In an existing cluster its owner installs them; `stackctl preflight` reports missing ones.
     """
     if settings.cluster.existing is not None:
         return list(after)
@@ -31,12 +31,12 @@ def install_addons(cluster: ClusterAccess, settings: Settings, after: Sequence[p
 
 
 class Addons(pulumi.ComponentResource):
-    """coredns, metrics-server, the EBS driver with its role through the Pod Identity agent, and what mounts models.
+    """coredns, metrics-server, the monitoring agent, the EBS driver with its role, and the driver for model mounts.
 
-    `access`: how pods read models. Buckets are mounted with the role of the pod, file systems without any.
+    `access` is the pods' way to read models. Buckets are mounted with the pod's role, file systems without a role.
 
-    The monitoring agent says as conditions of a node what is wrong with it: kernel, network, storage, containers, GPUs. Node
-    groups and Karpenter replace a node for them; without the agent they see no more than that it is not Ready.
+    The monitoring agent reports a node's faults as node conditions: kernel, network, storage, containers, GPUs. Node groups
+    and Karpenter replace a node because of them; without the agent they only see that it is not Ready.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class Addons(pulumi.ComponentResource):
         self._cluster = cluster
         self._addon("coredns")
         self._addon("metrics-server")
-        # What asks the GPUs would not land on our GPU nodes: by default it tolerates no taint, and nothing says so.
+        # Without tolerations the GPU agent would silently not run on our GPU nodes, because by default it tolerates no
+        # taint.
         self._addon("eks-node-monitoring-agent", configuration={"dcgmAgent": {"tolerations": [gpu_toleration()]}})
         agent = self._addon("eks-pod-identity-agent")
         role = WorkloadRole(
@@ -57,8 +58,8 @@ class Addons(pulumi.ComponentResource):
                 description="EBS volumes for pods",
                 service_account=EBS_CSI_CONTROLLER,
                 identity="associated",
-                # Volumes, snapshots and instances of this cluster only. Karpenter's instances carry the tag that it compares
-                # (infra.platform.karpenter_pools); EKS tags those of node groups.
+                # Only volumes, snapshots and instances of this cluster. Karpenter's instances have the tag that the policy
+                # checks (infra.platform.karpenter_pools); EKS tags the instances of node groups.
                 managed_policy_arns=(cluster.stack.account.managed_policy("AmazonEBSCSIDriverEKSClusterScopedPolicy"),),
             ),
             opts=pulumi.ResourceOptions(parent=self),
@@ -69,10 +70,10 @@ class Addons(pulumi.ComponentResource):
             after=(agent,),
         )
         if access == "mountpoint":
-            # No role: each pod mounts with its own. GPU nodes have a taint, and without the driver no pod of theirs starts.
+            # No role: each pod mounts with its own. GPU nodes have a taint, and pods there need the driver to start.
             self._addon(MOUNTPOINT, configuration={"node": {"tolerateAllTaints": True}})
         if access == "fsx-lustre":
-            # No role: only volumes that the driver makes itself need AWS's API. Its pods tolerate every taint by default.
+            # No role: the driver needs AWS's API only for volumes that it creates. Its pods tolerate every taint by default.
             self._addon(LUSTRE)
         self.register_outputs({})
 

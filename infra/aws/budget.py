@@ -1,4 +1,4 @@
-"""Limits of a stack's cost: a budget, and an alarm for unusual costs where the account may have one."""
+"""Cost limits of a stack: a budget, and an alarm for unusual costs if the account can have one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from spec.names import budget
 from spec.settings.cost import CostLimits
 
 _TOLD_AT_PERCENT = 80
-"""Of the budget: early enough to do something about it in the same month."""
+"""The share of the budget for the first alarm, early enough to act in the same month."""
 _FULL_PERCENT = 100
 _COST_TAGS = ("environment", "project")
-"""Only this stack's resources have both: by them the budget finds costs. A monitor takes one tag."""
+"""Only this stack's resources have both tags, by which the budget finds costs. A monitor supports one tag."""
 _ANOMALY_SHARE = 10
 """One part in so many of a month's budget is worth a message."""
 
 
 class CostGuard(pulumi.ComponentResource):
-    """A monthly budget over the costs that carry the stack's tags, and on request an anomaly monitor over the project's.
+    """A monthly budget over the costs with the stack's tags. Optionally, an anomaly monitor over the project's costs.
 
-    Both see nothing until the tags are cost allocation tags of the account that pays. Budgets and Cost Explorer are global:
-    the region of the stack does not matter.
+    Both see no costs until the tags are cost allocation tags of the account that pays. Budgets and Cost Explorer are global,
+    so the stack's region does not matter.
     """
 
     def __init__(self, name: str, stack: Stack, limits: CostLimits, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -40,7 +40,7 @@ class CostGuard(pulumi.ComponentResource):
             limit_amount=str(limits.monthly_usd),
             limit_unit="USD",
             time_unit="MONTHLY",
-            # Not `cost_filters`: of two tags there, either is enough.
+            # Not `cost_filters`, which match costs with either of two tags.
             filter_expression=_budget_filter({key: stack.tags[key] for key in _COST_TAGS}),
             metrics="UnblendedCost",
             notifications=[
@@ -66,9 +66,9 @@ class CostGuard(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _anomalies(self, name: str, stack: Stack, limits: CostLimits, account_name: str) -> None:
-        """Register the monitor and who is told.
+        """Register the monitor and its subscriptions.
 
-        A monitor of a cost allocation tag can be made in an organisation's management account only:
+        A monitor of a cost allocation tag is possible only in an organisation's management account:
         https://docs.aws.amazon.com/cost-management/latest/userguide/getting-started-ad.html.
         """
         child = pulumi.ResourceOptions(parent=self)
@@ -76,7 +76,7 @@ class CostGuard(pulumi.ComponentResource):
         monitor = aws.costexplorer.AnomalyMonitor(
             f"{name}-anomalies",
             name=account_name,
-            # By tag and not by service: an account has room for one monitor of all its services.
+            # By tag and not by service, because an account can have only one monitor of all its services.
             monitor_type="CUSTOM",
             monitor_specification=_monitored("project", stack.tags["project"]),
             tags=stack.named(account_name),
@@ -117,9 +117,9 @@ def _budget_filter(cost_tags: Mapping[str, str]) -> aws.budgets.BudgetFilterExpr
 
 
 def _monitored(key: str, value: str) -> str:
-    """Return the filter for costs with a tag, as Cost Explorer's Expression.
+    """Return the filter for costs with a tag, as a Cost Explorer Expression.
 
-    With every member, as AWS gives it back: the provider compares the texts, and a difference replaces the monitor.
+    It has every member, as AWS returns it, because the provider compares the texts and replaces the monitor if they differ.
     """
     absent = dict.fromkeys(("And", "CostCategories", "Dimensions", "Not", "Or"))
     return json.dumps({**absent, "Tags": {"Key": key, "MatchOptions": None, "Values": [value]}}, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The EKS control plane: its keys, logs and roles, who administers it, and what must be there before nodes are."""
+"""The EKS control plane: its keys, logs, roles and administrators, and the prerequisites of nodes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from spec.versions import KUBERNETES, support_type
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 _CNI_CONFIGURATION = {
-    # Network policies are enforced on the nodes; without it the objects exist and mean nothing.
+    # The nodes enforce network policies; without this setting the policies have no effect.
     "enableNetworkPolicy": "true",
     "env": {
-        # /28 blocks instead of single addresses: ten times the pods per node, and the count that
-        # `spec.subnets.addresses_per_node` reckons with.
+        # /28 blocks instead of single addresses: ten times the pods per node, and the basis of
+        # `spec.subnets.addresses_per_node`.
         "ENABLE_PREFIX_DELEGATION": "true",
         "WARM_PREFIX_TARGET": "1",
     },
@@ -44,25 +44,25 @@ class ClusterArgs:
     network: NetworkAccess
     logs_key_arn: pulumi.Input[str]
     allow_destroy: bool
-    """It can be deleted whatever `cluster.deletionProtection` says."""
+    """The cluster can be deleted, whatever `cluster.deletionProtection` is."""
     today: date
-    """The day by which support of Kubernetes versions is judged (`Settings.today`)."""
+    """The date for checks of Kubernetes support (`Settings.today`)."""
 
 
 class Cluster(pulumi.ComponentResource):
     """A control plane with its network plugin, ready for node groups.
 
-    `eks.Cluster` is used for the control plane alone. Its own vpc-cni add-on is switched off and made here: it gets a
-    role through the cluster's OIDC provider, which exists only after the cluster, while `eks.Cluster` takes the role as
-    an argument. kube-proxy needs no role and stays with `eks.Cluster`.
+    `eks.Cluster` is used only for the control plane. Its vpc-cni add-on is turned off and created here instead. The add-on's
+    role uses the cluster's OIDC provider, which exists only after the cluster, but `eks.Cluster` needs the role as an
+    argument. kube-proxy needs no role and stays with `eks.Cluster`.
 
-    Whoever runs the first `pulumi up` is an administrator for good: `eks.Cluster` insists
-    (docs/facts/eks.md#creator-is-administrator). Run it from the deployment role; people are named in `admin_role_arns`.
-    The deployment role must not be: see `creators_second_entry`.
+    The role that runs the first `pulumi up` stays an administrator permanently, because `eks.Cluster` requires it
+    (docs/facts/eks.md#creator-is-administrator). Run it as the deployment role, and list other administrators in
+    `admin_role_arns`. The deployment role must not be listed there: see `creators_second_entry`.
     """
 
     access: ClusterAccess
-    """The names and ids of the cluster that every component in it takes, and the provider of its API."""
+    """Names, ids and API provider of the cluster, for all components in the cluster."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:cluster:Cluster", name, None, opts)
@@ -89,7 +89,7 @@ class Cluster(pulumi.ComponentResource):
                 enable_server_side_apply=True,
                 # The provider is replaced only with the cluster, not whenever its endpoint or certificate changes.
                 cluster_identifier=self._arn,
-                # A provider that finds no API server when it starts fails every object of the run.
+                # If the provider cannot reach the API server at its start, every object of the run fails.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=ways_in),
             ),
         )
@@ -109,7 +109,7 @@ class Cluster(pulumi.ComponentResource):
             ),
             opts=self._child,
         )
-        # Made before EKS would make it, without a retention, and left behind on destroy.
+        # Created first; otherwise EKS creates it without a retention and leaves it behind on destroy.
         logs = log_group(
             self,
             name,
@@ -132,19 +132,19 @@ class Cluster(pulumi.ComponentResource):
             authentication_mode=eks.AuthenticationMode.API,
             access_entries=access_entries(stack, cluster),
             service_role=service_role,
-            # Without it the component writes the current AWS profile into its provider, which a laptop and CI then update in
+            # Without it the component writes the current AWS profile into its provider, so laptop and CI would update it in
             # turn (docs/facts/eks.md#the-component).
             provider_credential_opts=eks.KubeconfigOptionsArgs(),
             encryption_config_key_arn=secrets_key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
             skip_default_node_group=True,
             skip_default_security_groups=True,
-            # No unmanaged add-on to adopt later: each one is pinned from its first minute.
+            # No self-managed add-ons to adopt later: each add-on is pinned from the start.
             bootstrap_self_managed_addons=False,
             use_default_vpc_cni=True,
             kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=KUBERNETES[cluster.version].addons["kube-proxy"]),
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
-            # Extended support costs six times as much and starts by itself otherwise.
+            # Otherwise extended support starts automatically, at six times the price.
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=support_type(cluster.version, self._args.today)),
             deletion_protection=cluster.deletion_protection and not self._args.allow_destroy,
             tags=dict(stack.tags),
@@ -156,12 +156,13 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _oidc_provider(self, control_plane: eks.Cluster) -> OidcProvider:
-        """Create the identity provider without thumbprints: IAM reads them itself.
+        """Create the OIDC provider without thumbprints, because IAM reads them itself.
 
-        `create_oidc_provider` of `eks.Cluster` opens TLS to the issuer in every preview and update. The private zone of the
-        VPC's `eks` endpoint hides that host from all runs inside the VPC (docs/facts/eks.md#the-issuer-inside-the-vpc).
+        `create_oidc_provider` of `eks.Cluster` opens a TLS connection to the issuer in every preview and update. The private
+        zone of the VPC's `eks` endpoint hides that host from all runs inside the VPC
+        (docs/facts/eks.md#the-issuer-inside-the-vpc).
         """
-        # The name that the component gave it, so that an upgrade keeps the provider.
+        # The component's earlier name for it, so an upgrade keeps the provider.
         component_child = pulumi.Alias(name=f"{self._name}-control-plane-oidcProvider", parent=control_plane)
         provider = aws.iam.OpenIdConnectProvider(
             f"{self._name}-oidc-provider",
@@ -173,7 +174,7 @@ class Cluster(pulumi.ComponentResource):
         return OidcProvider(arn=provider.arn, issuer=control_plane.oidc_issuer)
 
     def _ways_in(self, group_id: pulumi.Output[str]) -> list[pulumi.Resource]:
-        """Let in who is named in `cluster.apiAccess`: EKS's own group admits only what is in it, which the nodes are.
+        """Allow the networks and groups of `cluster.apiAccess`. EKS's own security group admits only its members, the nodes.
 
         https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html#private-access
         """
@@ -254,8 +255,10 @@ class Cluster(pulumi.ComponentResource):
 
 
 def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """Protect the cluster alone: as an option of `eks.Cluster` it would reach all that it makes, access entries too,
-    and an administrator could not be removed.
+    """Protect only the cluster itself.
+
+    As an option of `eks.Cluster`, protection would apply to all its children, so an administrator's access entry could not
+    be removed.
     """
     if args.type_ != "aws:eks/cluster:Cluster":
         return None
@@ -265,16 +268,16 @@ def _protect_the_control_plane(args: pulumi.ResourceTransformArgs) -> pulumi.Res
 
 
 def cluster_arn(stack: Stack) -> str:
-    """Return the ARN that the stack's cluster has."""
+    """Return the ARN of the stack's cluster."""
     return stack.account.arn("eks", f"cluster/{stack.cluster_name}")
 
 
 def creators_second_entry(caller_arn: str, admin_role_arns: Sequence[str]) -> str | None:
     """Return the administrator that is the caller's own role, for which EKS refuses a second access entry; None without one.
 
-    `caller_arn` is what STS answers: for a role a session, `arn:aws:sts::<account>:assumed-role/<name>/<session>`, which
-    leaves out the role's path. EKS makes the role that creates a cluster an administrator by itself, and answers
-    ResourceInUseException to another entry for it (pulumi/pulumi-eks#2373).
+    `caller_arn` is STS's answer. For a role it is a session, `arn:aws:sts::<account>:assumed-role/<name>/<session>`, without
+    the role's path. EKS makes the role that creates a cluster an administrator, and answers ResourceInUseException to
+    another entry for it (pulumi/pulumi-eks#2373).
     """
     partition, service, _, account_id, resource = caller_arn.split(":", maxsplit=5)[1:]
     kind, _, session = resource.partition("/")
@@ -290,16 +293,17 @@ def _partition_account_and_name(role_arn: str) -> tuple[str, str, str]:
 
 
 def _entry_name(role_arn: str) -> str:
-    """Return a name for an access entry that does not change when the list is put in another order."""
+    """Return a name for an access entry that does not depend on the order of the list."""
     account_id, resource = role_arn.split(":")[4:6]
     return f"{account_id}-{resource.removeprefix('role/').replace('/', '-')}"
 
 
 def access_entries(stack: Stack, cluster: ClusterSettings) -> dict[str, eks.AccessEntryArgs]:
-    """Return the entries of administrators, of viewers and of who rolls out models, by a name that the resource gets.
+    """Return the access entries of administrators, viewers and rollout roles, by resource name.
 
-    No access policy of EKS (https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html) is as narrow as
-    a look or a rollout: these roles get Kubernetes groups, which `infra.platform.viewers` and `infra.serving.rollouts` bind.
+    EKS's access policies (https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html) are too wide for
+    viewers and rollouts. These roles get Kubernetes groups, which `infra.platform.viewers` and `infra.serving.rollouts`
+    bind.
     """
     # The tags of `eks.Cluster` do not reach its access entries.
     tags = dict(stack.tags)

@@ -1,4 +1,4 @@
-"""The way into a cluster for components, without the component that made the cluster."""
+"""Access to a cluster for components, independent of the component that created the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OidcProvider:
 
     arn: pulumi.Output[str]
     issuer: pulumi.Output[str]
-    """The URL without its scheme."""
+    """The issuer's URL without its scheme."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class ClusterAccess:
     oidc: OidcProvider
     network: NetworkAccess
     security_group_id: pulumi.Output[str]
-    """The group that EKS makes for control plane and nodes, and the only one with the cluster's tag."""
+    """The group that EKS creates for control plane and nodes, the only one with the cluster's tag."""
     ready: Sequence[pulumi.Resource]
-    """Resources that nodes wait for: the control plane and its network plugin, where this program makes them."""
+    """Prerequisites of nodes: the control plane and its network plugin, if this program creates them."""
     kubernetes: k8s.Provider
-    """Given to every Kubernetes resource; the ambient kubeconfig is never used."""
+    """The provider of every Kubernetes resource; the ambient kubeconfig is never used."""
 
     @property
     def vpc_id(self) -> pulumi.Input[str]:
-        """Return the VPC that nodes are in."""
+        """Return the VPC of the nodes."""
         return self.network.vpc_id
 
     @property
@@ -55,9 +55,9 @@ class ClusterAccess:
 
     @property
     def pins(self) -> KubernetesPins:
-        """Return the versions that go with the cluster's: node images and add-ons."""
+        """Return the versions of node images and add-ons for the cluster's version."""
         return KUBERNETES[self.kubernetes_version]
 
     def in_cluster(self, parent: pulumi.Resource, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the options of a Kubernetes object that belongs to a component and waits for `after`."""
+        """Return the options of a component's Kubernetes object that depends on `after`."""
         return pulumi.ResourceOptions(parent=parent, provider=self.kubernetes, depends_on=list(after))

@@ -1,4 +1,4 @@
-"""The gateway's name: a certificate for it, and the record that leads from it to the load balancer."""
+"""The gateway's domain: a certificate for it, and its DNS record for the load balancer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _VALIDATION_TTL_SECONDS = 300
 
 
 class DomainCertificate(pulumi.ComponentResource):
-    """A certificate of ACM for a domain, issued: a record in a public hosted zone proves that the domain is ours.
+    """An issued ACM certificate for a domain, validated by a record in a public hosted zone.
 
-    The record stays, because ACM looks for it each time that it renews the certificate. `arn` is known when the certificate
-    has been issued: a load balancer takes no other.
+    The record stays, because ACM checks it at every renewal. `arn` is known when the certificate has been issued, because a
+    load balancer accepts no other.
     https://docs.aws.amazon.com/acm/latest/userguide/dns-validation.html
     """
 
@@ -55,9 +55,9 @@ class DomainCertificate(pulumi.ComponentResource):
 def lead_to_load_balancer(
     name: str, domain: Domain, gateway_status: pulumi.Output[Mapping[str, Any] | None], opts: pulumi.ResourceOptions
 ) -> None:
-    """Register the record of the domain, an alias of the network load balancer whose name is in a Gateway's status.
+    """Register the domain's record, an alias of the network load balancer in a Gateway's status.
 
-    An alias costs nothing when it is asked for, and may be the name of the zone itself.
+    Queries of an alias are free, and an alias may have the name of the zone itself.
     """
     zone = aws.lb.get_hosted_zone_id_output(load_balancer_type="network", opts=pulumi.InvokeOptions(parent=opts.parent))
     target = aws.route53.RecordAliasArgs(name=gateway_status.apply(address), zone_id=zone.id, evaluate_target_health=False)
@@ -65,7 +65,7 @@ def lead_to_load_balancer(
 
 
 def address(gateway_status: Mapping[str, Any] | None) -> str:
-    """Return the name of the load balancer. Raises ValueError where the status has none."""
+    """Return the load balancer's host name. Raises ValueError if the status has none."""
     for found in (gateway_status or {}).get("addresses") or ():
         return str(found["value"])
     raise ValueError(

@@ -1,4 +1,4 @@
-"""VPC endpoints: the ways from the private subnets to AWS that do not lead through the internet."""
+"""VPC endpoints: routes from the private subnets to AWS that avoid the internet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class EndpointsArgs:
     region: str
     profile: Profile
     subnet_ids: Sequence[pulumi.Input[str]]
-    """Where the interface endpoints have their addresses: one subnet per zone, and none that nodes take /28 blocks from."""
+    """The subnets of the interface endpoints: one per zone, and none in which nodes take /28 blocks."""
     route_table_ids: Sequence[pulumi.Input[str]]
-    """Route tables that lead to S3 through the gateway endpoint."""
+    """Route tables with a route to S3 through the gateway endpoint."""
     tags: Mapping[str, str]
 
 
@@ -64,8 +64,8 @@ class Endpoints(pulumi.ComponentResource):
             tags={**args.tags, "Name": f"{name}-endpoints"},
             opts=child,
         )
-        # The whole VPC, not chosen groups: a node whose group was forgotten here fails to join, without a word
-        # about why: docs/facts/eks.md#security-group-of-endpoints.
+        # Allow the whole VPC instead of selected groups: a node with a forgotten group fails to join without an error
+        # message: docs/facts/eks.md#security-group-of-endpoints.
         aws.vpc.SecurityGroupIngressRule(
             f"{name}-https",
             security_group_id=group.id,

@@ -1,4 +1,4 @@
-"""Look up the VPC and the cluster that a stack file says are there already, before any resource is registered."""
+"""Look up the existing VPC and cluster of a stack file before any resource is registered."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Existing:
-    """Things that are there already, each None where this program makes it."""
+    """The existing network and cluster, each None if this program creates it."""
 
     network: NetworkAccess | None = None
     cluster: ClusterFacts | None = None
 
 
 def look_up(settings: Settings, source: str) -> Existing:
-    """Return what the stack file names and AWS has. Raises SettingsError about `source` with all that is wrong with it."""
+    """Return the existing resources of the stack file. Raises SettingsError about `source` with all their problems."""
     network, cluster = settings.network.existing, settings.cluster.existing
     problems: list[Problem] = []
     vpc = read_vpc(network, settings.region) if network is not None else None
@@ -48,7 +48,7 @@ def look_up(settings: Settings, source: str) -> Existing:
 
 
 def read_vpc(existing: ExistingNetwork, region: str) -> VpcFacts | None:
-    """Ask EC2 for the VPC and for the subnets that the stack file names."""
+    """Return EC2's data of the VPC and the listed subnets; None if the VPC does not exist."""
     if not aws.ec2.get_vpcs(filters=[{"name": "vpc-id", "values": [existing.vpc_id]}]).ids:
         return None
     vpc = aws.ec2.get_vpc(id=existing.vpc_id)
@@ -80,11 +80,11 @@ def read_vpc(existing: ExistingNetwork, region: str) -> VpcFacts | None:
 
 
 def read_cluster(name: str) -> ClusterFacts | None:
-    """Ask EKS for a cluster, and IAM for the provider of its issuer."""
+    """Return EKS's data of a cluster and IAM's OIDC provider for its issuer; None if the cluster does not exist."""
     if name not in aws.eks.get_clusters().names:
         return None
     found = aws.eks.get_cluster(name=name)
-    # These lists are empty until EKS has made the cluster.
+    # These lists are empty until EKS has created the cluster.
     issuer = next((oidc.issuer for identity in found.identities for oidc in identity.oidcs), "").removeprefix("https://")
     _, partition, _, _, account_id, _ = found.arn.split(":", maxsplit=5)
     provider = f"arn:{partition}:iam::{account_id}:oidc-provider/{issuer}"
@@ -120,19 +120,19 @@ def _access(existing: ExistingNetwork, vpc: VpcFacts) -> NetworkAccess:
 
 
 def _default_routes(vpc_id: str) -> dict[str, str | None]:
-    """Return the target of each subnet's default route; below "" that of subnets without a table of their own."""
+    """Return the target of each subnet's default route; the key "" is for subnets without their own route table."""
     found: dict[str, str | None] = {}
     for id in aws.ec2.get_route_tables(vpc_id=vpc_id).ids:
         table = aws.ec2.get_route_table(route_table_id=id)
         target = next((_target(route) for route in table.routes if route.cidr_block == _ANYWHERE), None)
         for association in table.associations:
-            if association.main or association.subnet_id:  # else it is a gateway's, for what comes in by it
+            if association.main or association.subnet_id:  # otherwise it is a gateway's, for ingress traffic
                 found["" if association.main else association.subnet_id] = target
     return found
 
 
 def _target(route: Any) -> str | None:
-    """Return what a route leads to: AWS names one of these, and leaves the others empty."""
+    """Return the target of a route: AWS sets one of these fields and leaves the others empty."""
     targets = (
         route.nat_gateway_id,
         route.transit_gateway_id,
@@ -160,9 +160,9 @@ def _has_endpoint(vpc_id: str, service: str) -> bool:
 
 
 def none_if(missing: str, ask: Callable[[], _Found]) -> _Found | None:
-    """Return what a function of the AWS provider finds; None where it says, by this text alone, that there is nothing.
+    """Return the result of an AWS provider function; None if its error has this text, which means not found.
 
-    The texts are those of terraform-provider-aws (`SingularDataSourceFindError` in internal/tfresource) and of IAM itself.
+    The texts are from terraform-provider-aws (`SingularDataSourceFindError` in internal/tfresource) and from IAM itself.
     """
     try:
         return ask()

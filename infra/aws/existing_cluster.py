@@ -1,4 +1,4 @@
-"""A cluster that is there already: the way into it, and nothing that would change it."""
+"""Access to an existing cluster, without changing it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from spec.existing.cluster import ClusterFacts
 
 
 class ExistingCluster(pulumi.ComponentResource):
-    """The provider of the cluster's API, as whoever runs the program: its access entry is the owner's to make."""
+    """The provider of the cluster's API, as the caller of the program. The cluster's owner has to create its access
+    entry."""
 
     access: ClusterAccess
-    """The names and ids of the cluster that every component in it takes, and the provider of its API."""
+    """Names, ids and API provider of the cluster, for all components in the cluster."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class ExistingCluster(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:cluster:ExistingCluster", name, None, opts)
-        # What is found is known in every preview; a cluster that is made is an output of its own.
+        # Facts of an existing cluster are known in every preview; a new cluster has outputs.
         output: Any = pulumi.Output.from_input
         self.access = ClusterAccess(
             stack=stack,

@@ -1,4 +1,4 @@
-"""VPC flow logs: who talked to whom, kept encrypted and for a limited time."""
+"""VPC flow logs: records of all connections, encrypted and kept for a limited time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FlowLogsArgs:
 
 
 class FlowLogs(pulumi.ComponentResource):
-    """All traffic of one VPC, delivered to a log group of its own."""
+    """The logs of all traffic in one VPC, in a separate log group."""
 
     log_group_name: pulumi.Output[str]
 
@@ -53,7 +53,7 @@ class FlowLogs(pulumi.ComponentResource):
             policy=document(
                 allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{group_arn}:*"]),
                 allow(["logs:DescribeLogStreams"], [f"{group_arn}:*"]),
-                # It takes no resource.
+                # This action supports no resources.
                 allow(["logs:DescribeLogGroups"], ["*"]),
             ),
             opts=child,

@@ -17,10 +17,10 @@ from spec.names import ServiceAccount, workload_role
 
 @dataclass(frozen=True)
 class WorkloadRoleArgs:
-    """`identity`: how the pods get the role (docs/decisions/pod-identity.md). `associated`: by an association of another
-    component, or of an EKS add-on.
+    """Arguments of a workload role. `identity` is how the pods get the role (docs/decisions/pod-identity.md).
 
-    `others`: names of further service accounts in the same namespace that may take it; with `irsa` alone.
+    `associated`: another component or an EKS add-on creates the association. `others` are further service accounts of the
+    same namespace that may assume the role, only with `irsa`.
     """
 
     description: str
@@ -30,13 +30,13 @@ class WorkloadRoleArgs:
     identity: Literal["irsa", "pod-identity", "associated"] = "pod-identity"
     others: tuple[str, ...] = ()
     purpose: str | None = None
-    """Only for a role whose ARN has to be known before it exists (`known_role_arn`); None: the engine names the role."""
+    """Only for a role whose ARN is needed before it exists (`known_role_arn`). None: the engine names the role."""
 
 
 class WorkloadRole(pulumi.ComponentResource):
-    """The role of one service account in a cluster, its permissions, and with `pod-identity` its association.
+    """The role of one service account in a cluster, its permissions and, with `pod-identity`, its association.
 
-    Pods that wait for this component still need `infra.platform.pod_identity`: an association takes effect late.
+    Pods that depend on this component still need `infra.platform.pod_identity`, because an association takes effect late.
     """
 
     arn: pulumi.Output[str]
@@ -48,7 +48,8 @@ class WorkloadRole(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         account = args.service_account
         created = role(
-            # Another name than by IRSA: an upgrade deletes that role last, and pods of the old template keep it until then.
+            # A different name than with IRSA: an upgrade deletes that role last, so pods of the old template keep it until
+            # then.
             f"{name}-role-pods" if args.identity == "pod-identity" else f"{name}-role",
             cluster.stack,
             role_name=None if args.purpose is None else _known_name(cluster.stack, args.purpose),
@@ -68,7 +69,7 @@ class WorkloadRole(pulumi.ComponentResource):
         ]
         if args.policy is not None:
             granted.append(aws.iam.RolePolicy(f"{name}-policy", role=created.name, policy=args.policy, opts=child))
-        # Whoever is told the ARN may use it at once: it is known only when the permissions are there too.
+        # Consumers of the ARN may use it at once, so it is known only when the permissions exist too.
         self.arn = pulumi.Output.all(created.arn, *[grant.urn for grant in granted]).apply(lambda resolved: str(resolved[0]))
         if args.identity == "pod-identity":
             associate(f"{name}-association", cluster, account, self.arn, child)
@@ -76,17 +77,17 @@ class WorkloadRole(pulumi.ComponentResource):
 
 
 def known_role_arn(stack: Stack, purpose: str) -> str:
-    """Return the ARN that the role for a `purpose` has. As plain text it shows in a preview, where outputs are unknown."""
+    """Return the ARN of the role for a `purpose`. As plain text it is shown in a preview, where outputs are unknown."""
     return stack.account.iam_arn(f"role/{_known_name(stack, purpose)}")
 
 
 def associate(
     name: str, cluster: ClusterAccess, account: ServiceAccount, role_arn: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> aws.eks.PodIdentityAssociation:
-    """Register the association by which EKS gives the pods of a service account a role."""
+    """Register the association by which EKS gives a role to the pods of a service account."""
     return aws.eks.PodIdentityAssociation(
         name,
-        # Not the name that is known before: nothing else makes an association wait for its cluster.
+        # Not the name that is known before, because only this output makes the association wait for the cluster.
         cluster_name=cluster.name,
         namespace=account.namespace,
         service_account=account.name,
@@ -97,7 +98,7 @@ def associate(
 
 
 def irsa_annotations(role_arn: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
-    """Return the annotations of a service account whose pods take the role."""
+    """Return the annotations of a service account whose pods assume the role."""
     return {
         "eks.amazonaws.com/role-arn": role_arn,
         # Without it the token goes to the global STS in us-east-1, which has no endpoint in the VPC.

@@ -13,7 +13,7 @@ from infra.aws.stack import Stack
 from spec.iam_policy import Statement, document
 
 DELETION_WINDOW_DAYS = 30
-"""How long a deleted key can still be rescued; 7 to 30, and what it encrypted is lost after it."""
+"""The days in which a deleted key can be restored (7 to 30). After that, the data encrypted with it is lost."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class EncryptionKeyArgs:
     description: str
     tags: Mapping[str, str]
     statements: tuple[Statement, ...] = field(default=())
-    """Statements of the key's policy, beside the one that leaves access to this account's IAM policies."""
+    """Additional statements of the key's policy. Another one gives control to this account's IAM policies."""
     protected: bool = False
-    """It can neither be deleted nor replaced (`Settings.protected`)."""
+    """The key can be neither deleted nor replaced (`Settings.protected`)."""
     retained: bool = False
-    """A destroy forgets the key and leaves it: what it encrypted stays readable."""
+    """`pulumi destroy` forgets the key but keeps it, so its data stays readable."""
 
 
 class EncryptionKey(pulumi.ComponentResource):
@@ -54,8 +54,8 @@ class EncryptionKey(pulumi.ComponentResource):
 
 
 def _account_administers(account: Account) -> Statement:
-    # AWS's own default statement, wildcard and all: without it IAM policies have no say over the key, and a key
-    # whose last administrator is gone can never be managed or deleted again.
+    # AWS's default statement with its wildcard. Without it IAM policies do not apply to the key, and a key whose last
+    # administrator is deleted can never be managed or deleted again.
     return {
         "Sid": "AccountAdministers",
         "Effect": "Allow",
@@ -66,7 +66,7 @@ def _account_administers(account: Account) -> Statement:
 
 
 def logs_key(name: str, stack: Stack) -> EncryptionKey:
-    """Register the key of a stack's log groups."""
+    """Register the KMS key of a stack's log groups."""
     return EncryptionKey(
         name,
         EncryptionKeyArgs(
@@ -81,7 +81,7 @@ def logs_key(name: str, stack: Stack) -> EncryptionKey:
 
 
 def _logs_may_encrypt(account: Account, log_groups: str) -> Statement:
-    """Allow CloudWatch Logs to use the key, for log groups whose name matches `log_groups` only."""
+    """Allow CloudWatch Logs to use the key, only for log groups whose name matches `log_groups`."""
     return {
         "Sid": "CloudWatchLogsEncrypts",
         "Effect": "Allow",

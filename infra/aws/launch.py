@@ -1,4 +1,4 @@
-"""Launch templates: how a node starts, before EKS has a say."""
+"""Launch templates: how a node starts, before EKS configures it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from spec.names import MODEL_CACHE_PATH, TRITON_USER
 
 _BOUNDARY = "//"
 MODEL_CACHE_SCRIPT = f"#!/bin/bash\ninstall -d -o {TRITON_USER} -g {TRITON_USER} -m 0750 {MODEL_CACHE_PATH}\n"
-"""Makes the folder in which pods share releases; they run as that user.
+"""Creates the folder in which pods share releases. The pods run as this user.
 
-It runs before nodeadm, which copies the kubelet's folder with its owners to the array of the instance store and mounts that
-in its place (`setup-local-disks` of https://github.com/awslabs/amazon-eks-ami/tree/81fec2e895854f599974fe4d3d72f61c0a9aaffa).
+It runs before nodeadm, which copies the kubelet's folder with its owners to the instance-store array and mounts that in its
+place (`setup-local-disks` of https://github.com/awslabs/amazon-eks-ami/tree/81fec2e895854f599974fe4d3d72f61c0a9aaffa).
 """
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """Capacity that was paid for in advance."""
+    """Capacity that is paid for in advance."""
 
     id: str
     block_instance_type: str | None = None
@@ -38,15 +38,15 @@ class LaunchTemplateArgs:
     disk_throughput_mibs: int
     max_pods: int
     local_nvme: bool
-    """The instances have an instance store that pods' emptyDir volumes and images shall live on."""
+    """The instances have an instance store, to be used for images and pods' emptyDir volumes."""
     tags: Mapping[str, str]
     parallel_image_pull: bool = False
-    """Layers of an image are fetched and unpacked in parallel."""
+    """Fetch and unpack the layers of an image in parallel."""
     reservation: Reservation | None = None
     mig: MigLayout | None = None
-    """How the GPUs are cut before the node joins; None: not at all."""
+    """How the GPUs are partitioned before the node joins; None without MIG."""
     model_cache: bool = False
-    """Pods share releases of models in a folder of the node."""
+    """Pods share model releases in a folder of the node."""
 
 
 def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
@@ -67,7 +67,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled",
             http_tokens="required",
-            # One hop: the node itself. A pod that reached the metadata service would have the node's role.
+            # One hop: only the node itself. A pod with access to the metadata service would have the node's role.
             http_put_response_hop_limit=1,
         ),
         block_device_mappings=[
@@ -77,14 +77,14 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
                     volume_type="gp3",
                     volume_size=args.disk_gib,
                     throughput=args.disk_throughput_mibs,
-                    # With the account's EBS key. A key of our own would need a grant for the Auto Scaling service role,
-                    # which an empty account does not have yet, and KMS refuses policies that name a missing role.
+                    # With the account's EBS key. A key of ours would need a grant for the Auto Scaling service role. An
+                    # empty account does not have that role yet, and KMS refuses policies with a missing role.
                     encrypted="true",
                     delete_on_termination="true",
                 ),
             )
         ],
-        # Default tags of the provider do not reach what Auto Scaling launches.
+        # The provider's default tags do not apply to resources that Auto Scaling launches.
         tag_specifications=[
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named)
             for kind in ("instance", "volume", "network-interface")
@@ -92,7 +92,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
         user_data=base64.b64encode(start.encode()).decode(),
         tags=named,
         capacity_reservation_specification=_capacity_reservation(args.reservation),
-        # A Capacity Block is a market of its own, and EKS wants its one instance type here.
+        # A Capacity Block is a separate market, and EKS requires its one instance type here.
         instance_type=block_type,
         instance_market_options=(
             aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if block_type is not None else None
@@ -102,7 +102,7 @@ def launch_template(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOp
 
 
 def node_config(spec: Mapping[str, object], *, parallel_image_pull: bool) -> dict[str, object]:
-    """Return a NodeConfig of nodeadm (AL2023) with `spec`, and the feature gate of parallel pulls where they are wanted."""
+    """Return a NodeConfig of nodeadm (AL2023) with `spec` and, if requested, the feature gate of parallel pulls."""
     gates = {"featureGates": {"FastImagePull": True}} if parallel_image_pull else {}
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {**spec, **gates}}
 
@@ -115,21 +115,21 @@ def user_data(
     parallel_image_pull: bool = False,
     model_cache: bool = False,
 ) -> str:
-    """Return the node configuration for nodeadm (AL2023), and what cloud-init runs before it.
+    """Return the node configuration for nodeadm (AL2023), and the scripts that cloud-init runs before it.
 
     EKS adds the cluster's address and certificate.
     """
     spec: dict[str, object] = {"kubelet": {"config": {"maxPods": max_pods}}}
     if local_nvme:
-        # One array over all instance-store disks, with the kubelet's and containerd's folders on it: the model cache
-        # (an emptyDir) and the 20 GiB image are read from NVMe instead of from the network volume.
+        # One array of all instance-store disks, with the folders of kubelet and containerd on it. So the model cache (an
+        # emptyDir) and the 20 GiB image are read from NVMe instead of the network volume.
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     scripts = [*([boot_script(mig)] if mig is not None else []), *([MODEL_CACHE_SCRIPT] if model_cache else [])]
     return mime_archive(node_config(spec, parallel_image_pull=parallel_image_pull), scripts)
 
 
 def mime_archive(config: Mapping[str, object], scripts: Sequence[str]) -> str:
-    """Return user data with a NodeConfig, and with scripts that run as root before it is followed."""
+    """Return user data with a NodeConfig and with scripts that run as root before it is applied."""
     parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=True))]
     parts += [('text/x-shellscript; charset="us-ascii"', script) for script in scripts]
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]

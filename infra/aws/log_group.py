@@ -1,4 +1,4 @@
-"""Log groups of CloudWatch: made here before AWS would make them without a key and a retention, and leave them behind."""
+"""CloudWatch log groups, created here first; otherwise AWS creates them without key and retention and leaves them behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def log_group(
     retention_days: int,
     kms_key_arn: pulumi.Input[str],
 ) -> aws.cloudwatch.LogGroup:
-    """Return the group of this name, which the resource `name` owns, encrypted with the key and kept for these days."""
+    """Return the log group, encrypted with the key and with this retention, as a child of `owner`."""
     return aws.cloudwatch.LogGroup(
         f"{name}-log-group",
         name=group,

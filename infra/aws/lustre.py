@@ -1,6 +1,6 @@
 """FSx for Lustre in front of the model bucket: one copy of a release, read from S3 once and mounted by every pod.
 
-The bucket stays the source: the file system follows what changes there and never writes to it.
+The bucket remains the source: the file system follows its changes and never writes to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spec.settings import Settings
 from spec.settings.fsx import Fsx
 from spec.settings.gpu import GpuPool
 
-# Lustre's own port, and those from which its servers call clients back (FSx user guide, "File system access control with
+# Lustre's own port, and the ports from which its servers call clients back (FSx user guide, "File system access control with
 # Amazon VPC").
 _PORTS = ((988, 988), (1018, 1023))
 _MAINTENANCE = "7:09:00"
@@ -28,7 +28,7 @@ _FOLLOWED = ("NEW", "CHANGED", "DELETED")
 
 @dataclass(frozen=True)
 class LustreMount:
-    """The names by which a node mounts the file system."""
+    """The names with which a node mounts the file system."""
 
     file_system_id: pulumi.Output[str]
     dns_name: pulumi.Output[str]
@@ -36,12 +36,12 @@ class LustreMount:
 
 
 class LustreCache(pulumi.ComponentResource):
-    """The file system, linked to the releases of the bucket, and the way to it from the nodes.
+    """The file system, linked to the releases of the bucket, and its network access from the nodes.
 
-    Give `opts.depends_on` the bucket: AWS looks into it when they are linked. Whoever mounts it depends on this component,
-    so that the link is there before them and goes after them.
+    `opts.depends_on` has to name the bucket, because AWS reads it when they are linked. Components that mount the file
+    system depend on this component, so the link exists before them and is deleted after them.
 
-    The file system is in one `zone`. Nodes of other zones reach it, slower and at the price of traffic between zones. It is
+    The file system is in one `zone`. Nodes of other zones can use it, slower and with costs for cross-zone traffic. It is
     encrypted with the bucket's key, because it is a copy of the bucket.
     """
 
@@ -73,12 +73,12 @@ class LustreCache(pulumi.ComponentResource):
             subnet_ids=cluster.node_subnet_ids[zone],
             security_group_ids=[group.id],
             kms_key_id=key_arn,
-            # All of it is in S3, and FSx makes no backups of a file system that is linked to a bucket.
+            # All data is in S3, and FSx makes no backups of a file system that is linked to a bucket.
             automatic_backup_retention_days=0,
             skip_final_backup=True,
             weekly_maintenance_start_time=_MAINTENANCE,
             tags=stack.named(f"{stack.cluster_name}-models"),
-            # FSx refuses a file system whose group does not let Lustre through.
+            # FSx refuses a file system whose security group does not allow Lustre.
             opts=pulumi.ResourceOptions(parent=self, depends_on=rules),
         )
         aws.fsx.DataRepositoryAssociation(
@@ -86,20 +86,21 @@ class LustreCache(pulumi.ComponentResource):
             file_system_id=file_system.id,
             file_system_path=f"/{RELEASES_PREFIX.rstrip('/')}",
             data_repository_path=f"s3://{stack.model_bucket}/{RELEASES_PREFIX}",
-            # Later changes come by events; what is there already has none.
+            # Later changes arrive as events, but existing objects have none.
             batch_import_meta_data_on_create=True,
             s3=aws.fsx.DataRepositoryAssociationS3Args(
                 auto_import_policy=aws.fsx.DataRepositoryAssociationS3AutoImportPolicyArgs(events=list(_FOLLOWED))
             ),
             tags=stack.named(f"{stack.cluster_name}-releases"),
-            # A path and a prefix have one association at a time.
+            # A path and a prefix can have only one association at a time.
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
         self.mount = LustreMount(file_system.id, file_system.dns_name, file_system.mount_name)
         self.register_outputs({"fileSystemId": file_system.id})
 
     def _security_group(self) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-        """Return the file system's own group, and its rules: Lustre with the nodes and among its servers, nothing else."""
+        """Return the file system's security group and its rules. They allow only Lustre with the nodes and among its
+        servers."""
         cluster, stack = self._cluster, self._cluster.stack
         group = aws.ec2.SecurityGroup(
             f"{self._name}-security-group",
@@ -114,7 +115,7 @@ class LustreCache(pulumi.ComponentResource):
         for label, (own, other) in ways.items():
             rules += self._rules(aws.vpc.SecurityGroupIngressRule, f"from-{label}", own, other)
             rules += self._rules(aws.vpc.SecurityGroupEgressRule, f"to-{label}", own, other)
-        # EKS lets everything out of the nodes' group, and in only what comes from within it.
+        # EKS allows all egress of the nodes' group, but ingress only from the group itself.
         rules += self._rules(aws.vpc.SecurityGroupIngressRule, "to-nodes-in", nodes, group.id)
         return group, rules
 
@@ -142,14 +143,12 @@ class LustreCache(pulumi.ComponentResource):
 
 
 def model_cache(cluster: ClusterAccess, settings: Settings, models: ModelBucket, zones: Sequence[str]) -> LustreCache | None:
-    """Register the file system that models are read from, where the stack has one, in the first zone of `zones` in which
-    Triton may run.
-    """
+    """Register the model file system if the stack has one. It is in the first zone of `zones` in which Triton may run."""
     if settings.models.fsx is None:
         return None
     groups = [fleet.stack.triton_nodes for fleet in settings.each_fleet]
     confined = [set(group.zones) for group in groups if isinstance(group, GpuPool) and group.zones is not None]
-    # Where all fleets run, if there is such a zone; else where the first does that is confined.
+    # A zone in which all fleets run, if there is one; otherwise a zone of the first fleet that is limited to zones.
     together = set.intersection(*confined) if confined else set(zones)
     zone = next(zone for zone in zones if zone in (together or confined[0]))
     opts = pulumi.ResourceOptions(depends_on=[models])

@@ -1,4 +1,4 @@
-"""MIG on a node: GPUs cut into instances with memory and compute of their own."""
+"""MIG on a node: GPUs partitioned into instances with separate memory and compute."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SCRIPT = Path(__file__).with_name("mig.sh")
 
 @dataclass(frozen=True)
 class MigLayout:
-    """Equal instances on each GPU of a node: a profile of NVIDIA's, like `1g.10gb`, and how many."""
+    """Equal instances on each GPU of a node: an NVIDIA profile like `1g.10gb`, and their number."""
 
     profile: str
     instances: int
 
 
 def layout(sharing: Sharing) -> MigLayout | None:
-    """Return the layout of nodes that share their GPUs in this way; None without MIG."""
+    """Return the MIG layout of nodes that share GPUs in this way; None without MIG."""
     if sharing.strategy != "mig" or sharing.profile is None:
         return None
     return MigLayout(sharing.profile, sharing.replicas)

@@ -1,4 +1,4 @@
-"""The VPC: public, private and intra subnets in every zone, their routes, and the ways out."""
+"""The VPC: public, private and intra subnets in every zone, their routes and the gateways."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ class NetworkArgs:
     zones: tuple[str, ...]
     """Their order decides which subnets they get."""
     control_plane_zones: tuple[str, ...]
-    """The same, and another one where there is one only: it has a subnet for the control plane and nothing else."""
+    """The same zones, plus one if there is only one; the added zone has only a subnet for the control plane."""
     logs_key_arn: pulumi.Input[str]
 
 
 class Network(pulumi.ComponentResource):
-    """A VPC whose nodes are private, whose control-plane interfaces have no way out, and whose traffic is logged.
+    """A VPC with private nodes, control-plane interfaces without a route to the internet, and flow logs.
 
-    No security group of ours carries the tag `kubernetes.io/cluster/<name>`: the one that EKS makes does, and
-    the load balancer controller refuses to work when it finds two (docs/facts/eks.md#tag-of-security-groups).
+    None of our security groups has the tag `kubernetes.io/cluster/<name>`. EKS's own group has it, and the load balancer
+    controller fails if it finds two (docs/facts/eks.md#tag-of-security-groups).
     """
 
     vpc_id: pulumi.Output[str]
     public_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """By zone. For load balancers that face the internet."""
+    """By zone, for load balancers that face the internet."""
     private_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """By zone. For nodes and pods."""
+    """By zone, for nodes and pods."""
     intra_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """By zone of the control plane. For its interfaces and those of the endpoints; no route out of the VPC but to S3."""
+    """By zone of the control plane, for its interfaces and the endpoints' interfaces. The only route out of the VPC is to
+    S3."""
 
     access: NetworkAccess
-    """The ids that other components take."""
+    """The ids for other components."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("triton:network:Network", name, None, opts)
@@ -61,13 +62,13 @@ class Network(pulumi.ComponentResource):
             f"{name}-vpc",
             cidr_block=str(network.cidr),
             enable_dns_support=True,
-            # Private DNS of the interface endpoints and of the private API endpoint needs host names.
+            # Private DNS of the interface endpoints and of the private API endpoint requires host names.
             enable_dns_hostnames=True,
             tags=stack.named(stack.cluster_name),
             opts=pulumi.ResourceOptions(parent=self, protect=stack.protected),
         )
         self.vpc_id = vpc.id
-        # Without rules it admits nothing: whatever forgets to name its own group is cut off instead of open.
+        # It has no rules and admits no traffic, so a resource without its own security group is isolated instead of open.
         aws.ec2.DefaultSecurityGroup(
             f"{name}-default-security-group",
             vpc_id=vpc.id,
@@ -147,7 +148,7 @@ class Network(pulumi.ComponentResource):
         }
 
     def _ways_out(self) -> dict[str, pulumi.Output[str]]:
-        """Make the internet gateway and the NAT gateways; return the id of the one that each zone uses, if any."""
+        """Create the internet gateway and the NAT gateways; return the NAT gateway's id for each zone, if any."""
         stack, zones = self._args.stack, self._args.zones
         gateway = aws.ec2.InternetGateway(
             f"{self._name}-internet-gateway",
@@ -163,7 +164,7 @@ class Network(pulumi.ComponentResource):
             gateway_id=gateway.id,
             opts=self._child,
         )
-        # A NAT gateway without the route to the internet would be created, and not work until the route is there.
+        # Without the route to the internet, a NAT gateway would be created but not work yet.
         after_route = pulumi.ResourceOptions(parent=self, depends_on=[default_route])
         gateways = {zone: self._nat_gateway(zone, after_route) for zone in subnets.nat_zones(self._args.network.nat, zones)}
         if self._args.network.nat == "single":
@@ -194,7 +195,7 @@ class Network(pulumi.ComponentResource):
         return table
 
     def _table(self, label: str, subnet_ids: Mapping[str, pulumi.Output[str]]) -> pulumi.Output[str]:
-        """Return a new route table for the given subnets."""
+        """Return a new route table for these subnets."""
         stack = self._args.stack
         table = aws.ec2.RouteTable(
             f"{self._name}-{label}-routes",

@@ -1,4 +1,4 @@
-"""Node groups: one for cluster services, one per GPU pool, and the role that their instances take."""
+"""Node groups: one for cluster services and one per GPU pool, and the role of their instances."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _CAPACITY_TYPES = {
     "capacity-block": "CAPACITY_BLOCK",
 }
 _BASELINE_THROUGHPUT_MIBS = 125
-"""The throughput that gp3 includes in its price. Every GPU type of the catalogue unpacks images onto its instance store."""
+"""The throughput that the price of gp3 includes. Every GPU type in the catalogue unpacks images onto its instance store."""
 
 
 class NodeGroup(pulumi.ComponentResource):
-    """A managed node group with a launch template of its own: the system group, or a GPU pool.
+    """A managed node group with its own launch template: the system group or a GPU pool.
 
-    `autoscaled`: cluster-autoscaler changes how many nodes there are, and this program leaves the number alone.
+    With `autoscaled`, cluster-autoscaler changes the number of nodes and this program leaves it unchanged.
     """
 
     node_group_name: pulumi.Output[str]
@@ -74,15 +74,15 @@ class NodeGroup(pulumi.ComponentResource):
             version=cluster.kubernetes_version,
             release_version=cluster.pins.ami_release,
             capacity_type=_CAPACITY_TYPES[capacity],
-            # A Capacity Block is of one type, and EKS wants that one in the template instead of here.
+            # A Capacity Block has one type, and EKS requires it in the launch template instead of here.
             instance_types=None if capacity == "capacity-block" else list(group.instance_types),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 min_size=group.min, desired_size=group.desired, max_size=group.max
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=1,
-                # By default EKS launches new nodes first, up to two per zone and beyond `max`. GPU nodes may not be there
-                # to surge onto, and nobody wants six more of them for a new AMI: there the old node goes first.
+                # By default EKS launches new nodes first, up to two per zone and beyond `max`. GPU capacity may not exist
+                # for that, and six extra GPU nodes for a new AMI are too expensive. So the old GPU node is removed first.
                 update_strategy="MINIMAL" if hardware.gpus else "DEFAULT",
             ),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
@@ -126,7 +126,7 @@ class NodeGroup(pulumi.ComponentResource):
         )
 
     def _template_tags(self, tags: Mapping[str, str], group: aws.eks.NodeGroup) -> None:
-        # EKS keeps a group's tags to itself: what the autoscaler reads has to be put on the Auto Scaling group.
+        # EKS does not copy a group's tags, so the tags for the autoscaler have to be set on the Auto Scaling group.
         scaling_group = group.resources[0].autoscaling_groups[0].name
         for key, value in tags.items():
             topic, _, subject = key.removeprefix("k8s.io/cluster-autoscaler/node-template/").partition("/")
@@ -139,22 +139,22 @@ class NodeGroup(pulumi.ComponentResource):
 
 
 class Nodes(pulumi.ComponentResource):
-    """All node groups of a cluster: the system group, and a group for each GPU pool unless Karpenter starts the nodes.
+    """All node groups of a cluster: the system group, and one for each GPU pool unless Karpenter starts the nodes.
 
-    The groups come `after` these, and their role comes with the cluster: other services know a new role only some seconds
-    after IAM, and the provider does not try CreateNodegroup again.
+    The groups are created after the resources in `after`, but their role earlier, together with the cluster. Other services
+    know a new role only some seconds after IAM, and the provider does not retry CreateNodegroup.
     """
 
     role_arn: pulumi.Output[str]
     role_name: pulumi.Output[str]
     system: NodeGroup
-    """The group that cluster services run on, whether or not the GPU pools find capacity."""
+    """The group of cluster services, which does not depend on GPU capacity."""
 
     def __init__(self, name: str, cluster: ClusterAccess, settings: Settings, *, after: Sequence[pulumi.Resource]) -> None:
         super().__init__("triton:nodes:Nodes", name)
         node_role, granted = self._role(name, cluster.stack)
         self.role_arn, self.role_name = node_role.arn, node_role.name
-        # A node that starts before its role has the permissions fails to join and is not tried again.
+        # A node that starts before its role has the permissions fails to join and does not retry.
         ready = pulumi.ResourceOptions(parent=self, depends_on=[*granted, *after])
         autoscaled = settings.node_autoscaler == "cluster-autoscaler"
         system = settings.nodes.system
@@ -164,7 +164,8 @@ class Nodes(pulumi.ComponentResource):
         self.register_outputs({"roleArn": self.role_arn})
 
     def _role(self, name: str, stack: Stack) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-        """Return the role of the instances, and its policies. The vpc-cni has its own: nodes cannot move addresses about."""
+        """Return the role of the instances and its policies. The vpc-cni has its own role, so nodes cannot move
+        addresses."""
         child = pulumi.ResourceOptions(parent=self)
         created = role(
             f"{name}-role",

@@ -1,4 +1,4 @@
-"""Buckets as this program makes them: private, encrypted, TLS only, with rules for old objects."""
+"""The program's buckets: private, encrypted, TLS only, with lifecycle rules."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ _SSE_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 
 @dataclass(frozen=True)
 class PrivateBucketArgs:
-    """`protected`: the bucket can neither be deleted nor replaced. `disposable`: `pulumi destroy` empties it first."""
+    """Arguments of a bucket. `protected`: it can be neither deleted nor replaced. `disposable`: `pulumi destroy` empties
+    it."""
 
     bucket_name: str
     key_arn: pulumi.Input[str] | None
-    """None: S3's own key. The one bucket of it has access logs, which S3 delivers to no bucket with a key in KMS."""
+    """None: S3's own key. Only the bucket for access logs uses it, because S3 cannot deliver logs to a bucket with a KMS
+    key."""
     lifecycle_rules: Sequence[aws.s3.BucketLifecycleConfigurationRuleArgs]
     tags: Mapping[str, str]
     versioned: bool = True
     protected: bool = False
     retained: bool = False
-    """A destroy forgets the bucket and what guards it, and leaves both: left alone, it would be open to what they refuse."""
+    """`pulumi destroy` forgets the bucket and its policies but keeps both; without its policies the bucket would be open."""
     disposable: bool = False
     more: Callable[[str], Sequence[Statement]] = lambda bucket_arn: ()  # noqa: ARG005
-    """Statements of the bucket's policy beside those that all buckets have, from its ARN."""
+    """Additional statements of the bucket's policy, from its ARN."""
 
 
 def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) -> aws.s3.Bucket:
-    """Register a bucket and what guards it: no ACLs, no public access, encryption, versions, lifecycle, policy."""
+    """Register a bucket and its protection: no ACLs, no public access, encryption, versions, lifecycle, policy."""
     guard = pulumi.ResourceOptions(parent=parent, retain_on_delete=args.retained)
     bucket = aws.s3.Bucket(
         f"{name}-bucket",
@@ -59,7 +61,7 @@ def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) 
                     else {"sse_algorithm": "aws:kms", "kms_master_key_id": args.key_arn}
                 ),
                 "bucket_key_enabled": args.key_arn is not None,
-                # Keys of clients. Uploads with SSE-C have no header that `NoOtherEncryption` compares.
+                # Keys of clients: uploads with SSE-C have no header that `NoOtherEncryption` checks.
                 "blocked_encryption_types": ["SSE-C"],
             }
         ],
@@ -93,14 +95,14 @@ def private_bucket(name: str, args: PrivateBucketArgs, parent: pulumi.Resource) 
         policy=pulumi.Output.all(bucket.arn, args.key_arn).apply(
             lambda arns: document(*refusals(bucket_arn=arns[0], key_arn=arns[1]), *args.more(arns[0]))
         ),
-        # Two changes of a bucket's access at once make S3 answer 409 OperationAborted.
+        # Concurrent changes of a bucket's access make S3 answer 409 OperationAborted.
         opts=pulumi.ResourceOptions.merge(guard, pulumi.ResourceOptions(depends_on=[public_access])),
     )
     return bucket
 
 
 def abort_unfinished_uploads(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
-    """Return the rule that removes the parts of uploads that nobody finished, which bill and are in no listing."""
+    """Return the rule that removes parts of unfinished uploads, which cost money and appear in no listing."""
     return aws.s3.BucketLifecycleConfigurationRuleArgs(
         id="unfinished-uploads",
         status="Enabled",
@@ -120,10 +122,10 @@ def expire(
     old_version_days: int | None = None,
     delete_markers: bool = False,
 ) -> aws.s3.BucketLifecycleConfigurationRuleArgs:
-    """Return the rule that lets objects under `prefix` (and with `tag`) go: `days` after their upload, or, in a versioned
-    bucket, `old_version_days` after they were overwritten or deleted.
+    """Return the rule that deletes objects under `prefix` (and with `tag`).
 
-    `delete_markers`: those that are left of an object without versions go too; it does not go with `days`.
+    They are deleted `days` after their upload or, in a versioned bucket, `old_version_days` after they were overwritten or
+    deleted. With `delete_markers`, markers without remaining versions are deleted too; this excludes `days`.
     """
     rule_filter, expiration = None, None
     if tag is None:
@@ -149,10 +151,10 @@ def expire(
 
 
 def refusals(bucket_arn: str, key_arn: str | None) -> list[Statement]:
-    """Return the statements that refuse plain HTTP, TLS before 1.2, and every encryption but with the bucket's key."""
+    """Return the statements that refuse plain HTTP, TLS before 1.2, and encryption without the bucket's key."""
     objects = f"{bucket_arn}/*"
     tls = [
-        # A Deny has to name every action, or the plain-HTTP request that it forgot gets through.
+        # A Deny has to cover every action; otherwise plain-HTTP requests for the missing ones are allowed.
         deny("TlsOnly", "s3:*", [bucket_arn, objects], {"Bool": {"aws:SecureTransport": "false"}}),
         deny("NoOldTls", "s3:*", [bucket_arn, objects], {"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
     ]
@@ -160,8 +162,8 @@ def refusals(bucket_arn: str, key_arn: str | None) -> list[Statement]:
         return tls
     return [
         *tls,
-        # A put without any header takes the bucket's default, which is the right key; the Null conditions are what
-        # lets it through, because a negated comparison with an absent header is true.
+        # A put without a header uses the bucket's default, the right key. The Null conditions allow it, because a negated
+        # comparison with an absent header is true.
         deny(
             "NoOtherEncryption",
             "s3:PutObject",
@@ -174,7 +176,7 @@ def refusals(bucket_arn: str, key_arn: str | None) -> list[Statement]:
             [objects],
             {"Null": {_SSE_KEY: "false"}, "StringNotEquals": {_SSE_KEY: key_arn}},
         ),
-        # Asking for aws:kms without naming a key gets the one that AWS manages, not the bucket's default.
+        # A request for aws:kms without a key uses the AWS-managed key, not the bucket's default.
         deny(
             "NoUnnamedKey",
             "s3:PutObject",
@@ -185,7 +187,7 @@ def refusals(bucket_arn: str, key_arn: str | None) -> list[Statement]:
 
 
 def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, object]) -> Statement:
-    """Return a Deny statement of a bucket policy, for everybody."""
+    """Return a Deny statement of a bucket policy, for all principals."""
     return {
         "Sid": sid,
         "Effect": "Deny",
@@ -197,7 +199,7 @@ def deny(sid: str, action: str, resources: list[str], condition: Mapping[str, ob
 
 
 def written_once(sid: str, bucket_arn: str, prefix: str) -> Statement:
-    """Return the statement that refuses writes below `prefix` without `If-None-Match: *`, so that S3 replaces no object.
+    """Return the statement that refuses writes below `prefix` without `If-None-Match: *`, so no object can be replaced.
 
     The parts of a multipart upload carry no such header; its completion does.
     """

@@ -1,4 +1,4 @@
-"""The request queue of the asynchronous path, what becomes of poison, and who is told."""
+"""The request queue, its dead-letter queue and their alarms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spec.queue_timing import POLL_SECONDS
 from spec.settings.worker import QUEUE_RETENTION_DAYS, Worker
 
 _DEAD_RETENTION_DAYS = 14
-"""The longest that SQS has. It counts from the message's sending, so that it must not be less than the queue's own."""
+"""The maximum of SQS. It counts from the sending of a message, so it must not be less than the queue's own retention."""
 _MESSAGE_BYTES = 1_048_576
 """The most that SQS takes; what the provider sets by default is a quarter of it."""
 _ATTEMPTS = 5
@@ -27,8 +27,8 @@ _DAY_SECONDS = 86_400
 class RequestQueue(pulumi.ComponentResource):
     """The queue, its dead-letter queue, their key, the bucket of inputs and results, and two alarms.
 
-    The key is our own rather than SQS's: messages hold what customers send, and who may read them shall be decided by a key
-    policy and be seen in CloudTrail. One key is enough for queue, dead letters and bucket, which are the same data.
+    The key is ours and not SQS's: messages contain customers' data, so a key policy controls who can read them and
+    CloudTrail records it. Queue, dead letters and bucket share one key, because they hold the same data.
     """
 
     arn: pulumi.Output[str]
@@ -104,7 +104,7 @@ class RequestQueue(pulumi.ComponentResource):
 
 
 def tls_only(queue_arn: str) -> Statement:
-    """Return the statement that refuses everybody plain HTTP."""
+    """Return the statement that refuses plain HTTP for all principals."""
     return {
         "Sid": "TlsOnly",
         "Effect": "Deny",
@@ -148,7 +148,7 @@ def _alarms(name: str, stack: Stack, worker: Worker, opts: pulumi.ResourceOption
             evaluation_periods=1,
             comparison_operator="GreaterThanThreshold",
             threshold=threshold,
-            # SQS sends nothing about a queue that nobody has used for six hours.
+            # SQS sends no metrics for a queue that is unused for six hours.
             treat_missing_data="notBreaching",
             alarm_actions=actions,
             ok_actions=actions,

@@ -1,4 +1,4 @@
-"""The bucket of the asynchronous path: inputs that are too large for a message, results, and why messages failed."""
+"""The bucket of asynchronous requests: inputs too large for a message, results, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UNFINISHED_UPLOAD_DAYS = 1
 
 
 class RequestBucket(pulumi.ComponentResource):
-    """A private, encrypted bucket in which a result cannot be written over and everything goes after `days`.
+    """A private, encrypted bucket. Results cannot be overwritten, and all objects are deleted after `days`.
 
-    It is not versioned: nothing in it changes, and what is old can be asked for again.
+    It is not versioned, because its objects do not change and an old request can be sent again.
     """
 
     arn: pulumi.Output[str]

@@ -1,4 +1,4 @@
-"""Roles of a stack: all have its permissions boundary, and its path where no name tells whose they are."""
+"""Roles of a stack. All have its permissions boundary, and its path unless they have a fixed name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def role(
     opts: pulumi.ResourceOptions,
     role_name: str | None = None,
 ) -> aws.iam.Role:
-    """Register a role. With a `role_name`, which has the stack's name in it, it has no path: its ARN is known before."""
+    """Register a role. With a `role_name`, which contains the stack's name, it has no path, so its ARN is known before."""
     return aws.iam.Role(
         name,
         name=role_name,
@@ -32,13 +32,13 @@ def role(
         assume_role_policy=trust,
         permissions_boundary=stack.boundary_arn,
         tags=tags,
-        # A role from before roles had a path keeps its ARN: another one would replace the cluster and its node groups.
+        # A role from before roles had a path keeps its ARN, because a new ARN would replace the cluster and its node groups.
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["path"])),
     )
 
 
 def require_boundary(stack: Stack, file: str) -> None:
-    """Raise SettingsError about the stack's `file` if the account has no boundary for the stack's roles."""
+    """Raise SettingsError about the stack's `file` if the account lacks the boundary of the stack's roles."""
     arn = stack.boundary_arn
     if arn is not None and none_if("couldn't find resource", lambda: aws.iam.get_policy(arn=arn)) is None:
         problem = (

@@ -1,4 +1,4 @@
-"""A runner of GitHub's jobs inside of the VPC: a project of CodeBuild, which reaches a private API server."""
+"""A runner for GitHub jobs inside the VPC: a CodeBuild project, which reaches a private API server."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from spec.settings.api_access import Runner
 _IMAGE = "aws/codebuild/standard:7.0"
 """Ubuntu 22.04: https://docs.aws.amazon.com/codebuild/latest/userguide/ec2-compute-images.html."""
 _LONGEST_JOB_MINUTES = 150
-"""Longer than a job of the workflows, with its start: one that CodeBuild cuts off leaves a lock and half a stack."""
+"""Longer than any workflow job including its start: if CodeBuild stops a job, it leaves a lock and a partial deployment."""
 _HTTPS = 443
 _WORKFLOWS = ("deploy", "drift")
 """Workflows of main that need the API server. GitHub reports deploy-stack.yml's jobs under deploy, which calls it."""
 
 
 class GithubRunner(pulumi.ComponentResource):
-    """The project, started by GitHub for jobs of some accounts and workflows that ask for it, and ended with the job.
+    """The CodeBuild project. GitHub starts it for jobs of certain accounts and workflows, and it stops with the job.
 
-    Its role makes network interfaces in the private subnets, writes its log, and asks for the repository. It may not deploy:
-    a job takes the role of the workflows, as on GitHub's own runners.
+    Its role creates network interfaces in the private subnets, writes its log and reads the repository. It cannot deploy: a
+    job assumes the workflows' role, as on GitHub's own runners.
     https://docs.aws.amazon.com/codebuild/latest/userguide/action-runner-overview.html
     """
 
@@ -120,7 +120,7 @@ class GithubRunner(pulumi.ComponentResource):
                 vpc_id=cluster.vpc_id, subnets=subnets, security_group_ids=[group.id]
             ),
             tags=stack.tags,
-            # CodeBuild tries the role's rights in the VPC when the project is made.
+            # CodeBuild tests the role's VPC permissions when the project is created.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[granted, *ways]),
         )
         aws.codebuild.Webhook(
@@ -144,12 +144,12 @@ class GithubRunner(pulumi.ComponentResource):
 
 
 def _exactly(values: Iterable[object]) -> str:
-    """Return the pattern of these values as a whole: without anchors, CodeBuild takes 1234 where 123 is listed."""
+    """Return a pattern that matches exactly these values: without anchors, CodeBuild accepts 1234 if 123 is listed."""
     return f"^({'|'.join(map(str, values))})$"
 
 
 def policy(account: Account, subnet_ids: list[str], log_group: str, connection_arn: str) -> str:
-    """Return what CodeBuild itself does for a job, as JSON text.
+    """Return the permissions that CodeBuild itself needs for a job, as JSON text.
 
     https://docs.aws.amazon.com/codebuild/latest/userguide/auth-and-access-control-iam-identity-based-access-control.html
     """

@@ -1,4 +1,4 @@
-"""One stack in one AWS account: what everything that is made for it is called, tagged and guarded by."""
+"""One stack in one AWS account: names, tags and protection of its resources."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from spec.settings import Settings
 
 @dataclass(frozen=True)
 class Stack:
-    """Names, tags and protection of one stack. `tags` are on every resource that takes tags."""
+    """Names, tags and protection of one stack. `tags` are set on every resource that supports tags."""
 
     name: str
-    """The name of the stack, which all other names are made of."""
+    """The name of the stack, part of all other names."""
     environment: str
-    """Local, dev, staging or prod: there may be several stacks of each."""
+    """local, dev, staging or prod; each may have several stacks."""
     account: Account
     tags: Mapping[str, str]
     protected: bool
-    """Cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced (`Settings.protected`)."""
+    """Cluster, VPC, KMS keys and model bucket can be neither deleted nor replaced (`Settings.protected`)."""
     chart_registry: str | None = None
-    """The registry that third-party charts are copied to; None where each comes from its own project's."""
+    """The registry with copies of the third-party charts; None if each comes from its project's own registry."""
     bounded: bool = True
-    """Its roles have the permissions boundary of the stack."""
+    """The stack's roles have its permissions boundary."""
 
     @classmethod
     def of(cls, settings: Settings, account: Account) -> Stack:
-        """Return the stack that has these settings, in the account that the program runs for."""
+        """Return the stack with these settings in this account."""
         registry = settings.charts.registry if settings.charts is not None else None
         tags, bounded = own_tags(settings), settings.permissions_boundary
         return cls(settings.stack, settings.environment, account, tags, settings.protected, registry, bounded)
@@ -47,32 +47,32 @@ class Stack:
 
     @property
     def disposable(self) -> bool:
-        """Return whether `pulumi destroy` empties a bucket that it deletes."""
+        """Return whether `pulumi destroy` empties a bucket before it deletes it."""
         return not self.protected
 
     @property
     def cluster_name(self) -> str:
-        """Return the name of a cluster that the program makes, and the prefix of what other systems address by name."""
+        """Return the name of the program's cluster. It is also the prefix of names that other systems use."""
         return names.cluster_name(self.name)
 
     @property
     def model_bucket(self) -> str:
-        """Return the bucket that model releases live in."""
+        """Return the bucket of model releases."""
         return names.model_bucket(self.name, self.account.id, self.region)
 
     @property
     def request_bucket(self) -> str:
-        """Return the bucket of the asynchronous path."""
+        """Return the bucket of asynchronous requests."""
         return names.request_bucket(self.name, self.account.id, self.region)
 
     @property
     def request_queue(self) -> str:
-        """Return the queue of the asynchronous path."""
+        """Return the queue of asynchronous requests."""
         return names.request_queue(self.cluster_name)
 
     @property
     def request_queue_url(self) -> str:
-        """Return the URL of that queue, known before the queue exists."""
+        """Return the URL of the request queue, known before the queue exists."""
         return names.queue_url(self.request_queue, self.account.id, self.region, self.account.partition)
 
     def named(self, name: str) -> dict[str, str]:

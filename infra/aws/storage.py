@@ -1,4 +1,4 @@
-"""The bucket that model releases live in, and the key that they are encrypted with."""
+"""The bucket of model releases and its encryption key."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _UNFINISHED_UPLOAD_DAYS = 7
 
 
 class ModelBucket(pulumi.ComponentResource):
-    """A private, versioned, encrypted bucket. Production's outlives its stack: a destroy forgets it and leaves it.
+    """A private, versioned, encrypted bucket. In prod, `pulumi destroy` forgets the bucket but keeps it.
 
     No object of a release can be replaced. Age alone never removes a live model: only old versions, unfinished uploads and
-    objects that are tagged as retired go.
-    S3 counts the days of an expiration from the upload, so an old release goes soon after it was tagged; in a versioned
-    bucket it goes by becoming noncurrent, and can be brought back for `old_release_days` more.
+    objects with the retired tag are deleted.
+
+    S3 counts the days of an expiration from the upload, so an old release is deleted soon after it was tagged. In a
+    versioned bucket, deletion makes it noncurrent, and it can be restored for `old_release_days` more.
     """
 
     name: pulumi.Output[str]
@@ -76,10 +77,10 @@ class ModelBucket(pulumi.ComponentResource):
 def reader_policy(
     account: Account, bucket_arn: pulumi.Input[str], key_arn: pulumi.Input[str], prefixes: tuple[str, ...]
 ) -> pulumi.Output[str]:
-    """Return the rights that reading models takes: list the bucket, get objects under `prefixes`, decrypt through S3 alone.
+    """Return the permissions to read models: list the bucket, get objects under `prefixes`, decrypt only through S3.
 
-    `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which carries no
-    prefix and would be denied (docs/facts/triton-s3.md#rights).
+    `s3:ListBucket` has no prefix condition: Triton calls HeadBucket before every existence check, which has no prefix and
+    would be denied (docs/facts/triton-s3.md#rights).
     """
     return pulumi.Output.all(bucket_arn, key_arn).apply(
         lambda arns: document(
@@ -103,7 +104,7 @@ def _key_statements(stack: Stack, models: Models) -> tuple[Statement, ...]:
 
 
 def _others_may_read(account: Account, readers: Sequence[str], bucket_arn: str) -> list[Statement]:
-    """Let other accounts find and read releases. Which of their roles may is for their own policies to say."""
+    """Allow other accounts to find and read releases. Their own policies decide which of their roles may do so."""
     if not readers:
         return []
     who = {"AWS": [_root(account, reader) for reader in readers]}
@@ -114,7 +115,8 @@ def _others_may_read(account: Account, readers: Sequence[str], bucket_arn: str) 
 
 
 def _others_may_decrypt(account: Account, readers: Sequence[str], bucket: str) -> Statement:
-    """Let other accounts use the key on this bucket's objects, through S3 alone; the context is as in `_fsx_may_decrypt`."""
+    """Allow other accounts to use the key for this bucket's objects, only through S3; the context is as in
+    `_fsx_may_decrypt`."""
     arn = f"arn:{account.partition}:s3:::{bucket}"
     condition = {
         "StringEquals": {"kms:ViaService": account.host("s3")},
@@ -129,12 +131,12 @@ def _root(account: Account, id: str) -> str:
 
 
 def _fsx_may_decrypt(account: Account, bucket: str) -> Statement:
-    """Allow the role by which FSx reads the objects of `bucket` to use the key, through S3 alone.
+    """Allow FSx's role for the objects of `bucket` to use the key, only through S3.
 
-    FSx makes that role when a file system is linked to a bucket, names it after the file system, and gives it no rights to
-    keys (FSx user guide, "Working with server-side encrypted Amazon S3 buckets"). KMS refuses a policy with a principal that
-    does not exist yet, so the role is a condition. The context is the bucket because of its bucket key; that of objects
-    written without one is the object.
+    FSx creates that role when a file system is linked to a bucket. It names the role after the file system and gives it no
+    permissions for keys (FSx user guide, "Working with server-side encrypted Amazon S3 buckets"). KMS refuses a policy with
+    a principal that does not exist yet, so the role is a condition. The encryption context is the bucket, because it has a
+    bucket key; for objects written without one it is the object.
     """
     arn = f"arn:{account.partition}:s3:::{bucket}"
     roles = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-*"

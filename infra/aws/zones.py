@@ -1,4 +1,4 @@
-"""Choose the zones in which EC2 offers a stack's instances, before any resource is registered."""
+"""Choose zones in which EC2 offers a stack's instances, before any resource is registered."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from spec.zones import ZONES_WITHOUT_EKS, Offering, PoolPlacement, control_plane
 
 
 def read_offering(region: str, instance_types: Collection[str]) -> Offering:
-    """Ask EC2 for the zones of `region` and for where each of `instance_types` is offered."""
-    # Local zones and wavelength zones carry the opt-in status `opted-in`; EKS control planes cannot use them.
+    """Return EC2's zones of `region` and the zones that offer each of `instance_types`."""
+    # Local zones and wavelength zones have the opt-in status `opted-in`; EKS control planes cannot use them.
     available = aws.get_availability_zones(
         state="available", filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}]
     )
@@ -36,11 +36,10 @@ def read_offering(region: str, instance_types: Collection[str]) -> Offering:
 
 
 def choose_zones(settings: Settings, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the zones of a stack's network, in which its instances can be had, and those of its control plane.
+    """Return the zones of a stack's network and of its control plane. The former offer the stack's instances.
 
-    The latter are none in a VPC that is there already: its subnets are what they are.
-
-    Raises SettingsError about the stack file `source` when the region does not offer what the settings ask for.
+    The latter are empty in an existing VPC, whose subnets are given. Raises SettingsError about the stack file `source` if
+    the region does not offer the required instances.
     """
     network = settings.network
     pools = [PoolPlacement(pool.instance_types, pool.zones) for pool in settings.gpu.pools]

@@ -1,1 +1,1 @@
-"""Components in the cluster that the workloads rely on."""
+"""Components in the cluster that the workloads depend on."""

@@ -1,4 +1,4 @@
-"""The autoscalers that a stack has: what starts nodes, and what scales pods or serves the numbers for it."""
+"""The autoscalers of a stack: for nodes, and for pods or their metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spec.settings import Settings
 def install_node_autoscaler(
     cluster: ClusterAccess, settings: Settings, nodes: Nodes, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """Install Karpenter or cluster-autoscaler, never both, which would undo each other's work; nothing for fixed groups."""
+    """Install Karpenter or cluster-autoscaler, never both, because they would conflict; none for fixed node groups."""
     opts = pulumi.ResourceOptions(depends_on=list(after))
     if settings.node_autoscaler == "karpenter":
         roles = {"node_role_name": nodes.role_name, "node_role_arn": nodes.role_arn}
@@ -33,7 +33,7 @@ def install_node_autoscaler(
 def install_pod_autoscaler(
     cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """Install KEDA where it scales Triton or the workers, and prometheus-adapter for a plain HorizontalPodAutoscaler."""
+    """Install KEDA if it scales Triton or the workers, and prometheus-adapter for a plain HorizontalPodAutoscaler."""
     opts = pulumi.ResourceOptions(depends_on=list(after))
     installed: list[pulumi.Resource] = []
     if "keda" in (settings.pod_autoscaler, settings.worker.pod_autoscaler if settings.worker is not None else None):

@@ -1,4 +1,4 @@
-"""The keys of the gateway's clients: from Secrets Manager to where Envoy Gateway reads them."""
+"""The keys of the gateway's clients, copied from Secrets Manager into the Secret that Envoy Gateway reads."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from spec.names import CLIENT_KEYS, EXTERNAL_SECRETS, TRITON_NAMESPACE, client_s
 Manifest = dict[str, Any]
 
 REFRESH_SECONDS = 60
-"""How often the keys are read: a change of them is at the gateways after that and a few seconds."""
+"""The interval at which the keys are read. A change reaches the gateways after that and a few seconds."""
 _STORE = "secrets-manager"
 
 
 class ClientKeys(InstalledChart):
-    """The External Secrets Operator, and the Secret that it makes of each client's keys and keeps as they are.
+    """The External Secrets Operator, and the Secret into which it copies each client's keys and their changes.
 
-    Keys are in Secrets Manager, in the cluster's Secret and in Envoy; not in Pulumi's state. The namespace is the operator's
-    alone: it may read the Secrets of no other, and Triton's pods none of this. `stackctl keys` writes the keys.
-
-    `opts.depends_on` has to name the gateway, whose chart brings the kind ReferenceGrant.
+    Keys are in Secrets Manager, in the cluster's Secret and in Envoy, but not in Pulumi's state. The namespace contains only
+    the operator: it cannot read Secrets elsewhere, and Triton's pods cannot read these. `stackctl keys` writes the keys.
+    `opts.depends_on` has to name the gateway, whose chart installs the kind ReferenceGrant.
     """
 
     def __init__(
@@ -60,9 +59,9 @@ def values() -> dict[str, Any]:
 
 
 def policy(account: Account, cluster: str) -> str:
-    """Return the operator's rights as JSON text: it reads the secrets of this stack's clients, and no others.
+    """Return the operator's permissions as JSON text: it may read only the secrets of this stack's clients.
 
-    They are encrypted with AWS's own key for Secrets Manager, for which no right is needed.
+    They are encrypted with the AWS-managed key for Secrets Manager, which needs no permission.
     """
     secrets = f"arn:{account.partition}:secretsmanager:{account.region}:{account.id}:secret:{client_secret(cluster, '*')}"
     statement: Statement = {
@@ -75,12 +74,12 @@ def policy(account: Account, cluster: str) -> str:
 
 
 def manifests(cluster: str, region: str, clients: Iterable[str]) -> list[Manifest]:
-    """Return the custom resources, each after those that it names."""
+    """Return the custom resources, each after the resources that it refers to."""
     group, grants = "external-secrets.io/v1", "gateway.networking.k8s.io/v1"
     return [
         _manifest(group, "SecretStore", _STORE, {"provider": {"aws": {"service": "SecretsManager", "region": region}}}),
         _manifest(group, "ExternalSecret", CLIENT_KEYS, external_secret_spec(cluster, clients)),
-        # The policies of the routes are in Triton's namespace, as the routes are.
+        # The routes' policies are in Triton's namespace, like the routes.
         _manifest(
             grants,
             "ReferenceGrant",
@@ -94,9 +93,9 @@ def manifests(cluster: str, region: str, clients: Iterable[str]) -> list[Manifes
 
 
 def external_secret_spec(cluster: str, clients: Iterable[str]) -> Manifest:
-    """Return what makes one Secret of the secrets of all clients: under `<client>.<slot>` the key.
+    """Return the spec that merges all clients' secrets into one Secret, with each key under `<client>.<slot>`.
 
-    Where one of them cannot be read, the Secret stays as it is: the other clients' keys go on working.
+    If one of the secrets cannot be read, the Secret stays unchanged, so the other clients' keys still work.
     """
     return {
         "secretStoreRef": {"kind": "SecretStore", "name": _STORE},

@@ -1,8 +1,8 @@
-"""cluster-autoscaler: moves the desired size of the managed node groups (never beside Karpenter).
+"""cluster-autoscaler: changes the desired size of the managed node groups (never together with Karpenter).
 
-It finds the groups by the tags that EKS itself puts on the Auto Scaling groups of managed node groups, and pictures a node
-of an empty one by the template tags of `infra.aws.nodes`. Without `autoDiscovery` the chart renders no Deployment and says
-nothing (docs/facts/charts.md#cluster-autoscaler).
+It finds the groups by the tags that EKS sets on the Auto Scaling groups of managed node groups. It models a node of an empty
+group from the template tags of `infra.aws.nodes`. Without `autoDiscovery` the chart renders no Deployment and reports no
+error (docs/facts/charts.md#cluster-autoscaler).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from spec.versions import CLUSTER_AUTOSCALER_IMAGES
 
 
 class ClusterAutoscaler(InstalledChart):
-    """The pinned chart with the image of the cluster's minor version, and its role.
+    """The pinned chart with the image for the cluster's minor version, and its role.
 
-    Give `opts.depends_on` the system nodes. `monitored`: the cluster has the kind ServiceMonitor, and somebody who reads it.
+    `opts.depends_on` has to name the system nodes. `monitored`: the cluster has the kind ServiceMonitor and a Prometheus
+    that reads it.
     """
 
     def __init__(
@@ -47,7 +48,8 @@ class ClusterAutoscaler(InstalledChart):
 
 
 def autoscaler_policy(account: Account, cluster_name: str) -> str:
-    """Return the rights to read everything and to change this cluster's groups: those with the tag that EKS puts on them."""
+    """Return the permissions to read everything and to change this cluster's groups. EKS sets the tag by which they are
+    found."""
     return document(
         allow(
             [

@@ -1,4 +1,4 @@
-"""CloudWatch Container Insights: EKS's add-on, which measures nodes, pods and containers."""
+"""CloudWatch Container Insights: the EKS add-on that measures nodes, pods and containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spec.settings import Settings
 
 ADDON = "amazon-cloudwatch-observability"
 CONFIGURATION: dict[str, Any] = {
-    # In place of the add-on's own, which traces applications too.
+    # Replaces the add-on's default, which also traces applications.
     "agent": {
         "config": {
             "logs": {
@@ -29,18 +29,19 @@ CONFIGURATION: dict[str, Any] = {
             }
         }
     },
-    # Of logs.containers; a second one would send each line again.
+    # logs.containers configures these; a second collector would send each line again.
     "containerLogs": {"enabled": False},
-    # That of GPUs is monitoring's; a GPU's counters are read by one program at a time.
+    # Monitoring has the GPU exporter, and only one program at a time can read a GPU's counters.
     "dcgmExporter": {"enabled": False},
     "neuronMonitor": {"enabled": False},
 }
 
 
 class ContainerInsights(pulumi.ComponentResource):
-    """The add-on, the log group that its agent writes to, and a role that may write there and do little else.
+    """The add-on, its agent's log group, and a role that may write to the group and do little else.
 
-    Not the policy CloudWatchAgentServerPolicy, with which the agent may make log groups, without a key and a retention.
+    The policy CloudWatchAgentServerPolicy is not used, because with it the agent could create log groups without key and
+    retention.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ContainerInsights(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=stack.tags,
-            # Where the group is not there yet, the agent would try to make it.
+            # If the group did not exist yet, the agent would try to create it.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[group]),
         )
         self.register_outputs({})
@@ -88,7 +89,7 @@ class ContainerInsights(pulumi.ComponentResource):
 def install_container_insights(
     cluster: ClusterAccess, settings: Settings, key: EncryptionKey | None, *, after: Sequence[pulumi.Resource]
 ) -> None:
-    """Install it where the stack asks for it, its events encrypted with the key of the stack's logs."""
+    """Install the add-on if the stack configures it. The key of the stack's logs encrypts its events."""
     if settings.logs is None or settings.logs.container_insights is None or key is None:
         return
     ContainerInsights(
@@ -101,7 +102,7 @@ def install_container_insights(
 
 
 def policy(log_group_arn: str) -> str:
-    """Return the right to write events to one log group, and to look at the volumes of nodes, as JSON text."""
+    """Return the permissions to write events to one log group and to describe nodes' volumes, as JSON text."""
     return document(
         allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{log_group_arn}:*"], sid="WriteEvents"),
         allow(["ec2:DescribeTags", "ec2:DescribeVolumes"], ["*"], sid="KnowNodes"),

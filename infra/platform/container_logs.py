@@ -1,4 +1,4 @@
-"""The logs of containers: Fluent Bit on each node sends them to a log group of CloudWatch."""
+"""Container logs: Fluent Bit on each node sends them to a CloudWatch log group."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from spec.settings import Settings
 
 
 class ContainerLogs(InstalledChart):
-    """The log group, the pinned chart, and a role that may write to this group and do nothing else.
+    """The log group, the pinned chart, and a role that may only write to this group.
 
-    Not EKS's add-on amazon-cloudwatch-observability, whose Fluent Bit does not start without the agent of Container Insights
-    (docs/facts/charts.md#fluent-bit).
+    The EKS add-on amazon-cloudwatch-observability is not used, because its Fluent Bit does not start without the agent of
+    Container Insights (docs/facts/charts.md#fluent-bit).
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ContainerLogs(InstalledChart):
         stack = cluster.stack
         group_name = container_log_group(stack.cluster_name)
         group = log_group(self, name, group_name, stack.tags, retention_days=retention_days, kms_key_arn=kms_key_arn)
-        # Pods read files of the node.
+        # The pods read files of the node.
         namespace = self._namespace(LOG_SENDER.namespace, "privileged")
         role = self._role(
             f"{name}-sender",
@@ -56,7 +56,8 @@ class ContainerLogs(InstalledChart):
 def install_container_logs(
     cluster: ClusterAccess, settings: Settings, key: EncryptionKey | None, *, after: Sequence[pulumi.Resource]
 ) -> None:
-    """Send the logs of containers to CloudWatch, encrypted with the key, where the stack asks for it and so has a key."""
+    """Send container logs to CloudWatch, encrypted with the key. Do this only if the stack configures it and so has a
+    key."""
     if settings.logs is None or key is None:
         return
     ContainerLogs(
@@ -69,12 +70,12 @@ def install_container_logs(
 
 
 def policy(log_group_arn: str) -> str:
-    """Return the right to write to one log group, as JSON text. The group is made by the program: nobody else may."""
+    """Return the permission to write to one log group, as JSON text. Only the program may create the group."""
     return document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], [f"{log_group_arn}:*"], sid="WriteLogs"))
 
 
 def values(region: str, log_group: str) -> dict[str, Any]:
-    """Return the chart's values: what helm-values/fluent-bit/base.yaml leaves open."""
+    """Return the chart's values, in addition to helm-values/fluent-bit/base.yaml."""
     return chart_values(
         FLUENT_BIT,
         {

@@ -1,4 +1,4 @@
-"""The NVIDIA device plugin: makes `nvidia.com/gpu` a resource that pods can ask for."""
+"""The NVIDIA device plugin: makes `nvidia.com/gpu` a resource that pods can request."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ _EXCLUSIVE = "exclusive"
 class DevicePlugin(InstalledChart):
     """The pinned chart, with one named configuration for each way of sharing GPUs that a pool uses.
 
-    A node says through its label `nvidia.com/device-plugin.config` which configuration is its own.
+    A node's label `nvidia.com/device-plugin.config` selects its configuration.
     """
 
     def __init__(
         self, name: str, cluster: ClusterAccess, pools: Sequence[GpuPool], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("triton:platform:DevicePlugin", name, cluster, opts)
-        # It mounts the kubelet's device socket, and MPS wants hostPID.
+        # It mounts the kubelet's device socket, and MPS needs hostPID.
         namespace = self._namespace(DEVICE_PLUGIN_NAMESPACE, "privileged")
         self._install(NVIDIA_DEVICE_PLUGIN, DEVICE_PLUGIN_NAMESPACE, values([pool.sharing for pool in pools]), namespace)
         self.register_outputs({})
 
 
 def values(sharing: Sequence[Sharing]) -> dict[str, Any]:
-    """Return the chart's values, for the ways in which the pools share their GPUs."""
+    """Return the chart's values for the pools' ways of sharing GPUs."""
     computed: dict[str, Any] = {"config": {"default": _EXCLUSIVE, "map": sharing_configs(sharing)}}
     if any(way.strategy == "mps" for way in sharing):
-        # The MPS daemon runs only where GPU feature discovery has found the GPU capable of it.
+        # The MPS daemon runs only if GPU feature discovery has found that the GPU supports it.
         computed["gfd"] = {"enabled": True}
     return chart_values(NVIDIA_DEVICE_PLUGIN, computed)
 
 
 def sharing_configs(sharing: Sequence[Sharing]) -> dict[str, str]:
-    """Return the plugin's configuration files by name, for every way of sharing in use and the default."""
+    """Return the plugin's configuration files by name: the default, and one for every way of sharing in use."""
     configs = {_EXCLUSIVE: _text({"version": "v1", "flags": {"migStrategy": "none"}})}
     for way in sharing:
         if way.strategy == "mig":
-            # `mixed` names the resource after the profile; with `single` an instance would be called a GPU.
+            # `mixed` names the resource after the profile; with `single` an instance would have the name of a whole GPU.
             configs[sharing_config(way)] = _text({"version": "v1", "flags": {"migStrategy": "mixed"}})
         elif way.strategy != "exclusive":
             configs[sharing_config(way)] = _text({"version": "v1", "sharing": _shared(way)})
@@ -59,7 +59,7 @@ def _shared(way: Sharing) -> dict[str, Any]:
     resources = [{"name": GPU_RESOURCE, "replicas": way.replicas}]
     if way.strategy == "mps":
         return {"mps": {"renameByDefault": True, "resources": resources}}
-    # Asking for two slices does not give twice the GPU; such a pod is refused instead of misled.
+    # Two slices do not give a pod twice the GPU, so such a pod is refused instead of misled.
     return {
         "timeSlicing": {
             "renameByDefault": True,

@@ -1,6 +1,6 @@
 """Envoy Gateway: the controller, Envoy behind a network load balancer, and the listeners for HTTP and gRPC.
 
-Which requests go where is said by the routes of the models (`infra.serving.routes`).
+The models' routes (`infra.serving.routes`) define the destinations of requests.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ Manifest = dict[str, Any]
 
 HTTP_LISTENER, GRPC_LISTENER = "http", "grpc"
 MODEL_HEADER = "x-triton-model"
-"""Where a gRPC client names the model a second time: in the message no proxy reads it."""
-# One port each: on one, an HTTPRoute and a GRPCRoute of the same host exclude each other (Gateway API, GRPCRoute.hostnames).
+"""The header in which a gRPC client repeats the model's name. Proxies do not read the name in the message."""
+# One port each, because on one port an HTTPRoute and a GRPCRoute for the same host exclude each other (Gateway API,
+# GRPCRoute.hostnames).
 ENCRYPTED_PORTS: Mapping[str, int] = {HTTP_LISTENER: GATEWAY_HTTPS_PORT, GRPC_LISTENER: 8443}
 PLAIN_PORTS: Mapping[str, int] = {HTTP_LISTENER: TRITON_HTTP_PORT, GRPC_LISTENER: TRITON_GRPC_PORT}
 
-# Shorter than an Envoy waits at its end, so that idle connections do not make it wait; the load balancer's is 350 s.
+# Shorter than an Envoy's wait at shutdown, so idle connections do not delay it; the load balancer's timeout is 350 s.
 _CLIENT_IDLE_SECONDS = TARGET_LEAVES_SECONDS - 10
 _READY_PORT, _READY_PATH = 19003, "/ready"
-"""Where an Envoy of Envoy Gateway says that it takes requests, and while it drains, that it does not."""
+"""The endpoint of an Envoy's readiness. While it drains, an Envoy reports that it accepts no requests."""
 _TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 _ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer"
 _MAX_STREAMS = 1000
-# In CEL. A call over gRPC has the code 200 however it ended; other answers have a status of gRPC too, which says nothing.
+# In CEL. A gRPC call has the code 200 even if it failed. Other responses have a gRPC status too, but it means nothing.
 _GRPC = "request.headers['content-type'].startsWith('application/grpc')"
 _FAILED = f"response.code >= 400 || ({_GRPC} && response.grpc_status != 0)"
 # https://github.com/envoyproxy/envoy/blob/v1.39.0/source/common/stats/histogram_impl.cc
@@ -62,33 +63,34 @@ _BUCKETS_MS = (
     *(0.5, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0, 60000.0),
     *(300000.0, 600000.0, 1800000.0, 3600000.0),
 )
-# A request is sent again only while it fits in here; a connection may take so much memory.
+# A request is retried only if it fits into this buffer, which also limits the memory of a connection.
 _BUFFER = "1Mi"
 
 
 @dataclass(frozen=True)
 class InferenceGatewayArgs:
-    """`traced`: Envoy sends a span of each request to the collector. `tags` are given to the load balancer.
+    """Arguments of the gateway. `tags` are set on the load balancer.
 
-    `certificate_arn`: of the certificate with which TLS ends at the load balancer, if it does.
+    `traced`: Envoy sends a span of each request to the collector. `certificate_arn` is the certificate for TLS at the load
+    balancer, if TLS ends there.
     """
 
     gateway: Gateway
     network: NetworkAccess
     longest_request_seconds: int
-    """How long a request may take, its time in Triton's queue included: Envoy waits for it when it ends."""
+    """The longest time of a request, including Triton's queue. Envoy waits this long at shutdown."""
     traced: bool
     tags: Mapping[str, str]
     certificate_arn: pulumi.Input[str] | None
     slos_ms: Collection[int] = ()
-    """Where a histogram of Envoy's times has to have a bucket that ends."""
+    """Upper bounds of buckets that Envoy's latency histograms need."""
 
 
 class InferenceGateway(InstalledChart):
-    """Everything of the gateway but its routes.
+    """All resources of the gateway except its routes.
 
-    `opts.depends_on` has to name the AWS Load Balancer Controller: a load balancer that is asked for before it is there is
-    made by nobody, and one that goes after it stays.
+    `opts.depends_on` has to name the AWS Load Balancer Controller. Without it no load balancer is created, and a load
+    balancer that is deleted after it remains in AWS.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class InferenceGateway(InstalledChart):
             "baseline",
             {
                 INFERENCE_CLIENT_LABEL: "true",
-                # A new Envoy counts as ready only when the load balancer sends to it, so that no update is too fast.
+                # A new Envoy counts as ready only when the load balancer sends to it, so updates are not too fast.
                 "elbv2.k8s.aws/pod-readiness-gate-inject": "enabled",
             },
         )
@@ -124,7 +126,7 @@ class InferenceGateway(InstalledChart):
 def install_gateway(
     cluster: ClusterAccess, settings: Settings, *, longest_request_seconds: int, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """Install the gateway where the stack has one, and before it the controller that makes its load balancer."""
+    """Install the gateway if the stack has one, and first the controller that creates its load balancer."""
     if settings.gateway is None:
         return []
     opts = pulumi.ResourceOptions(depends_on=list(after))
@@ -151,17 +153,17 @@ def install_gateway(
 
 
 def controller_values(gateway: Gateway) -> dict[str, Any]:
-    """Return the values of the chart that follow from the stack: of the controller's images, Envoy's own is none."""
+    """Return the chart's values computed from the stack: the registry of the controller's images, not of Envoy's."""
     return {} if gateway.image_registry is None else {"global": {"imageRegistry": gateway.image_registry}}
 
 
 def ports(gateway: Gateway) -> Mapping[str, int]:
-    """Return the port of each listener: of TLS where there is TLS, else Triton's own."""
+    """Return the port of each listener: a TLS port with TLS, else Triton's own port."""
     return ENCRYPTED_PORTS if gateway.encrypted else PLAIN_PORTS
 
 
 def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
-    """Return the custom resources, each after those that it names."""
+    """Return the custom resources, each after the resources that it refers to."""
     proxy = _manifest("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", proxy_spec(args))
     gateway_class = _manifest(
         "gateway.networking.k8s.io/v1",
@@ -186,11 +188,11 @@ def manifests(args: InferenceGatewayArgs) -> list[Manifest]:
 
 
 def gateway_spec(gateway: Gateway) -> Manifest:
-    """Return two listeners, open to the routes in Triton's namespace.
+    """Return two listeners that are open to the routes in Triton's namespace.
 
-    With a certificate of ACM, TLS ends at the load balancer: its private key is never in the cluster, AWS renews it, and no
-    cert-manager has to run. Envoy gets plain HTTP then, inside the VPC. Where that hop has to be encrypted too, a Secret
-    (cert-manager's, or the external secrets operator's) brings TLS up to Envoy.
+    With an ACM certificate, TLS ends at the load balancer: its private key is never in the cluster, AWS renews it, and
+    cert-manager is not needed. Envoy then gets plain HTTP inside the VPC. If that hop has to be encrypted too, a Secret
+    (from cert-manager or the External Secrets Operator) extends TLS to Envoy.
     """
     listeners = []
     for name, port in ports(gateway).items():
@@ -223,7 +225,7 @@ def client_policy_spec(gateway: Gateway) -> Manifest:
         "connection": {"bufferLimit": _BUFFER},
         "timeout": {"http": {"idleTimeout": f"{_CLIENT_IDLE_SECONDS}s", "requestHeadersReceivedTimeout": "10s"}},
         "headers": {"requestID": "Generate"},
-        # %2F in a path is one thing to whom matches it and another to whom serves it.
+        # A matching proxy and a serving program may interpret %2F in a path differently.
         "path": {"escapedSlashesAction": "RejectRequest"},
     }
     if gateway.clients is not None:
@@ -234,7 +236,7 @@ def client_policy_spec(gateway: Gateway) -> Manifest:
 
 
 def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
-    """Return how Envoy runs: its pods, and the Service that the load balancer is made of."""
+    """Return Envoy's configuration: its pods, and the Service from which the load balancer is created."""
     gateway = args.gateway
     memory = f"{gateway.memory_mib}Mi"
     drain = TARGET_LEAVES_SECONDS + args.longest_request_seconds
@@ -249,7 +251,7 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                         "resources": {"requests": {"cpu": gateway.cpu, "memory": memory}, "limits": {"memory": memory}}
                     },
                     "pod": {
-                        # Without one it would be of priority 0, and give its place to any cluster service that finds none.
+                        # Without it Envoy has priority 0 and would be evicted for any pending cluster service.
                         "priorityClassName": "system-cluster-critical",
                         "topologySpreadConstraints": [_spread(key) for key in _SPREAD_OVER],
                     },
@@ -259,14 +261,14 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
                     "type": "LoadBalancer",
                     "loadBalancerClass": LOAD_BALANCER_CLASS,
                     "externalTrafficPolicy": "Cluster",
-                    # Targets are pods: no node needs a port.
+                    # Targets are pods, so no node port is needed.
                     "allocateLoadBalancerNodePorts": False,
                     "loadBalancerSourceRanges": _source_ranges(gateway, args.network.cidrs),
                     "annotations": service_annotations(args, drain),
                 },
             },
         },
-        # Envoy would start a thread for each CPU of the node.
+        # By default Envoy starts a thread for each CPU of the node.
         "concurrency": max(1, math.ceil(cpu_millis(gateway.cpu) / 1000)),
         "shutdown": {"drainTimeout": f"{drain}s", "minDrainDuration": f"{TARGET_LEAVES_SECONDS}s"},
     }
@@ -278,9 +280,9 @@ def proxy_spec(args: InferenceGatewayArgs) -> Manifest:
 
 
 def _bootstrap(slos_ms: Collection[int]) -> str:
-    """Return what is added to Envoy's own configuration: a bucket at each SLO, in the histograms of requests' times.
+    """Return additions to Envoy's bootstrap: a bucket at each SLO in the histograms of request times.
 
-    The others are Envoy's own. Envoys are replaced, one after the other, when a model brings an SLO that no other has.
+    The other buckets are Envoy's defaults. If a model adds a new SLO, the Envoys are replaced one after the other.
     """
     buckets = sorted({*_BUCKETS_MS, *map(float, slos_ms)})
     settings = {"match": {"suffix": ".upstream_rq_time"}, "buckets": buckets}
@@ -288,12 +290,12 @@ def _bootstrap(slos_ms: Collection[int]) -> str:
 
 
 def service_annotations(args: InferenceGatewayArgs, drain_seconds: int) -> dict[str, pulumi.Input[str]]:
-    """Return the annotations by which the AWS Load Balancer Controller makes a load balancer of the Service.
+    """Return the annotations from which the AWS Load Balancer Controller creates the load balancer of the Service.
 
-    Where the network names no subnets for it, the controller looks for them by their tags.
+    If the network names no subnets for it, the controller finds them by their tags.
 
-    A target that leaves keeps its connections while its Envoy drains. Health is Envoy's own word, by which it says that it
-    drains; an open port would say that much longer that all is well.
+    A deregistered target keeps its connections while its Envoy drains. The health check uses Envoy's readiness, which
+    reports draining; an open port would look healthy until the drain ends.
     """
     gateway, subnet_ids = args.gateway, _subnets(args)
     annotations: dict[str, pulumi.Input[str]] = {
@@ -308,7 +310,7 @@ def service_annotations(args: InferenceGatewayArgs, drain_seconds: int) -> dict[
         "healthcheck-timeout": "3",
         "healthcheck-healthy-threshold": "2",
         "healthcheck-unhealthy-threshold": "2",
-        # The annotation is a list of key=value: a comma would begin the next tag.
+        # The annotation is a list of key=value, so a comma would begin the next tag.
         "additional-resource-tags": ",".join(
             f"{key}={value}" for key, value in sorted(args.tags.items()) if not {",", "="} & {*key, *value}
         ),
@@ -320,7 +322,7 @@ def service_annotations(args: InferenceGatewayArgs, drain_seconds: int) -> dict[
             "ssl-cert": args.certificate_arn,
             "ssl-ports": ",".join(str(port) for port in ports(gateway).values()),
             "ssl-negotiation-policy": _TLS_POLICY,
-            # gRPC needs HTTP/2, which TLS agrees on by ALPN; without this the load balancer offers none.
+            # gRPC needs HTTP/2, which TLS negotiates by ALPN. Without this policy the load balancer offers no ALPN.
             "alpn-policy": "HTTP2Preferred",
         }
     return {f"{_ANNOTATION}-{key}": value for key, value in annotations.items()}
@@ -348,17 +350,17 @@ def _source_ranges(gateway: Gateway, vpc_cidrs: Sequence[str]) -> list[str]:
 
 
 def _access_log() -> Manifest:
-    """Return the log of the requests that failed; Envoy Gateway's own is a line of 0.8 kB for each one.
+    """Return the log of failed requests only; Envoy Gateway's default is a line of 0.8 kB for each request.
 
-    docs/facts/envoy.md#defaults-that-nobody-asked-for
+    See docs/facts/envoy.md#defaults-that-nobody-asked-for.
     """
     return {"settings": [{"matches": [_FAILED], "sinks": [{"type": "File", "file": {"path": "/dev/stdout"}}]}]}
 
 
 def _tracing() -> Manifest:
-    """Return the settings for a span of each request: which were slow or failed, the collector sees when they have ended.
+    """Return the settings for a span of each request. The collector finds slow and failed requests when they have ended.
 
-    A smaller share would spare Triton nothing: it traces whatever has a `traceparent`, sampled or not.
+    A smaller share would not reduce Triton's work: it traces every request with a `traceparent`, sampled or not.
     """
     backend = {
         "group": "",
@@ -370,13 +372,13 @@ def _tracing() -> Manifest:
     return {
         "samplingFraction": {"numerator": 100, "denominator": 100},
         "provider": {"type": "OpenTelemetry", "serviceName": "gateway", "backendRefs": [backend]},
-        # The name that Triton's own spans have for it. Routes of HTTP set the header, clients of gRPC have sent it.
+        # The name of this attribute in Triton's own spans. HTTP routes set the header, and gRPC clients send it.
         "tags": {"triton.model_name": f"%REQ({MODEL_HEADER})%"},
     }
 
 
 def _awaited(gateway: Gateway, manifest: Manifest) -> Manifest:
-    """Make the update wait for the load balancer's name where a domain leads to it."""
+    """Make the update wait for the load balancer's name if the gateway has a domain."""
     if gateway.domain is not None:
         manifest["metadata"]["annotations"] = {"pulumi.com/waitFor": "jsonpath={.status.addresses[0].value}"}
     return manifest

@@ -1,4 +1,4 @@
-"""NVIDIA's DCGM exporter: the metrics of the GPUs, with the pod that uses each."""
+"""NVIDIA's DCGM exporter: GPU metrics with the pod that uses each GPU."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spec.settings.gpu import GpuPool, Sharing
 
 
 class GpuMetrics(InstalledChart):
-    """The pinned chart, on GPU nodes only, in the namespace of the monitoring, whose pods may be privileged: reading the
-    profiling counters takes SYS_ADMIN.
+    """The pinned chart, on GPU nodes only, in the monitoring namespace.
 
-    Give `opts.depends_on` the monitoring, which brings that namespace and the kind ServiceMonitor.
+    That namespace allows privileged pods, and reading the profiling counters needs SYS_ADMIN. `opts.depends_on` has to name
+    the monitoring, which creates that namespace and installs the kind ServiceMonitor.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class GpuMetrics(InstalledChart):
 
 
 def values(sharing: Iterable[Sharing]) -> dict[str, Any]:
-    """Return the chart's values, for the ways in which the pools share their GPUs."""
+    """Return the chart's values for the pools' ways of sharing GPUs."""
     base = base_values(DCGM_EXPORTER.name)
     if all(way.strategy in ("exclusive", "mig") for way in sharing):
         return base
-    # Without it, a GPU that several pods share has no pod at all. Each of them gets the numbers of the whole GPU.
+    # Without it, metrics of a shared GPU name no pod. With it, each pod gets the metrics of the whole GPU.
     shared = [{"name": "KUBERNETES_VIRTUAL_GPUS", "value": "true"}]
     return merge(base, {"extraEnv": [*base.get("extraEnv", []), *shared]})

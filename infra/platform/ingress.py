@@ -1,4 +1,4 @@
-"""Who may connect to the pods of a platform namespace: the table of connections (`spec.reach`) as NetworkPolicies."""
+"""NetworkPolicies for ingress to the pods of a platform namespace, from the table of connections (`spec.reach`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Spec = dict[str, Any]
 
 
 def policies(namespace: str, vpc_cidrs: Iterable[str]) -> dict[str, k8s.networking.v1.NetworkPolicySpecArgsDict]:
-    """Return the policies of a namespace by name: `none` closes all of its pods, each other one opens a workload.
+    """Return the policies of a namespace by name: `none` denies ingress to all its pods, and each other one allows a
+    workload.
 
-    The kubelet's probes pass without a rule. Pods behind a load balancer stay open, because their clients' addresses are the
-    world's: the load balancer's security group and Envoy's own policies decide.
+    The kubelet's probes pass without a rule. Pods behind a load balancer stay open, because their clients may have any
+    address. The load balancer's security group and Envoy's own policies restrict them.
     """
     cidrs = list(vpc_cidrs)
     workloads = {name: pods for name, pods in PODS.items() if pods.namespace == namespace}
@@ -47,7 +48,7 @@ def _rules(destination: str, cidrs: list[str]) -> Iterator[Spec]:
             near = {"match_labels": {_NAMESPACE_LABEL: pods.namespace}}
             peers: list[Spec] = [{"namespace_selector": near, "pod_selector": {"match_labels": dict(pods.labels)}}]
         elif row.source == API_SERVER:
-            # Its interfaces have addresses of the VPC, which are not known before.
+            # Its interfaces have VPC addresses that are not known in advance.
             peers = [{"ip_block": {"cidr": cidr}} for cidr in cidrs]
         else:
             continue

@@ -1,4 +1,4 @@
-"""The base of the components that install a third-party chart."""
+"""The base class of components that install a third-party chart."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ INSTALL_TIMEOUT_SECONDS = 600
 _OCI = "oci://"
 
 PodSecurity = Literal["restricted", "baseline", "privileged"]
-"""A level of Kubernetes' Pod Security Standards. `restricted` is for pods that need nothing of the node."""
+"""A level of Kubernetes' Pod Security Standards. `restricted` is for pods that need no access to the node."""
 
 
 def chart_values(pin: ChartPin, computed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a third-party chart: `helm-values/<chart>/base.yaml`, and what follows from the stack on top."""
+    """Return the values of a third-party chart: `helm-values/<chart>/base.yaml`, overridden by the computed values."""
     return merge(base_values(pin.name), computed)
 
 
 def chart_source(pin: ChartPin, registry: str | None) -> tuple[str, str | None]:
-    """Return what Helm calls the chart, and the repository that it looks for it in; None for one of an OCI registry.
+    """Return Helm's reference of a chart and its repository, which is None for an OCI registry.
 
-    `registry` has copies of all charts, and takes the place of each chart's own.
+    `registry` has copies of all charts and replaces each chart's own repository.
     """
     source = registry or pin.repository
     return (f"{source}/{pin.name}", None) if source.startswith(_OCI) else (pin.name, source)
@@ -42,9 +42,9 @@ def namespace(
     opts: pulumi.ResourceOptions,
     labels: Mapping[str, str] | None = None,
 ) -> k8s.core.v1.Namespace:
-    """Register a namespace in which the API server refuses pods that ask for more than `level` allows.
+    """Register a namespace in which the API server refuses pods that exceed `level`.
 
-    Where that is `restricted`, it warns whoever makes the Deployment of such pods too.
+    With `restricted` it also warns the creator of a Deployment with such pods.
     """
     security = {"pod-security.kubernetes.io/enforce": level}
     if level == "restricted":
@@ -55,21 +55,21 @@ def namespace(
 
 
 class AwaitedObject(pulumi.CustomResource):
-    """An object of a kind that a chart brings, whose controller says in its status what others need to know.
+    """A custom resource whose controller reports values in its status that other resources need.
 
-    The provider waits for what the annotation `pulumi.com/waitFor` names
+    The provider waits for the fields in the annotation `pulumi.com/waitFor`
     (https://github.com/pulumi/pulumi-kubernetes/blob/v4.34.2/provider/pkg/jsonpath/jsonpath.go).
     """
 
     status: pulumi.Output[Mapping[str, Any] | None]
 
     def __init__(self, name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
-        # A property that is not among the inputs would not be among the outputs either.
+        # Pulumi returns only outputs that are also inputs.
         super().__init__(f"kubernetes:{manifest['apiVersion']}:{manifest['kind']}", name, {**manifest, "status": None}, opts)
 
 
 def custom_resource(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Register an object of a kind that a chart brings, from its manifest."""
+    """Register a custom resource from its manifest."""
     return k8s.apiextensions.CustomResource(
         name,
         api_version=manifest["apiVersion"],
@@ -81,9 +81,10 @@ def custom_resource(name: str, manifest: Mapping[str, Any], opts: pulumi.Resourc
 
 
 class InstalledChart(pulumi.ComponentResource):
-    """A third-party chart in a cluster: its namespace, the roles of its service accounts, its release.
+    """A third-party chart in a cluster: its namespace, the roles of its service accounts, and its release.
 
-    A subclass registers what its chart needs, in order, with the methods below. Children's names begin with its own.
+    A subclass registers the resources of its chart in order, with the methods below. Children's names begin with its own
+    name.
     """
 
     def __init__(self, token: str, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None) -> None:
@@ -92,7 +93,7 @@ class InstalledChart(pulumi.ComponentResource):
         self._cluster = cluster
 
     def _after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the options of a Kubernetes object that waits for `resources`."""
+        """Return the options of a Kubernetes object that depends on `resources`."""
         return self._cluster.in_cluster(self, *resources)
 
     def _namespace(self, called: str, level: PodSecurity, labels: Mapping[str, str] | None = None) -> k8s.core.v1.Namespace:
@@ -112,10 +113,10 @@ class InstalledChart(pulumi.ComponentResource):
     def _install(
         self, pin: ChartPin, namespace: str, values: Mapping[str, Any], *after: pulumi.Resource, name: str = "release"
     ) -> k8s.helm.v3.Release:
-        """Register the release of the pinned chart, called as the chart is, in an existing namespace.
+        """Register the release of the pinned chart, named after the chart, in an existing namespace.
 
-        `helm.v3.Release`, because hooks run in no other: webhook certificates and upgrades of CRDs are hooks. Its values are
-        all that a preview shows of it.
+        It is a `helm.v3.Release`, because only that runs hooks, and webhook certificates and CRD upgrades are hooks. A
+        preview shows only its values.
         """
         chart, repository = chart_source(pin, self._cluster.stack.chart_registry)
         return k8s.helm.v3.Release(
@@ -126,7 +127,7 @@ class InstalledChart(pulumi.ComponentResource):
             repository_opts=None if repository is None else k8s.helm.v3.RepositoryOptsArgs(repo=repository),
             namespace=namespace,
             values=values,
-            # A failed upgrade goes back by itself instead of leaving a release that is "pending" for ever.
+            # A failed upgrade is rolled back automatically; otherwise the release could stay "pending" forever.
             atomic=True,
             timeout=INSTALL_TIMEOUT_SECONDS,
             opts=self._after(*after),

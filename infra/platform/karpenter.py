@@ -1,4 +1,4 @@
-"""Karpenter: starts a node for the pods that none can hold, and ends it when it is empty."""
+"""Karpenter: starts nodes for pending pods and removes empty nodes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from spec.settings.nodes import CpuPool
 
 
 class Karpenter(InstalledChart):
-    """The two pinned charts (CRDs and controller), the controller's role and its queue of interruptions, and a NodePool for
-    each GPU pool and for the workers' nodes.
+    """The two pinned charts (CRDs and controller), the controller's role and interruption queue, and the NodePools.
 
-    Its nodes take `node_role_name`, the role of the managed nodes, for which EKS itself has made the access entry that lets
-    nodes join. Give `opts.depends_on` the system nodes and the Pod Identity agent.
+    Each GPU pool and the workers' nodes have a NodePool. The nodes use `node_role_name`, the role of the managed nodes, for
+    which EKS has created the access entry to join. `opts.depends_on` has to name the system nodes and the Pod Identity
+    agent.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Karpenter(InstalledChart):
         super().__init__("triton:platform:Karpenter", name, cluster, opts)
         interruptions = NodeInterruptions(f"{name}-interruptions", cluster.stack, pulumi.ResourceOptions(parent=self))
         identity = self._identity(node_role_arn, interruptions.arn)
-        # The definitions give the association time to take effect. A pod that is earlier still gets its credentials
-        # late (pod_identity.py), well within the time that Helm waits for it.
+        # Installing the CRDs gives the association time to take effect. An earlier pod still gets its credentials late
+        # (pod_identity.py), well within Helm's waiting time.
         crds = self._install(KARPENTER_CRDS, CONTROLLER.namespace, {}, identity, name="crds")
         chart = values(cluster, interruptions.queue_name, monitored=settings.monitoring is not None)
         controller = self._install(KARPENTER, CONTROLLER.namespace, chart, crds, interruptions)
@@ -77,7 +77,7 @@ class Karpenter(InstalledChart):
                     "metadata": {"name": pool.name},
                     "spec": _node_pool_spec(settings, pool),
                 },
-                # It goes first, and its nodes with it: a class that nodes are of cannot be deleted.
+                # The pool and its nodes are deleted first, because a class in use by nodes cannot be deleted.
                 self._after(node_class),
             )
         self.register_outputs({})
@@ -95,7 +95,7 @@ class Karpenter(InstalledChart):
                 ),
             ),
         )
-        # Under the names that it has always had: EKS refuses a second association of a service account.
+        # It keeps its original names, because EKS refuses a second association of a service account.
         child = pulumi.ResourceOptions(parent=self)
         return associate(f"{self._name}-identity", self._cluster, CONTROLLER, role.arn, child)
 
@@ -114,9 +114,10 @@ def values(cluster: ClusterAccess, interruption_queue: str, *, monitored: bool) 
             "settings": {
                 "clusterName": cluster.known_name,
                 "interruptionQueue": interruption_queue,
-                # Without a way to the internet there is no price list: that service has no endpoint in most regions.
+                # Without internet access there is no price list, because that service has no endpoint in most regions.
                 "isolatedVPC": not cluster.network.internet,
-                # As a stack's pods are held against their nodes: by its own 0.075 it would start none for the largest.
+                # The same share as in the settings' checks. With its default 0.075, Karpenter would start no node for the
+                # largest pods.
                 "vmMemoryOverheadPercent": INVISIBLE_MEMORY_SHARE,
             },
             "serviceMonitor": {"enabled": monitored},

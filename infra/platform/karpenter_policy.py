@@ -1,7 +1,7 @@
-"""The rights of Karpenter's controller: the policies of its CloudFormation reference (1.14), less what is not needed.
+"""The permissions of Karpenter's controller: its CloudFormation reference (1.14) without unneeded policies.
 
-It makes no instance profiles here, because the nodes have one of this program's, so that it may make, change and delete
-none. What it makes in EC2 carries the cluster's tag, and it may change and delete only what does.
+It creates no instance profiles, because the nodes use this program's, so it has no permission to change any. Its EC2
+resources have the cluster's tag, and it may change and delete only resources with that tag.
 """
 
 from __future__ import annotations

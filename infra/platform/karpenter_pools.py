@@ -1,6 +1,6 @@
-"""Pools as Karpenter knows them: an EC2NodeClass (how an instance starts) and a NodePool (which ones, and when they go).
+"""Pools in Karpenter's terms: an EC2NodeClass (how an instance starts) and a NodePool (instance types and disruption).
 
-Of GPUs: from the same settings as the managed node groups, with the same labels, taint, disk and metadata service.
+GPU pools use the same settings as the managed node groups, with the same labels, taint, disk and metadata service.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from spec.settings.gpu import GpuPool
 from spec.settings.nodes import CpuPool
 
 KEEP_EMPTY = "15m"
-"""How long a node without pods waits for the next one: its start took minutes, and the next peak may be near."""
+"""How long an empty node waits for the next pod. Its start took minutes, and the next peak may be near."""
 _KEEP_EMPTY_CPU = "5m"
 """The same for nodes without GPUs, which start in a minute or two."""
 _EXPIRE_AFTER = "Never"
-"""Age asks no disruption budget: nodes that were started together would all go together. Patches come with a newer AMI
-release (`spec.versions`), for which nodes are replaced one at a time."""
+"""Expiry by age ignores disruption budgets, so nodes that started together would be removed together. Patches come with a
+newer AMI release (`spec.versions`), for which nodes are replaced one at a time."""
 _EVICT_AFTER = "1h"
-"""A node that has to go waits so long for the disruption budgets of its pods."""
+"""How long a node that is to be removed waits for its pods' disruption budgets."""
 _DISK_THROUGHPUT_MIBS = 125
 
 _CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ _CAPACITY_TYPES: Mapping[str, tuple[str, ...]] = {
     "spot": ("spot", "on-demand"),
     "on-demand": ("on-demand",),
 }
-"""Where the chain reserved, spot, on-demand begins: Karpenter takes the first that there is. A block is for itself alone."""
+"""The start in the order reserved, spot, on-demand; Karpenter uses the first available. A capacity block has no fallback."""
 
 
 def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_profile: pulumi.Input[str]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
     confined, reservation = (pool.zones, pool.reservation_id) if isinstance(pool, GpuPool) else (None, None)
     zones = confined or sorted(cluster.node_subnet_ids)
     spec: dict[str, Any] = {
-        # Of a GPU type, Karpenter takes the release's image with the NVIDIA driver, of others the standard one.
+        # For a GPU type Karpenter uses the release's image with the NVIDIA driver, for others the standard image.
         "amiSelectorTerms": [{"alias": ami_alias(cluster.pins.ami_release)}],
         "instanceProfile": instance_profile,
         "subnetSelectorTerms": [{"id": cluster.node_subnet_ids[zone]} for zone in zones],
@@ -65,7 +65,7 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
                 },
             }
         ],
-        # One hop: the node itself. A pod that reached the metadata service would have the node's role.
+        # One hop: only the node itself. A pod with access to the metadata service would have the node's role.
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
         "tags": {
             **cluster.stack.named(f"{cluster.stack.cluster_name}-{pool.name}"),
@@ -77,7 +77,7 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
         spec["instanceStorePolicy"] = "RAID0"
     if isinstance(pool, GpuPool):
         config = node_config({}, parallel_image_pull=pool.image_pull == "soci")
-        # Karpenter puts its own NodeConfig beside this one, and nodeadm merges them.
+        # Karpenter adds its own NodeConfig, and nodeadm merges both.
         if pool.model_cache_gib is not None:
             spec["userData"] = mime_archive(config, [MODEL_CACHE_SCRIPT])
         elif pool.image_pull == "soci":
@@ -88,31 +88,31 @@ def node_class_spec(pool: GpuPool | CpuPool, cluster: ClusterAccess, instance_pr
 
 
 def node_pool_spec(pool: GpuPool, *, packed: bool = False) -> dict[str, Any]:
-    """Return the spec of a GPU pool's NodePool. `packed`: one node holds several pods of Triton."""
+    """Return the spec of a GPU pool's NodePool. `packed`: one node holds several Triton pods."""
     return {
         "template": _template(pool, gpu_pool.labels(pool), GPU_TAINT, _CAPACITY_TYPES[pool.capacity]),
         "limits": {GPU_RESOURCE: str(pool.max * pool.types[0].gpus)},
         "disruption": {
-            # A node for one pod stays: moving the pod to a cheaper node costs a start, and its warm caches. Nodes for
-            # several pods are joined: a ReplicaSet removes pods from the fullest node first, so the others rarely become
-            # empty. Pods move one at a time (their disruption budget).
+            # A node for one pod stays, because moving the pod to a cheaper node costs a start and its warm caches. Nodes for
+            # several pods are consolidated: a ReplicaSet removes pods from the fullest node first, so the others rarely
+            # become empty. Pods move one at a time (their disruption budget).
             "consolidationPolicy": "WhenEmptyOrUnderutilized" if packed else "WhenEmpty",
             "consolidateAfter": KEEP_EMPTY,
-            # For nodes that are consolidated and for those whose pool or image has changed.
+            # For consolidated nodes, and for nodes whose pool or image has changed.
             "budgets": [{"nodes": "1"}],
         },
     }
 
 
 def cpu_pool_spec(pool: CpuPool) -> dict[str, Any]:
-    """Return the spec of the NodePool of the nodes without GPUs.
+    """Return the spec of the NodePool for nodes without GPUs.
 
-    Here a node goes when its pods fit others, too: workers start in seconds, and give back what they have not finished; of
-    a fleet, one pod at a time is moved (its disruption budget), and none where it may be the only one.
+    A node is also removed when its pods fit on other nodes: workers start in seconds and return unfinished messages. Of a
+    fleet, one pod moves at a time (its disruption budget), and none if it may be the only pod.
     """
     return {
         "template": _template(pool, cpu_pool.LABELS, CPU_TAINT, ("on-demand",)),
-        # Its types have the same vCPUs.
+        # The pool's types have the same number of vCPUs.
         "limits": {"cpu": str(pool.max * pool.types[0].vcpus)},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
@@ -143,7 +143,7 @@ def _template(
 
 
 def ami_alias(ami_release: str) -> str:
-    """Return the release of the AL2023 images as Karpenter calls it: `1.35.6-20260728` -> `al2023@v20260728`."""
+    """Return Karpenter's name of an AL2023 AMI release: `1.35.6-20260728` -> `al2023@v20260728`."""
     return f"al2023@v{ami_release.rpartition('-')[2]}"
 
 

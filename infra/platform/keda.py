@@ -1,4 +1,4 @@
-"""KEDA: asks Prometheus and SQS how much there is to do, and scales with a HorizontalPodAutoscaler that it owns."""
+"""KEDA: reads the load from Prometheus and SQS, and scales with its own HorizontalPodAutoscalers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from spec.names import KEDA_OPERATOR
 
 
 class Keda(InstalledChart):
-    """The pinned chart, with its CRDs, and the identity of its operator.
+    """The pinned chart with its CRDs, and the identity of its operator.
 
-    The operator's role may do nothing: with it, the identity webhook gives the operator a token, with which a trigger
-    takes the role that its own TriggerAuthentication names (docs/facts/scaling.md#identity-of-a-trigger). Each
-    trigger's own role limits what it may do.
-
-    `monitored`: the cluster has the kinds ServiceMonitor and PrometheusRule, and somebody who reads them.
+    The operator's role has no permissions. With it, the identity webhook gives the operator a token, with which a trigger
+    assumes the role in its own TriggerAuthentication (docs/facts/scaling.md#identity-of-a-trigger). Each trigger's role
+    limits its permissions. `monitored`: the cluster has the kinds ServiceMonitor and PrometheusRule and a Prometheus that
+    reads them.
     """
 
     def __init__(

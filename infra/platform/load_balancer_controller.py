@@ -1,4 +1,4 @@
-"""The AWS Load Balancer Controller: makes a network load balancer of a Service that asks for one."""
+"""The AWS Load Balancer Controller: creates network load balancers for Services."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LoadBalancerController(InstalledChart):
 
 
 def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str]) -> dict[str, Any]:
-    """Return the chart's values. IMDS is unreachable from pods, so region and VPC are passed explicitly."""
+    """Return the chart's values. Region and VPC are passed explicitly, because pods cannot reach IMDS."""
     return chart_values(
         AWS_LOAD_BALANCER_CONTROLLER,
         {
@@ -59,16 +59,16 @@ def values(cluster_name: str, region: str, vpc_id: pulumi.Input[str]) -> dict[st
 
 
 def policy(account: Account, cluster_name: str) -> str:
-    """Return the controller's rights as JSON text: network load balancers of this cluster, in this account and region.
+    """Return the controller's permissions as JSON text: network load balancers of this cluster, in this account and region.
 
-    Made after the policy that the controller's documentation asks for (`iam_policy.json` of
-    kubernetes-sigs/aws-load-balancer-controller), and narrower. There, "its own" is whatever has the tag
-    `elbv2.k8s.aws/cluster` with any value, of each cluster of the account; ingress rules and targets of every group may
-    be changed. Here the tag has to name this cluster, and the only other security group is the one that EKS made for
-    it. What belongs to Ingresses is left out: rules of listeners, application load balancers, WAF, Shield and Cognito;
-    the values switch them off.
+    They are based on the policy in the controller's documentation (`iam_policy.json` of
+    kubernetes-sigs/aws-load-balancer-controller), but narrower. That policy covers resources with any value of the tag
+    `elbv2.k8s.aws/cluster`, of all clusters in the account, and allows changes to ingress rules and targets of every group.
+    Here the tag has to name this cluster, and the only other security group is the one that EKS created for it. Permissions
+    for Ingresses are left out: listener rules, application load balancers, WAF, Shield and Cognito; the values turn them
+    off.
 
-    The actions are those of the pinned version's file: tests/charts/test_load_balancer_controller_chart.py compares them.
+    The actions are from the pinned version's file: tests/charts/test_load_balancer_controller_chart.py compares them.
     """
     text = Template(_POLICY.read_text(encoding="utf-8")).substitute(
         partition=account.partition, region=account.region, account=account.id, cluster=cluster_name

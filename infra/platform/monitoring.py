@@ -1,4 +1,4 @@
-"""Prometheus, Alertmanager and Grafana: the pinned chart, what it scrapes and judges of ours, and our dashboards."""
+"""Prometheus, Alertmanager and Grafana: the pinned chart, our monitors and rules, and our dashboards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spec.settings.monitoring import Monitoring as MonitoringSettings
 class Monitoring(InstalledChart):
     """Prometheus, Alertmanager and Grafana of one stack; `monitoring` is that section of its settings.
 
-    Give `opts.depends_on` what its pods cannot start without: nodes, and the driver that makes their volumes.
+    `opts.depends_on` has to name the prerequisites of its pods: nodes, and the driver that creates their volumes.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Monitoring(InstalledChart):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("triton:platform:Monitoring", name, cluster, opts)
-        # The node exporter is in the node's network and process namespaces and mounts its file systems.
+        # The node exporter uses the node's network and process namespaces and mounts its file systems.
         namespace = self._namespace(MONITORING_NAMESPACE, "privileged")
         storage = self._storage_class()
         remote_write, writer = self._remote_write(monitoring.amp) if monitoring.amp is not None else (None, None)
@@ -52,7 +52,7 @@ class Monitoring(InstalledChart):
             *(resource for resource in (namespace, storage, writer, teller) if resource is not None),
         )
         for manifest in monitors.manifests(settings, monitoring.runbooks):
-            # Their kinds come with the chart.
+            # The chart installs their kinds.
             custom_resource(
                 f"{name}-{manifest['kind'].lower()}-{manifest['metadata']['name']}", manifest, self._after(installed)
             )
@@ -61,13 +61,13 @@ class Monitoring(InstalledChart):
         self.register_outputs({})
 
     def _storage_class(self) -> k8s.storage.v1.StorageClass:
-        """Register a class of gp3 volumes: EKS brings gp2 alone."""
+        """Register a class of gp3 volumes, because EKS only has gp2."""
         return k8s.storage.v1.StorageClass(
             f"{self._name}-storage-class",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=prometheus_stack.STORAGE_CLASS),
             provisioner="ebs.csi.aws.com",
             parameters={"type": "gp3", "encrypted": "true"},
-            # A volume is in one zone: in that of the node which the pod was given, not the other way round.
+            # A volume is in one zone: create it in the zone of the pod's node, not the other way round.
             volume_binding_mode="WaitForFirstConsumer",
             allow_volume_expansion=True,
             opts=self._after(),
@@ -89,7 +89,7 @@ class Monitoring(InstalledChart):
         return self._role(f"{self._name}-{account.name}", args)
 
     def _dashboard(self, dashboard: Dashboard, namespace: k8s.core.v1.Namespace) -> None:
-        """Register a ConfigMap with the label by which Grafana's sidecar takes it (helm-values)."""
+        """Register a ConfigMap with the label by which Grafana's sidecar finds it (helm-values)."""
         k8s.core.v1.ConfigMap(
             f"{self._name}-dashboard-{dashboard['uid']}",
             metadata=k8s.meta.v1.ObjectMetaArgs(
@@ -106,9 +106,9 @@ class Monitoring(InstalledChart):
 def install_monitoring(
     cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """Install the monitoring where the stack has it, with the exporters that need it.
+    """Install the monitoring if the stack has it, with the exporters that need it.
 
-    Whoever brings a ServiceMonitor waits for what it returns, because the kind comes with it.
+    Components with a ServiceMonitor depend on the returned resources, which install that kind.
     """
     if settings.monitoring is None:
         return []

@@ -1,6 +1,6 @@
-"""PodMonitors and rules: the pods of ours that Prometheus scrapes, and the alerts on them.
+"""PodMonitors and rules: our pods that Prometheus scrapes, and the alerts on them.
 
-They are in the namespace of the monitoring, so that they neither wait for the workloads' namespaces nor go with them.
+They are in the monitoring namespace, so they neither wait for the workloads' namespaces nor are deleted with them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Manifest = dict[str, Any]
 
 
 def manifests(settings: Settings, runbooks: str) -> list[Manifest]:
-    """Return the monitors and the rules of a stack. `runbooks`: the URL at which people on call read docs/runbooks."""
+    """Return the monitors and rules of a stack. `runbooks` is the URL at which on-call engineers read docs/runbooks."""
     monitors = [
         pod_monitor(JOB, TRITON_NAMESPACE, interval=TRITON_SCRAPE_SECONDS, timeout=TRITON_SCRAPE_SECONDS),
-        # It asks each pod at each scrape, and it names the pods in labels of its own.
+        # Each scrape queries every pod, and the metrics name the pods in their own labels.
         pod_monitor(PARITY_EXPORTER, TRITON_NAMESPACE, interval=60, timeout=30, honor_labels=True),
     ]
     if settings.triton.comparer_image is not None:
@@ -54,7 +54,7 @@ def pod_monitor(
     timeout: int = 10,
     honor_labels: bool = False,
 ) -> Manifest:
-    """Return the monitor of the pods in a namespace whose name label is `name`, their `job` too. Times in seconds."""
+    """Return the monitor of a namespace's pods whose name label, also their `job`, is `name`. Times are in seconds."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PodMonitor",
@@ -83,7 +83,7 @@ def _rules(settings: Settings, runbooks: str) -> Iterator[Manifest]:
 
 
 def _metadata(name: str) -> Manifest:
-    # Selected as it is (helm-values), and by a Prometheus that looks for the label of its release.
+    # Selected by our Prometheus (helm-values), and by a Prometheus that selects the label of its release.
     return {
         "name": name,
         "namespace": MONITORING_NAMESPACE,

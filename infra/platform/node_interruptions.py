@@ -1,4 +1,4 @@
-"""Notices of instances that AWS will take away, in a queue that Karpenter reads."""
+"""Notices of instances that AWS will interrupt, in a queue that Karpenter reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spec.iam_policy import document
 from spec.names import interruption_queue
 
 _RETENTION_SECONDS = 300
-"""An older notice is not worth acting upon: a spot instance has two minutes from its warning."""
+"""Older notices are useless: a spot instance has two minutes from its warning."""
 
 EVENTS: Mapping[str, tuple[str, str]] = {
     "health": ("aws.health", "AWS Health Event"),
@@ -23,14 +23,14 @@ EVENTS: Mapping[str, tuple[str, str]] = {
     "state": ("aws.ec2", "EC2 Instance State-change Notification"),
     "reservation": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 }
-"""Rule -> source and detail type of the events that Karpenter 1.14 understands (its CloudFormation reference)."""
+"""Rule -> source and detail type of the events that Karpenter 1.14 supports (its CloudFormation reference)."""
 
 
 class NodeInterruptions(pulumi.ComponentResource):
     """The queue, and a rule of the default event bus for each kind of notice.
 
-    Encrypted with the key of SQS: EventBridge could use one of our own only with a key policy that lets it, and what is in
-    here are ids of instances.
+    It is encrypted with the key of SQS. For a key of ours, EventBridge would need permission in the key policy, and the
+    notices contain only instance ids.
     """
 
     arn: pulumi.Output[str]
@@ -76,13 +76,13 @@ class NodeInterruptions(pulumi.ComponentResource):
 
 
 def queue_policy(queue_arn: str, rules: str) -> str:
-    """Return the policy that lets EventBridge write, for our rules alone, and nobody in the clear."""
+    """Return the policy that lets EventBridge write only for our rules, and requires TLS of all callers."""
     deliver = {
         "Sid": "EventsOfOurRules",
         "Effect": "Allow",
         "Principal": {"Service": "events.amazonaws.com"},
         "Action": "sqs:SendMessage",
         "Resource": queue_arn,
-        "Condition": {"ArnLike": {"aws:SourceArn": rules}},  # with the account in it
+        "Condition": {"ArnLike": {"aws:SourceArn": rules}},  # contains the account
     }
     return document(deliver, tls_only(queue_arn))

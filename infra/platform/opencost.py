@@ -13,10 +13,10 @@ from spec.names import MONITORING_NAMESPACE, PROMETHEUS_PORT, PROMETHEUS_SERVICE
 
 
 class OpenCost(InstalledChart):
-    """The pinned chart in the namespace of the monitoring, without a role: it reads AWS's public prices only.
+    """The pinned chart in the monitoring namespace, without a role, because it reads only AWS's public prices.
 
-    Give `opts.depends_on` the monitoring, which brings that namespace and the kind ServiceMonitor: OpenCost ends where there
-    is no Prometheus.
+    `opts.depends_on` has to name the monitoring, which creates that namespace and installs the kind ServiceMonitor. OpenCost
+    exits if there is no Prometheus.
     """
 
     def __init__(self, name: str, cluster: ClusterAccess, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -26,7 +26,7 @@ class OpenCost(InstalledChart):
 
 
 def values(cluster_name: str) -> dict[str, Any]:
-    """Return the chart's values. Its figures are labelled with `cluster_name`."""
+    """Return the chart's values. OpenCost labels its metrics with `cluster_name`."""
     return chart_values(
         OPENCOST,
         {

@@ -1,10 +1,10 @@
-"""Environment and token of Pod Identity, set by the chart: EKS's webhook adds them only if it knows the association in time.
+"""Environment and token of Pod Identity, set by the charts. EKS's webhook may know the association too late.
 
 An association takes effect some seconds after the API has returned it. The webhook adds nothing to a pod that is admitted
-earlier, and a restart of its containers is no second admission: such a pod has no credentials for ever. With these values it
-has all it needs from the start. Its container fails until the agent on its node knows the association, and is then restarted
-with credentials. In a pod that has them the webhook changes nothing (`addEnvToContainer` and `getPodSpecPatch` in
-https://github.com/aws/amazon-eks-pod-identity-webhook/blob/master/pkg/handler/handler.go; the names are the defaults of
+earlier, and restarting its containers does not admit it again: such a pod never gets credentials. With these values the pod
+has everything from the start. Its container fails until the agent on its node knows the association, and is then restarted
+with credentials. The webhook changes nothing in a pod that already has the values (`addEnvToContainer` and `getPodSpecPatch`
+in https://github.com/aws/amazon-eks-pod-identity-webhook/blob/master/pkg/handler/handler.go; the names are the defaults of
 its main.go; https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html).
 """
 
@@ -25,11 +25,11 @@ VARIABLES: Mapping[str, str] = {
     "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{POD_IDENTITY_ADDRESS}/v1/credentials",
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": f"{_DIRECTORY}/{_VOLUME}",
 }
-"""The variables of a container: the agent on its node (by IPv4), and the file of the token."""
+"""The environment variables of a container: the URL of the agent on its node (IPv4), and the path of the token."""
 
 
 def environment() -> list[dict[str, str]]:
-    """Return the variables as a container has them."""
+    """Return the variables in the form of a container's `env`."""
     return [{"name": name, "value": value} for name, value in VARIABLES.items()]
 
 
@@ -45,5 +45,5 @@ def volumes() -> list[dict[str, Any]]:
 
 
 def extra() -> dict[str, Any]:
-    """Return token volume and mount as values of the charts that call them `extraVolumes` and `extraVolumeMounts`."""
+    """Return token volume and mount as values of charts with the keys `extraVolumes` and `extraVolumeMounts`."""
     return {"extraVolumes": volumes(), "extraVolumeMounts": mounts()}

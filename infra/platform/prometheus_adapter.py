@@ -1,7 +1,7 @@
-"""prometheus-adapter: the custom metrics API, for a plain HorizontalPodAutoscaler. It is being wound down: prefer KEDA.
+"""prometheus-adapter: the custom metrics API for a plain HorizontalPodAutoscaler. It is being phased out: prefer KEDA.
 
-It serves custom metrics and nothing else. The APIs of external metrics and of resource metrics belong to KEDA and to the
-metrics server, and of each API there is one in a cluster (docs/facts/scaling.md#metrics-apis).
+It serves only custom metrics. KEDA serves the external metrics API and the metrics server the resource metrics API; a
+cluster has only one server of each API (docs/facts/scaling.md#metrics-apis).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from spec.scaling.signal import RECORDINGS, Recording
 
 
 class PrometheusAdapter(InstalledChart):
-    """The pinned chart, with a rule for each number that Triton is scaled on.
+    """The pinned chart, with a rule for each scaling metric of Triton.
 
-    As a release, because the chart asks the cluster which versions of its API there are: rendered without one, it asks for
-    an APIService of a version that Kubernetes 1.22 removed (docs/facts/charts.md#prometheus-adapter).
+    It is a release, because the chart queries the cluster for the versions of its API. Rendered without a cluster, it uses
+    an APIService version that Kubernetes 1.22 removed (docs/facts/charts.md#prometheus-adapter).
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class PrometheusAdapter(InstalledChart):
 
 
 def values(prometheus_url: str, served: Sequence[Recording] = RECORDINGS) -> dict[str, Any]:
-    """Return the chart's values: the rules of what is served, and where Prometheus is."""
+    """Return the chart's values: the rules of the served metrics, and the address of Prometheus."""
     address = urlsplit(prometheus_url)
     return chart_values(
         PROMETHEUS_ADAPTER,
         {
             "prometheus": {
                 "url": f"{address.scheme}://{address.hostname}",
-                # Without one, the chart's own default would be asked for.
+                # Without a port, the chart's own default would be used.
                 "port": address.port or {"http": 80, "https": 443}[address.scheme],
                 **({"path": address.path} if address.path else {}),
             },
@@ -58,7 +58,7 @@ def values(prometheus_url: str, served: Sequence[Recording] = RECORDINGS) -> dic
 
 
 def _rule(recording: Recording) -> dict[str, Any]:
-    """Return the rule that serves a recorded series by pod, under its name in the API; the model is a selector of it."""
+    """Return the rule that serves a recorded series by pod, under its API name; the model is a selector."""
     return {
         "seriesQuery": f'{recording.series}{{namespace!="",pod!=""}}',
         "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},

@@ -1,6 +1,6 @@
-"""The values of kube-prometheus-stack: `helm-values/kube-prometheus-stack/base.yaml` and what follows from a stack.
+"""The values of kube-prometheus-stack: `helm-values/kube-prometheus-stack/base.yaml` and values computed from a stack.
 
-The keys were rendered with the pinned chart: docs/facts/charts.md#kube-prometheus-stack.
+The keys were verified by rendering the pinned chart: docs/facts/charts.md#kube-prometheus-stack.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from spec.settings.monitoring import Monitoring
 STORAGE_CLASS = "gp3"
 
 _SHARE_OF_VOLUME = 0.9
-"""Of its volume, what Prometheus keeps at most: the write-ahead log and a compaction need the rest."""
+"""The share of its volume that Prometheus uses at most. The write-ahead log and a compaction need the rest."""
 _SILENCES_GIB = 1
-# What AWS recommends for remote write into AMP: docs/facts/charts.md#kube-prometheus-stack.
+# AWS's recommendation for remote write into AMP: docs/facts/charts.md#kube-prometheus-stack.
 _REMOTE_WRITE_QUEUE = {"maxSamplesPerSend": 1000, "maxShards": 200, "capacity": 2500}
 
 Values = dict[str, Any]
@@ -28,7 +28,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class RemoteWrite:
-    """A workspace of Amazon Managed Service for Prometheus."""
+    """An Amazon Managed Service for Prometheus workspace."""
 
     region: str
     url: str
@@ -43,7 +43,7 @@ class AlertTopic:
 
 
 def prometheus_url(settings: Settings) -> str:
-    """Return where autoscalers ask: the stack's own Prometheus, unless `prometheusUrl` names another one."""
+    """Return the Prometheus of the autoscalers: the stack's own, unless `prometheusUrl` names another."""
     bounds = [fleet.stack.autoscaling for fleet in settings.each_fleet]
     named = [one.prometheus_url for one in bounds if one is not None and one.prometheus_url is not None]
     return named[0] if named else PROMETHEUS_URL
@@ -78,11 +78,11 @@ def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteW
     spec: Values = {
         "replicas": monitoring.replicas,
         "retention": f"{monitoring.retention_days}d",
-        # Less than the volume: retention by time alone would fill it first.
+        # Less than the volume, because retention by time alone could fill it.
         "retentionSize": f"{int(monitoring.storage_gib * _SHARE_OF_VOLUME)}GiB",
         "storageSpec": _volume(monitoring.storage_gib),
         "externalLabels": {"cluster": cluster_name},
-        # `cluster` and `__replica__`: by these two AMP keeps the samples of one of the replicas.
+        # By `cluster` and `__replica__`, AMP stores the samples of only one replica.
         "replicaExternalLabelName": "__replica__",
     }
     if remote_write is not None:
@@ -98,7 +98,7 @@ def _prometheus(monitoring: Monitoring, cluster_name: str, remote_write: RemoteW
 
 
 def alertmanager_config(topic: AlertTopic | None) -> Values:
-    """Return the routing of alerts: those that say that something is wrong go to the topic, the others nowhere."""
+    """Return the routing of alerts: alerts about problems go to the topic, all others are dropped."""
     nowhere = "null"
     receivers: list[Values] = [{"name": nowhere}]
     if topic is not None:
@@ -107,12 +107,12 @@ def alertmanager_config(topic: AlertTopic | None) -> Values:
     return {
         "route": {
             "receiver": receivers[-1]["name"],
-            # One message for all pods of a model, and another one for each other alert.
+            # One message for all pods of a model, and a separate one for each other alert.
             "group_by": ["namespace", "alertname", "model"],
             "group_wait": "30s",
             "group_interval": "5m",
             "repeat_interval": "12h",
-            # Watchdog always fires, and InfoInhibitor only silences others.
+            # Watchdog always fires, and InfoInhibitor only silences other alerts.
             "routes": [{"receiver": nowhere, "matchers": ['alertname =~ "Watchdog|InfoInhibitor"']}],
         },
         "receivers": receivers,
@@ -120,7 +120,7 @@ def alertmanager_config(topic: AlertTopic | None) -> Values:
 
 
 def _in_aws(container: str) -> Values:
-    """Return the keys of a custom resource by which its pods get credentials. The operator merges containers by name."""
+    """Return the keys of a custom resource that give its pods credentials. The operator merges containers by name."""
     return {
         "containers": [{"name": container, "env": pod_identity.environment()}],
         "volumes": pod_identity.volumes(),

@@ -1,4 +1,4 @@
-"""Traces: an OpenTelemetry collector that keeps what was slow or failed, and a little of the rest."""
+"""Traces: an OpenTelemetry collector that keeps slow and failed traces, and a small share of the rest."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from spec.settings.serving import ModelServing
 from spec.settings.tracing import Tracing
 
 _SENDING_SECONDS = 10
-"""Triton and Envoy send the spans that have ended every few seconds, not each at once."""
+"""Triton and Envoy send ended spans every few seconds, not each at once."""
 _ASSUMED_SLO_MS = 1000
 _FEWEST_TRACES = 10_000
 _POD_IP = "${env:MY_POD_IP}"
 _MODEL = "triton.model_name"
 _ANSWERED = "triton.answered"
 
-# Triton marks no span as failed. The span of a request that it refused has no REQUEST_END (seen on a real server,
-# tests/system/serving/test_tracing.py). One that waited too long has, and is kept for being slow. One whose execution
-# failed looks like any other: only Envoy's span knows.
+# Triton marks no span as failed. The span of a request that it refused has no REQUEST_END (observed on a real server,
+# tests/system/serving/test_tracing.py). A request that waited too long has one, and is kept because it is slow. A failed
+# execution looks like any other; only Envoy's span shows it.
 _FIND_REFUSED: list[dict[str, Any]] = [
     {
         "context": "spanevent",
@@ -47,10 +47,11 @@ _FIND_REFUSED: list[dict[str, Any]] = [
 
 
 class Collector(InstalledChart):
-    """The pinned chart; for X-Ray a role that may write traces and nothing else.
+    """The pinned chart and, for X-Ray, a role that may only write traces.
 
-    `longest_answer_seconds`: of any model, of a stream to its first response. With a gateway, `opts.depends_on` has to name
-    it: its chart brings the kind of the grant by which Envoy's settings name the collector.
+    `longest_answer_seconds` is the longest time to a response of any model, for a stream to its first response. With a
+    gateway, `opts.depends_on` has to name it: its chart installs the kind of the grant that lets Envoy's settings name the
+    collector.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Collector(InstalledChart):
 def install_collector(
     cluster: ClusterAccess, settings: Settings, *, longest_answer_seconds: int, after: Sequence[pulumi.Resource]
 ) -> None:
-    """Install the collector where the stack has traces. `after` has the gateway, if there is one."""
+    """Install the collector if the stack has tracing. `after` contains the gateway, if there is one."""
     if settings.tracing is None:
         return
     Collector(
@@ -103,7 +104,7 @@ def install_collector(
 
 
 def grant_spec() -> dict[str, Any]:
-    """Return the grant by which the gateway may name the collector's Service, which is in another namespace."""
+    """Return the grant that lets the gateway name the collector's Service in another namespace."""
     return {
         "from": [{"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": GATEWAY_NAMESPACE}],
         "to": [{"group": "", "kind": "Service", "name": TRACE_COLLECTOR_SERVICE}],
@@ -111,15 +112,15 @@ def grant_spec() -> dict[str, Any]:
 
 
 def xray_policy() -> str:
-    """Return the right to write traces. X-Ray has no resources to name."""
+    """Return the permission to write traces. X-Ray has no resources to restrict it to."""
     return document(allow(["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"], sid="WriteTraces"))
 
 
 def values(config: Mapping[str, Any], *, to_xray: bool) -> dict[str, Any]:
     """Return the chart's values.
 
-    `alternateConfig` takes the place of the chart's own configuration; `config` would be merged into it, and leave receivers
-    of Jaeger, Zipkin and Prometheus and pipelines that export to nowhere.
+    `alternateConfig` replaces the chart's own configuration. `config` would be merged into it, and keep the receivers of
+    Jaeger, Zipkin and Prometheus and pipelines without a useful exporter.
     """
     computed: dict[str, Any] = {
         "alternateConfig": dict(config),
@@ -147,7 +148,7 @@ def collector_config(
         },
         "processors": {
             "memory_limiter": {"check_interval": "1s", "limit_percentage": 80, "spike_limit_percentage": 20},
-            # A statement that fails costs a mark, not the span.
+            # A failed statement costs only the mark, not the span.
             "transform/refused": {"error_mode": "ignore", "trace_statements": _FIND_REFUSED},
             "tail_sampling": tail_sampling(tracing, serving, longest_answer_seconds),
             "batch": {"send_batch_size": 512, "send_batch_max_size": 1024, "timeout": "5s"},
@@ -158,7 +159,7 @@ def collector_config(
             "pipelines": {
                 "traces": {
                     "receivers": ["otlp"],
-                    # In that order: nothing is kept that memory has no room for, and batches are made of what stays.
+                    # In this order: the memory limit is checked first, and only kept spans are batched.
                     "processors": ["memory_limiter", "transform/refused", "tail_sampling", "batch"],
                     "exporters": [exporter],
                 }
@@ -173,18 +174,18 @@ def collector_config(
 
 
 def tail_sampling(tracing: Tracing, serving: Mapping[str, ModelServing], longest_answer_seconds: int) -> dict[str, Any]:
-    """Return which traces stay: failed ones, those slower than their model's SLO, and a percentage of the rest.
+    """Return the sampling policies: keep failed traces, traces slower than their model's SLO, and a percentage of the rest.
 
-    A model that the stack says nothing of is slow when it takes longer than the slowest SLO. A trace waits until its last
-    span can have come; meanwhile it takes memory, for which there is room for twice the peak rate. Not to the end of a
-    stream: those of one model would multiply the traces of all.
+    A model without an entry counts as slow above the slowest SLO. A trace is held until its last span can have arrived, in
+    memory for twice the peak rate. Streams are not held to their end, because one model's streams would multiply the held
+    traces of all models.
     """
     wait = longest_answer_seconds + _SENDING_SECONDS
     peak = sum(model.peak_rate for model in serving.values())
     slowest = max((model.slo_p95_ms for model in serving.values()), default=_ASSUMED_SLO_MS)
     failed = [
         {"name": "failed", "type": "status_code", "status_code": {"status_codes": ["ERROR"]}},
-        # Envoy's word for gRPC, where the HTTP status is 200.
+        # Envoy's marker for gRPC, where the HTTP status is 200.
         {
             "name": "failed-at-the-gateway",
             "type": "string_attribute",
@@ -219,6 +220,6 @@ def _exporter(tracing: Tracing, region: str) -> tuple[str, dict[str, Any]]:
     """Return name and settings of the exporter."""
     if tracing.exporter == "xray":
         return "awsxray", {"region": region, "indexed_attributes": [_MODEL]}
-    # The exporter appends /v1/traces to what is not said to be the whole address.
+    # The exporter appends /v1/traces to `endpoint`, but not to `traces_endpoint`.
     endpoint = (tracing.endpoint or "").rstrip("/")
     return "otlp_http", {"traces_endpoint" if endpoint.endswith("/v1/traces") else "endpoint": endpoint}

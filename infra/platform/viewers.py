@@ -1,4 +1,4 @@
-"""The permissions in the cluster of `cluster.viewRoleArns`: a preview reads all objects of the program, and no Secret."""
+"""The cluster permissions of `cluster.viewRoleArns`: a preview reads all objects of the program, but no Secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CORE = (
     *("configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims"),
     *("persistentvolumes", "pods", "replicationcontrollers", "resourcequotas", "serviceaccounts", "services"),
 )
-"""By name: this group also has Secrets, and pods and nodes have connections into containers."""
+"""Listed by name: this group also has Secrets, and subresources of pods and nodes give access to containers."""
 GROUPS = (
     *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "autoscaling", "batch"),
     *("discovery.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io"),

@@ -1,7 +1,7 @@
-"""Routes for clients that know nothing of the gateway: calls that name no model in a header, and read-only calls.
+"""Routes for clients without gateway support: calls that name no model in a header, and read-only calls.
 
-They exist if one fleet serves all models and no client is restricted: over gRPC only the message names the model, and no
-proxy reads it. A request that names its model in the header still takes the model's own route.
+They exist if one fleet serves all models and no client is restricted: over gRPC only the message names the model, and
+proxies do not read it. A request with the model's header still uses the model's own route.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
     )
     if gateway is None or not services or any(client.restricted for client in (gateway.clients or {}).values()):
         return
-    # A probe of health would start the first pod of a fleet that requests start, and so does not count as a request.
+    # A health probe would start the first pod of a fleet that requests start, so such fleets get no read-only routes.
     readable = not any(model.woken for model in models)
     rules = list(_grpc_rules(models, services, readable=readable))
     if not rules:
@@ -48,8 +48,8 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
     for kind, (port, own) in routes.items():
         spec = {"parentRefs": [listener(port)], "rules": own}
         yield manifest("gateway.networking.k8s.io/v1", kind, ALL_MODELS_ROUTE, spec)
-    # Like a model without settings: the longest request of all, and the lowest peak rate, so this is no way around the limit
-    # of a model.
+    # As for a model without settings: the longest request of all and the lowest peak rate, so no model's limit can be
+    # bypassed.
     least = min((model.peak_rate for model in models if model.peak_rate is not None), default=None)
     streams, woken = any(model.streams for model in models), not readable
     limits = RoutedModel(ALL_MODELS_ROUTE, None, least, decoupled=streams, woken=woken)
@@ -58,9 +58,9 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
 
 
 def _grpc_rules(models: Sequence[RoutedModel], services: Sequence[tuple[str, int]], *, readable: bool) -> Iterator[Manifest]:
-    # The requests of a sequence would be spread over servers that refuse their part.
+    # The requests of a sequence would be spread over several servers, and each server refuses an incomplete sequence.
     if not any(model.serving is not None and model.serving.sequence is not None for model in models):
-        # The same match as in the models' routes: of two with one path, Envoy takes the one with more headers.
+        # The same match as in the models' routes: of two matches with one path, Envoy uses the one with more headers.
         streams = any(model.streams for model in models)
         yield _rule([{"method": infer_method(streams=streams)}], services, TRITON_GRPC_PORT)
     if readable:
@@ -69,21 +69,21 @@ def _grpc_rules(models: Sequence[RoutedModel], services: Sequence[tuple[str, int
 
 
 def _http_reads() -> Manifest:
-    """Match the read-only calls over HTTP; not `/v2/models/stats`, which is no model but the statistics of all."""
+    """Match the read-only HTTP calls. `/v2/models/stats` is left out: it returns the statistics of all models."""
     models = f"models/{_segment_unlike('stats')}(/versions/[0-9]+)?|models/[^/]+(/versions/[0-9]+)?/(config|ready)"
     value = f"/v2(/(health/(live|ready)|{models}))?"
     return {"method": "GET", "path": {"type": "RegularExpression", "value": value}}
 
 
 def _segment_unlike(word: str) -> str:
-    """Return a pattern for a part of a path that is not `word`; the syntax (RE2) has no negation."""
+    """Return a pattern for a path segment other than `word`, because the syntax (RE2) has no negation."""
     shorter = [word[:length] for length in range(1, len(word))]
     differs = [f"{word[:index]}[^/{letter}][^/]*" for index, letter in enumerate(word)]
     return f"({'|'.join([*shorter, *differs, f'{word}[^/]+'])})"
 
 
 def _rule(matches: list[Manifest], services: Sequence[tuple[str, int]], port: int) -> Manifest:
-    # Only a model's own route says in Envoy's logs which model it was.
+    # Only a model's own route passes the model's name to Envoy's logs.
     unnamed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [envoy.MODEL_HEADER]}}
     backends = [
         {"name": service, "port": port, **({"weight": weight} if services[1:] else {})} for service, weight in services

@@ -1,4 +1,4 @@
-"""The comparer of the answers of a release and its candidate to copies of live requests: `modelctl compare`."""
+"""The comparer of responses of a release and its candidate to copies of live requests: `modelctl compare`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PORTS = {"http": TRITON_HTTP_PORT, "grpc": TRITON_GRPC_PORT, "metrics": TRITON_
 
 @dataclass(frozen=True)
 class Compared:
-    """Both releases, by their Helm releases, and how far apart their numbers may be, by model. An answer has `seconds`."""
+    """A comparison of two Helm releases: the tolerances of their numbers by model. `seconds` is the time for a response."""
 
     image: str
     release: str
@@ -39,7 +39,7 @@ class Compared:
 
     @classmethod
     def of(cls, settings: Settings, longest_request_seconds: int) -> Compared | None:
-        """Return what a stack has compared; None where nothing is."""
+        """Return the comparison of a stack; None if it compares nothing."""
         tried, image = settings.models.candidate, settings.triton.comparer_image
         if image is None or tried is None or not tried.mirror_percent or not tried.mirror_tolerances:
             return None
@@ -48,7 +48,7 @@ class Compared:
         return cls(image, *names, dict(tried.mirror_tolerances), longest_request_seconds)
 
     def arguments(self) -> list[str]:
-        """Return the command's."""
+        """Return the arguments of the command."""
         return [
             "compare",
             f"--release-http={triton_http_url(self.release)}",
@@ -58,16 +58,17 @@ class Compared:
             *(f"--tolerance={model}={tolerance:g}" for model, tolerance in sorted(self.tolerances.items())),
             f"--http=$(POD_IP):{TRITON_HTTP_PORT}",
             f"--grpc=$(POD_IP):{TRITON_GRPC_PORT}",
-            # Also at the loopback address, to which the API server's port forward leads: rollouts ask it so.
+            # Also on the loopback address, the target of the API server's port forward, which rollouts use.
             f"--serve=0.0.0.0:{TRITON_METRICS_PORT}",
             f"--seconds={self.seconds}",
         ]
 
 
 class Comparer(pulumi.ComponentResource):
-    """One pod without any right, and the Service that the gateway sends copies to.
+    """One pod without permissions, and the Service to which the gateway sends copies.
 
-    It is in Triton's namespace, which `opts.depends_on` has to name: Triton's NetworkPolicy lets in who is there.
+    It runs in Triton's namespace, because Triton's NetworkPolicy allows pods from there. `opts.depends_on` has to name the
+    namespace.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Comparer(pulumi.ComponentResource):
             metadata=metadata,
             spec=k8s.apps.v1.DeploymentSpecArgs(
                 replicas=1,
-                # One of another pair of releases is never counted beside it.
+                # A comparer of another pair of releases never runs at the same time.
                 strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
                 selector=selector,
                 template=k8s.core.v1.PodTemplateSpecArgs(

@@ -1,4 +1,4 @@
-"""Inference: Triton with the stack's release, the way to its models, the number of its pods, and whether they are alike."""
+"""Inference: Triton with the stack's release, its routes, its autoscaling and the parity check of its pods."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def serve_models(
     models: ModelBucket,
     after: Sequence[pulumi.Resource],
 ) -> None:
-    """Register Triton and what belongs to it; nothing before the first `modelctl release`.
+    """Register Triton and its related components; none before the first `modelctl release`.
 
-    `after`: what its pods cannot start without. `gateway`: what brings the kinds of the routes. `pod_autoscaler`: what
-    brings those of its scaling. `requests`: the queue that starts a fleet without pods. `models`: the bucket that plans are
-    written to.
+    `after` are the prerequisites of Triton's pods. `gateway` installs the custom resources of the routes, and
+    `pod_autoscaler` those of the scaling. `requests` is the queue that starts a fleet without pods. `models` is the bucket
+    for plans.
     """
     release = settings.models.release
     if release is None:
@@ -53,7 +53,7 @@ def serve_models(
         routed = routed_model.routed(settings.models, settings.gateway, fleets)
         beside = [*openai_route.manifests(settings, drain), *all_models_route.manifests(settings, drain)]
         compared = Compared.of(settings, drain.longest_request_seconds)
-        # Before the copies, and after them: a route whose Service is missing answers nobody.
+        # After Triton, and before the routes with copies, because a route with a missing Service fails for all clients.
         after_triton = pulumi.ResourceOptions(depends_on=[triton])
         comparer = [Comparer("comparer", cluster, compared, after_triton)] if compared is not None else []
         opts = pulumi.ResourceOptions(depends_on=[triton, *gateway, *comparer])

@@ -1,4 +1,4 @@
-"""A chart of this repository in a cluster."""
+"""Installation of a chart of this repository in a cluster."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def install_local_chart(
     values: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Resource:
-    """Register the objects of `charts/<chart>`, called after `release`, in the namespace of its pods' service account.
+    """Register the objects of `charts/<chart>`, named after `release`, in the namespace of the pods' service account.
 
-    `values` lie on top of those that people edit (`helm-values/<chart>`). They have to be plain text, not outputs:
-    `helm.v4.Chart` renders in a preview only what is known there.
+    `values` override the users' values (`helm-values/<chart>`). They have to be plain text, not outputs, because
+    `helm.v4.Chart` renders only known values in a preview.
     """
     files = helm_values.value_files(chart, cluster.stack.environment)
     if values.get("autoscaling", {}).get("owner") == "external":
@@ -44,8 +44,8 @@ def install_local_chart(
 def _replicas_of_an_autoscaler(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Leave the number of pods to the autoscaler from the first update on (docs/facts/scaling.md#one-owner-of-replicas).
 
-    Without it a stack that had `replicas: 8` so far would have one pod until its new autoscaler has made more: Kubernetes
-    gives a field that its only owner no longer applies its default.
+    Without it, a stack that had `replicas: 8` would have one pod until its new autoscaler adds more. Kubernetes resets a
+    field to its default if its only owner no longer applies it.
     """
     if args.type_ != "kubernetes:apps/v1:Deployment":
         return None

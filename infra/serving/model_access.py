@@ -1,7 +1,7 @@
-"""Who may ask a model through the gateway: how Envoy knows its clients, what each may ask, and how often.
+"""Access to models through the gateway: authentication, permissions and rate limits of clients.
 
-Envoy Gateway's filters run in this order: API keys or tokens, authorization, rate limits. The first puts the client into a
-header, which the others read; what a client itself sends in it is removed before (`infra.platform.gateway`).
+Envoy Gateway's filters run in this order: API keys or tokens, authorization, rate limits. The first sets a header with the
+client, which the others read. Envoy removes the header from client requests first (`infra.platform.gateway`).
 https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/httpfilters.go
 """
 
@@ -18,12 +18,12 @@ Manifest = dict[str, Any]
 
 _PROVIDER = "clients"
 _KEY_HEADERS = ("authorization", "x-api-key")
-"""Where a client sends its key; of `Authorization: Bearer <key>` Envoy takes what comes after the word."""
+"""The headers with a client's key; of `Authorization: Bearer <key>` Envoy uses the part after the word."""
 
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """The clients that may ask one model: over HTTP, and those that may over gRPC. `jwt` None: they have API keys."""
+    """The clients that may call one model, over HTTP and over gRPC. They use API keys if `jwt` is None."""
 
     clients: Mapping[str, Client]
     jwt: Jwt | None
@@ -32,8 +32,8 @@ class ModelAccess:
     def of_model(self, model: str, served: Collection[str]) -> ModelAccess:
         """Return the same with the clients of one model alone. `served`: the models of the pods that are asked for it.
 
-        Over HTTP the path says which model is asked. Over gRPC the message does, which no proxy reads: whoever is let in to
-        these pods may ask each of their models, whatever the route is called.
+        Over HTTP the path names the model. Over gRPC the message names it, and proxies do not read messages. So a client
+        with access to these pods may call each of their models, whatever the route's name.
         """
         may = {name: client for name, client in self.clients.items() if client.models is None or model in client.models}
         over_grpc = {
@@ -42,17 +42,18 @@ class ModelAccess:
         return ModelAccess(may, self.jwt, over_grpc)
 
     def http_spec(self, targets: list[Manifest]) -> Manifest:
-        """Return the policy of a model's routes over HTTP: 401 for who is unknown, 403 for who may not ask this model."""
+        """Return the policy of a model's HTTP routes: 401 for unknown clients, 403 for clients without access to the
+        model."""
         return self._spec(targets, self.clients)
 
     def grpc_spec(self, targets: list[Manifest]) -> Manifest:
-        """Return that over gRPC: PERMISSION_DENIED also for who may ask this model, and not all that its pods serve."""
+        """Return the policy of a model's gRPC route. It denies clients that may not call all models of the pods."""
         return self._spec(targets, self.over_grpc)
 
     def rate_rules(self, unit: str, seconds: int) -> list[Manifest]:
-        """Return the limits of those clients that have their own. Their requests do not count for the model's limit.
+        """Return the rate limits of clients with their own rate. Their requests do not count for the model's limit.
 
-        All limits of a route have one unit: Envoy Gateway refuses one that is no multiple of the model's own.
+        All limits of a route have the same unit, because Envoy Gateway refuses a unit that is no multiple of the model's.
         """
         return [
             {
@@ -73,7 +74,7 @@ class ModelAccess:
                     "credentialRefs": [{"kind": "Secret", "name": CLIENT_KEYS, "namespace": EXTERNAL_SECRETS.namespace}],
                     "extractFrom": [{"headers": list(_KEY_HEADERS)}],
                     "forwardClientIDHeader": CLIENT_HEADER,
-                    # No key reaches the servers of models.
+                    # No key reaches the model servers.
                     "sanitize": True,
                 }
             }
@@ -86,7 +87,7 @@ class ModelAccess:
                         "audiences": list(self.jwt.audiences),
                         "remoteJWKS": {"uri": self.jwt.jwks_uri},
                         "claimToHeaders": [{"claim": self.jwt.client_claim, "header": CLIENT_HEADER}],
-                        # By default a token in the URL would do as well, and URLs are logged.
+                        # By default a token in the URL would be valid too, and URLs are logged.
                         "extractFrom": {"headers": [{"name": "Authorization", "valuePrefix": "Bearer "}]},
                     }
                 ]
@@ -106,17 +107,16 @@ class ModelAccess:
         return {"jwt": {"provider": _PROVIDER, "claims": [claim]}}
 
     def _header_of(self, name: str, client: Client) -> Manifest:
-        """Return what the header of a client's requests is: with a key, its name and which of its keys it was."""
+        """Return the match of a client's header; with API keys it contains the client's name and the key's slot."""
         if self.jwt is not None:
             return {"type": "Exact", "name": CLIENT_HEADER, "value": client.claim or name}
         return {"type": "RegularExpression", "name": CLIENT_HEADER, "value": rf"{name}\.({'|'.join(KEY_SLOTS)})"}
 
 
 def refusal_spec() -> Manifest:
-    """Return the policy of the whole gateway, for routes that have none of their own: nobody may ask.
+    """Return the policy of the whole gateway, which denies all requests of routes without their own policy.
 
-    A route's own policy takes its place and is not added to it, so that a route that somebody makes by hand, or one whose
-    policy is gone, is closed and not open.
+    A route's own policy replaces it. So a manually created route, or a route whose policy is deleted, denies all requests.
     https://gateway.envoyproxy.io/docs/concepts/gateway_api_extensions/security-policy/
     """
     target = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}
@@ -124,7 +124,7 @@ def refusal_spec() -> Manifest:
 
 
 def refusal() -> Manifest:
-    """Return the object of `refusal_spec`."""
+    """Return the object with the spec of `refusal_spec`."""
     return {
         "apiVersion": "gateway.envoyproxy.io/v1alpha1",
         "kind": "SecurityPolicy",

@@ -1,9 +1,8 @@
-"""Volumes of models: a release, read-only, by Mountpoint for Amazon S3 or from FSx for Lustre, or a folder of each node in
-which its pods share what they download.
+"""Volumes of models: a read-only release on Mountpoint for Amazon S3 or FSx for Lustre, or a shared cache on each node.
 
-Provisioned statically: a PersistentVolume, and the claim that is its only one. With Mountpoint each release has its own,
-because a volume's source, here a prefix, cannot change: pods of the old release keep theirs until they end. The file system
-of FSx is one volume, in which each release is a folder.
+They are provisioned statically: a PersistentVolume, and a claim that is bound to it. With Mountpoint each release has its
+own volume, because a volume's source, here a prefix, cannot change; pods of the old release keep their volume until they
+terminate. The FSx file system is one volume with a folder for each release.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ _MOUNTPOINT_DRIVER = "s3.csi.aws.com"
 _LUSTRE_DRIVER = "fsx.csi.aws.com"
 LUSTRE_CLAIM = "triton-models"
 """The name of the file system's volume and of its claim."""
-# Kubernetes wants a size, and lets nobody change that of a claim without a class; the file system may grow.
+# Kubernetes requires a size, and the size of a claim without a class cannot be changed; the file system itself may grow.
 _LUSTRE_SIZE = "1200Gi"
 
 
 def volume_name(release: Release) -> str:
-    """Return the name of Mountpoint's volume of a release, and of its claim."""
+    """Return the name of a release's Mountpoint volume and of its claim."""
     return f"triton-models-{release.label}"
 
 
 def mount_options(release: Release, region: str) -> list[str]:
-    """Return Mountpoint's options. The region is passed explicitly: IMDS is unreachable from pods (hop limit 1).
+    """Return Mountpoint's options. The region is passed explicitly, because pods cannot reach IMDS (hop limit 1).
 
-    Mountpoint shows a file system to nobody but who mounted it, unless told so.
+    By default Mountpoint shows a file system only to the user who mounted it, so `allow-other` is set.
     """
     return [
         "read-only",
@@ -50,10 +49,10 @@ def mount_options(release: Release, region: str) -> list[str]:
 def mounted_release(
     name: str, release: Release, bucket: str, region: str, reader: ServiceAccount, opts: pulumi.ResourceOptions
 ) -> k8s.core.v1.PersistentVolumeClaim:
-    """Register the volume of a release and its claim, in the namespace of `reader`; return the claim.
+    """Register the volume of a release and its claim in the namespace of `reader`. Return the claim.
 
-    It is read with the role of `reader`, the service account of the pods that mount it: the driver itself may read nothing.
-    `opts` has the provider, and what the objects wait for: the namespace, and the driver.
+    It is read with the role of `reader`, the service account of the pods that mount it; the driver itself has no
+    permissions. `opts` has the provider and the prerequisites: the namespace and the driver.
     """
     named = volume_name(release)
     return _claimed(
@@ -61,13 +60,13 @@ def mounted_release(
         _Volume(
             named=named,
             namespace=reader.namespace,
-            # Kubernetes wants a size; a bucket has none.
+            # Kubernetes requires a size; a bucket has none.
             size=f"{max(1, math.ceil(release.bytes / 1024**3))}Gi",
             access_mode="ReadOnlyMany",
             mount_options=mount_options(release, region),
             source=k8s.core.v1.CSIPersistentVolumeSourceArgs(
                 driver=_MOUNTPOINT_DRIVER,
-                # Unique in the cluster: the kubelet mounts each handle once.
+                # Unique in the cluster, because the kubelet mounts each handle once.
                 volume_handle=named,
                 volume_attributes={"bucketName": bucket, "authenticationSource": "pod", "stsRegion": region},
             ),
@@ -77,18 +76,17 @@ def mounted_release(
 
 
 def release_folder(release: Release) -> str:
-    """Return the folder of a release in the volume of the file system."""
+    """Return the folder of a release in the file system's volume."""
     return f"{RELEASES_PREFIX}{release.id}"
 
 
 def mounted_file_system(
     name: str, mount: LustreMount, namespace: str, opts: pulumi.ResourceOptions
 ) -> k8s.core.v1.PersistentVolumeClaim:
-    """Register the file system's volume and its claim, in `namespace`; return the claim.
+    """Register the file system's volume and its claim in `namespace`, and return the claim.
 
-    No role reads it: nodes that reach it mount it.
-
-    `opts` has the provider, and what the objects wait for: the namespace, and the driver.
+    No role is needed, because nodes that reach the file system mount it. `opts` has the provider and the prerequisites: the
+    namespace and the driver.
     """
     return _claimed(
         name,
@@ -96,7 +94,7 @@ def mounted_file_system(
             named=LUSTRE_CLAIM,
             namespace=namespace,
             size=_LUSTRE_SIZE,
-            # The driver refuses ReadOnlyMany. The mount is read-only all the same, and so is what each pod sees of it.
+            # The driver refuses ReadOnlyMany. The mount is still read-only, and so are the pods' mounts.
             access_mode="ReadWriteMany",
             mount_options=["ro"],
             source=k8s.core.v1.CSIPersistentVolumeSourceArgs(
@@ -110,17 +108,17 @@ def mounted_file_system(
 
 
 def node_cache_name(pool: GpuPool) -> str:
-    """Return the name of the volume of a pool's nodes in which pods share releases, and of its claim."""
+    """Return the name of the volume of a pool's shared node cache, and of its claim."""
     return f"triton-model-cache-{pool.name}"
 
 
 def node_cache(
     name: str, pool: GpuPool, size_gib: int, namespace: str, opts: pulumi.ResourceOptions
 ) -> k8s.core.v1.PersistentVolumeClaim:
-    """Register the folder of each node as one volume, and its claim; return the claim.
+    """Register the cache folder of each node as one volume and its claim, and return the claim.
 
-    The namespace's pods may not name a path of their node themselves (restricted), so that a volume names it. It is bound to
-    no node: on each it is that node's own.
+    The namespace's pods must not use host paths directly (restricted), so a volume names the path. The volume is bound to no
+    node: on each node it is that node's own folder.
     """
     return _claimed(
         name,
@@ -130,7 +128,8 @@ def node_cache(
             size=f"{size_gib}Gi",
             access_mode="ReadWriteMany",
             mount_options=None,
-            # On a node that was started before its pool had a cache there is none: pods wait, and their Event says why.
+            # A node that started before its pool had a cache lacks the folder. Its pods wait, and their Event gives the
+            # reason.
             source=k8s.core.v1.HostPathVolumeSourceArgs(path=MODEL_CACHE_PATH, type="Directory"),
         ),
         opts,
@@ -139,7 +138,7 @@ def node_cache(
 
 @dataclass(frozen=True)
 class _Volume:
-    """The differences between one volume and another."""
+    """The parameters that differ between volumes."""
 
     named: str
     namespace: str
@@ -150,7 +149,7 @@ class _Volume:
 
 
 def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.core.v1.PersistentVolumeClaim:
-    """Register a volume and its claim, of the same name, each bound to the other; return the claim."""
+    """Register a volume and a claim with the same name, bound to each other. Return the claim."""
     volume = k8s.core.v1.PersistentVolume(
         name,
         metadata=k8s.meta.v1.ObjectMetaArgs(name=wanted.named),
@@ -171,7 +170,7 @@ def _claimed(name: str, wanted: _Volume, opts: pulumi.ResourceOptions) -> k8s.co
         metadata=k8s.meta.v1.ObjectMetaArgs(name=wanted.named, namespace=wanted.namespace),
         spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
             access_modes=[wanted.access_mode],
-            # Of no class, or the cluster's default class would be asked to make a disk.
+            # No class, because the cluster's default class would create a disk.
             storage_class_name="",
             volume_name=wanted.named,
             resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": wanted.size}),

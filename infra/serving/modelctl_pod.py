@@ -1,4 +1,4 @@
-"""A pod of the image of modelctl (images/Dockerfile) in Triton's namespace, and what its NetworkPolicy is made of."""
+"""A pod with the modelctl image (images/Dockerfile) in Triton's namespace, and rules for its NetworkPolicy."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def pod(
     memory_limit: str,
     asks_kubernetes: bool = False,
 ) -> k8s.core.v1.PodSpecArgs:
-    """Return the pod of `modelctl <arguments>`, which have its address as `$(POD_IP)`.
+    """Return the pod of `modelctl <arguments>`. The arguments may contain its address as `$(POD_IP)`.
 
-    It is ready when something listens at the port called `ready`. `asks_kubernetes`: it has a token of its account.
+    It is ready when the port named `ready` accepts connections. With `asks_kubernetes` it has a token of its service
+    account.
     """
     return k8s.core.v1.PodSpecArgs(
         service_account_name=account,
@@ -51,7 +52,7 @@ def pod(
                             field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path="status.podIP")
                         ),
                     ),
-                    # Libraries keep caches under it; the image's own is read-only here.
+                    # Libraries keep caches there; the image's own home directory is read-only here.
                     k8s.core.v1.EnvVarArgs(name="HOME", value="/tmp"),  # noqa: S108 - in the container
                 ],
                 ports=[
@@ -75,7 +76,7 @@ def pod(
 
 
 def from_pods(namespace: str, name: str, *ports: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
-    """Return the rule that lets the pods of a namespace with this name label in, at these ports."""
+    """Return the rule that allows the pods with this name label in a namespace, at these ports."""
     return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
         from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=_namespace(namespace), pod_selector=_name(name))],
         ports=_tcp(*ports),
@@ -83,12 +84,12 @@ def from_pods(namespace: str, name: str, *ports: int) -> k8s.networking.v1.Netwo
 
 
 def from_prometheus(port: int) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
-    """Return the rule that lets Prometheus in; its operator gives its pods this name."""
+    """Return the rule that allows Prometheus; its operator sets this name on its pods."""
     return from_pods(MONITORING_NAMESPACE, "prometheus", port)
 
 
 def to_names_and_triton(*ports: int) -> list[k8s.networking.v1.NetworkPolicyEgressRuleArgs]:
-    """Return the rules that let a pod ask for names, and Triton's pods, in its own namespace, at these ports."""
+    """Return the rules that allow a pod to reach DNS and Triton's pods in its namespace. The ports are Triton's."""
     peer, port = k8s.networking.v1.NetworkPolicyPeerArgs, k8s.networking.v1.NetworkPolicyPortArgs
     names = peer(
         namespace_selector=_namespace("kube-system"),

@@ -1,4 +1,4 @@
-"""The route of the OpenAI-compatible front end: one for all models, which the body of a request names."""
+"""The route of the OpenAI-compatible front end: one for all models, because the request body names the model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _ASKED = (
     {"method": "POST", "path": {"type": "RegularExpression", "value": "/v1/((chat/)?completions|embeddings)"}},
     {"method": "GET", "path": {"type": "Exact", "value": "/v1/models"}},
 )
-"""The requests of clients: none that loads models, none for health and metrics, which are on the same port. Those that
-compute are one match, because Envoy counts a rate for each match by itself."""
+"""The allowed client requests. Requests that load models, and health and metrics on the same port, are not allowed.
+
+The inference requests are one match, because Envoy counts a rate for each match separately.
+"""
 
 
 def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
-    """Yield the custom resources, those that say who may ask first; none without a gateway or such a front end."""
+    """Yield the custom resources, access policies first; none without a gateway or without the front end."""
     gateway = settings.gateway
     if settings.triton.openai is None or gateway is None or settings.models.release is None:
         return
@@ -32,7 +34,7 @@ def manifests(settings: Settings, drain: Drain) -> Iterator[Manifest]:
     target = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": OPENAI_ROUTE}
     if access is not None:
         yield manifest("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", OPENAI_ROUTE, access.http_spec([target]))
-    # Which model it is, Envoy does not know, and no client shall say it to its logs.
+    # Envoy does not know the model, and clients must not set it in its logs.
     unnamed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [envoy.MODEL_HEADER]}}
     rule = {
         "matches": list(_ASKED),

@@ -1,4 +1,4 @@
-"""The exporter of `modelctl parity`: do all pods serve the same? Its alerts: `spec.prometheus.parity`."""
+"""The exporter of `modelctl parity`, which checks that all pods serve the same. Its alerts: `spec.prometheus.parity`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from spec.names import PARITY_EXPORTER, PARITY_PORT, TRITON_HTTP_PORT, TRITON_NA
 from spec.settings.scheduling import pods
 
 _SERVICE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
-"""One of them has the Services of a cluster: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html."""
+"""One of these ranges contains a cluster's Services:
+https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
+"""
 
 
 class ParityExporter(pulumi.ComponentResource):
-    """One pod that asks each Triton at each scrape. Of the API server it may list the endpoints, and nothing else.
+    """One pod that queries each Triton pod at every scrape. Its only permission in the API server is to list endpoints.
 
-    It is in Triton's namespace, which `opts.depends_on` has to name: Triton's NetworkPolicy lets in who is there. `image`:
-    by digest, built by `make images`.
+    It runs in Triton's namespace, because Triton's NetworkPolicy allows pods from there. `opts.depends_on` has to name the
+    namespace. `image` is given by digest and built by `make images`.
     """
 
     def __init__(self, name: str, cluster: ClusterAccess, image: str, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -57,7 +59,7 @@ class ParityExporter(pulumi.ComponentResource):
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
                 template=k8s.core.v1.PodTemplateSpecArgs(
                     metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
-                    # Ready by TCP: each GET would ask every pod of Triton.
+                    # A TCP probe, because each GET would query every Triton pod.
                     spec=modelctl_pod.pod(
                         "parity",
                         image,
@@ -77,9 +79,9 @@ class ParityExporter(pulumi.ComponentResource):
 
 
 def _network(labels: Mapping[str, str], vpc_cidrs: Iterable[str]) -> k8s.networking.v1.NetworkPolicySpecArgs:
-    """Let Prometheus read it, and let it reach names, the API server and Triton's pods."""
+    """Allow Prometheus to scrape it, and allow it to reach DNS, the API server and Triton's pods."""
     api_server = k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-        # By its Service or by its interfaces in the VPC: plugins differ in which of them a policy sees.
+        # The Service or the interfaces in the VPC: network plugins differ in the address that a policy sees.
         to=[
             k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=cidr))
             for cidr in dict.fromkeys((*_SERVICE_RANGES, *vpc_cidrs))

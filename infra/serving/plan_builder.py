@@ -1,4 +1,4 @@
-"""The identity of the Jobs that build TensorRT plans: `modelctl build-plans` prints them, and nothing here starts one."""
+"""The identity of the Jobs that build TensorRT plans. `modelctl build-plans` prints the Jobs; the program starts none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spec.names import PLAN_BUILDER, PLANS_PREFIX, RELEASES_PREFIX
 
 
 class PlanBuilder(pulumi.ComponentResource):
-    """A service account in Triton's namespace, which `opts.depends_on` has to name, and its role."""
+    """A service account in Triton's namespace and its role. `opts.depends_on` has to name the namespace."""
 
     def __init__(
         self, name: str, cluster: ClusterAccess, models: ModelBucket, opts: pulumi.ResourceOptions | None = None
@@ -44,9 +44,9 @@ class PlanBuilder(pulumi.ComponentResource):
 
 
 def writer_policy(account: Account, bucket_arn: pulumi.Input[str], key_arn: pulumi.Input[str]) -> pulumi.Output[str]:
-    """Return the rights that building takes: read releases, and write plans beside them, never into a release.
+    """Return the permissions to build plans: read releases, and write plans next to them, never into a release.
 
-    `s3:ListBucket` is what makes S3 say 404 rather than 403 for a release that is not there.
+    With `s3:ListBucket`, S3 answers 404 instead of 403 for a release that does not exist.
     """
     return pulumi.Output.all(bucket_arn, key_arn).apply(
         lambda arns: document(

@@ -1,4 +1,4 @@
-"""The request queue as a trigger of KEDA's: who may look at it, and how it is asked."""
+"""The request queue as a KEDA trigger: its permissions and its definition."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from spec.settings.worker import Worker
 def queue_reader(
     name: str, cluster: ClusterAccess, reader: ServiceAccount, queue_arn: pulumi.Input[str], parent: pulumi.Resource
 ) -> pulumi.Resource:
-    """Register a TriggerAuthentication that is called like `reader`, in its namespace, and its role; return the former.
+    """Register a TriggerAuthentication with the name and namespace of `reader` and its role, and return the former.
 
-    KEDA's operator takes a role of this queue's own (`podIdentity.roleArn`), which may ask for the queue's attributes and
-    nothing else. It does so with the token that the identity webhook gives it, so that its service account has to be
-    annotated with a role of its own (docs/facts/scaling.md#identity-of-a-trigger).
+    KEDA's operator assumes a role only for this queue (`podIdentity.roleArn`), which may only read the queue's attributes.
+    It uses the token from the identity webhook. So the operator's service account has to be annotated with a role of its own
+    (docs/facts/scaling.md#identity-of-a-trigger).
     """
     role = WorkloadRole(
         f"{name}-keda",
@@ -50,22 +50,23 @@ def queue_reader(
 
 
 def authentication_spec(role_arn: pulumi.Input[str]) -> dict[str, Any]:
-    """Return the TriggerAuthentication: `aws` (`aws-eks` and the trigger's own identityOwner are deprecated)."""
+    """Return the TriggerAuthentication with provider `aws` (`aws-eks` and the trigger's identityOwner are deprecated)."""
     return {"podIdentity": {"provider": "aws", "roleArn": role_arn}}
 
 
 def queue_trigger(stack: Stack, worker: Worker, authentication: str, length: int) -> dict[str, Any]:
-    """Return the trigger: one pod for each `length` messages that wait or are in hand. `authentication`: by which it asks.
+    """Return the trigger: one pod for each `length` waiting or processed messages. `authentication` is its
+    TriggerAuthentication.
 
-    Every value of its metadata is text: the CRD refuses numbers.
+    All of its metadata are strings, because the CRD refuses numbers.
     """
     metadata = {
         "queueURL": stack.request_queue_url,
         "queueLength": str(length),
-        # The workload is started by more than this: with 1, a single message would wait for a second one.
+        # The workload starts above this number: with 1, a single message would wait for a second one.
         "activationQueueLength": "0",
         "awsRegion": stack.region,
-        # What is in hand counts, or pods would be ended while they work on the last messages.
+        # Messages in process count; otherwise KEDA would remove pods that work on the last messages.
         "scaleOnInFlight": "true",
     }
     if worker.aws_endpoint is not None:

@@ -1,4 +1,4 @@
-"""The asynchronous path: queue, bucket, and the workers that answer the requests in them."""
+"""Asynchronous requests: the queue, the bucket and the workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def answer_requests(
     pod_autoscaler: Sequence[pulumi.Resource],
     after: Sequence[pulumi.Resource],
 ) -> RequestQueue | None:
-    """Register the path where the stack has workers, and return its queue. `after`: what the workers need to start."""
+    """Register the queue and workers if the stack has workers, and return the queue. `after` are the workers'
+    prerequisites."""
     worker, stack = settings.worker, cluster.stack
     if worker is None:
         return None

@@ -1,4 +1,4 @@
-"""The permissions in the cluster of `cluster.rolloutRoleArns`."""
+"""The cluster permissions of `cluster.rolloutRoleArns`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from spec.names import ROLLOUTS, SERVED_VERSIONS, TRITON_NAMESPACE
 
 
 class RolloutAccess(pulumi.ComponentResource):
-    """A Role in Triton's namespace that allows the requests of `modelctl`'s commands on pods, bound to a group.
+    """A Role in Triton's namespace for the requests of `modelctl`'s commands on pods. It is bound to a group.
 
-    docs/private-api.md#pods has the verbs of each command. `in_place`: the commands load models, and read each pod's admin
-    key by `exec`. `opts.depends_on` has to name the namespace.
+    docs/private-api.md#pods lists the verbs of each command. With `in_place`, the commands load models and read each pod's
+    admin key by `exec`. `opts.depends_on` has to name the namespace.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class RolloutAccess(pulumi.ComponentResource):
             rules=[
                 _rule("endpointslices", "list", group="discovery.k8s.io"),
                 _rule("pods", "get", "delete"),
-                # A WebSocket is opened by GET; since Kubernetes 1.35 this requires create too.
+                # A WebSocket is opened by GET. Since Kubernetes 1.35 this requires create too.
                 _rule("pods/portforward", "get", "create"),
                 *([_rule("pods/exec", "get", "create")] if in_place else []),
                 _rule("configmaps", "get", "update", names=[SERVED_VERSIONS]),
-                _rule("configmaps", "create"),  # RBAC does not know the name of an object that is created
+                _rule("configmaps", "create"),  # RBAC does not know the name of a new object
             ],
             opts=child,
         )

@@ -17,12 +17,13 @@ from spec.settings.serving import ModelServing
 
 @dataclass(frozen=True)
 class RoutedModel:
-    """A model of the release. `serving` None: the stack says nothing of it. `decoupled`: it answers when it likes. `access`
-    None: whoever reaches it may ask. `woken`: a request that finds no pod starts the first one.
+    """A model of the release.
 
-    `least_peak_rate`: the smallest peak rate, in requests per second, of those of which it says something. `services`: those
-    of the fleets that serve it, each with its part of the requests. `mirror`: the Service that gets copies of so many
-    percent of the requests, the candidate or what compares the answers of both. What it answers, Envoy drops.
+    `serving` is None if the stack has no entry for it. `decoupled` models may send any number of responses. Without `access`
+    all clients may call it. `woken`: a request that finds no pod starts the first one. `least_peak_rate` is the lowest peak
+    rate of the models with an entry, in requests per second. `services` are the Services of its fleets, each with its share
+    of the requests. `mirror` is the Service for copies (the candidate or the comparer) and the percentage of requests. Envoy
+    drops its responses.
     """
 
     name: str
@@ -36,21 +37,22 @@ class RoutedModel:
 
     @property
     def peak_rate(self) -> float | None:
-        """Return its own rate, or the least of all.
+        """Return the model's peak rate, or else the lowest rate of all models.
 
-        A model without a rate may be an ensemble, whose requests reach its steps past their limits.
+        A model without a rate may be an ensemble, whose requests reach its steps without their limits.
         """
         return self.least_peak_rate if self.serving is None else self.serving.peak_rate
 
     @property
     def streams(self) -> bool:
-        """Return whether clients ask it over streams."""
+        """Return whether clients use streams for it."""
         return self.decoupled or (self.serving is not None and self.serving.sequence is not None)
 
 
 def routed(models: Models, gateway: Gateway, fleets: Sequence[Fleet[Settings]] = ()) -> tuple[RoutedModel, ...]:
-    """Return every model of the release, in order, with what the stack says of it and the fleets that serve it; none without
-    a release. Without `fleets`, Triton's one Service is asked.
+    """Return every model of the release, in order, with its settings and fleets; none without a release.
+
+    Without `fleets`, requests go to Triton's one Service.
     """
     versions = models.release.models if models.release is not None else {}
     least = min((one.peak_rate for one in models.serving.values()), default=None)
@@ -75,7 +77,7 @@ def _mirror(model: str, models: Models) -> tuple[str, int] | None:
     if candidate is None or not candidate.mirror_percent or model not in candidate.release.models:
         return None
     if models.keeps_sequences(model):
-        return None  # sequences that are open when copies begin would come without their first request
+        return None  # sequences that are open when copies begin would miss their first request
     service = COMPARER if model in candidate.mirror_tolerances else helm_release(other_slot(models.slot))
     return service, candidate.mirror_percent
 

@@ -1,6 +1,6 @@
-"""Routes of each model: the inference requests that reach Triton through the gateway.
+"""The routes of each model, for inference requests that reach Triton through the gateway.
 
-`infra.serving.all_models_route` adds read-only calls. The other APIs of the server (repository, statistics, trace, logging,
+`infra.serving.all_models_route` adds read-only calls. The server's other APIs (repository, statistics, trace, logging,
 shared memory) and its metrics have no route.
 """
 
@@ -24,17 +24,17 @@ from spec.route_names import object_name
 GRPC_SERVICE = "inference.GRPCInferenceService"
 
 _GRPC_POLICY = ".grpc"
-"""The end of the name of a model's policy for gRPC; no other object's has a dot."""
+"""The suffix of the name of a model's gRPC policy. No other object's name has a dot."""
 
 
 class ModelRoutes(pulumi.ComponentResource):
-    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model, and where the gateway has clients who may ask it.
+    """An HTTPRoute, a GRPCRoute and a BackendTrafficPolicy for each model. With clients, also its access policies.
 
-    A model's policies of access are there before its routes, and what closes the gateway to all else comes when each
-    model has its own: a new stack is never open, and one that gets clients is never closed to them.
+    A model's access policies are created before its routes, and the gateway's default denial after all models' policies. So
+    a new stack is never open, and adding clients never blocks them.
 
-    `beside`: the objects of a route that is no model's. `opts.depends_on` has to name the gateway, whose chart brings the
-    kinds, and Triton, in whose namespace they are.
+    `beside` are the objects of routes without a model. `opts.depends_on` has to name the gateway, whose chart installs the
+    custom resources, and Triton, which creates the namespace.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class ModelRoutes(pulumi.ComponentResource):
 
 
 def manifests(models: Iterable[RoutedModel], drain: Drain) -> Iterator[Manifest]:
-    """Yield the custom resources of all models; of one, those that say who may ask it come first."""
+    """Yield the custom resources of all models, with the access policies of each model first."""
     for model in models:
         name = object_name(model.name)
         if model.access is not None:
             http, grpc = ([route] for route in routes_of(name))
-            # That of gRPC first: on a stack whose policy is still of both routes, neither is left without one.
+            # The gRPC policy first: on a stack whose policy still covers both routes, neither route is without one.
             yield manifest(
                 "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", f"{name}{_GRPC_POLICY}", model.access.grpc_spec(grpc)
             )
@@ -83,15 +83,15 @@ def http_route_spec(model: RoutedModel) -> Manifest:
     """Return the route over HTTP."""
     ends = ["(/versions/[0-9]+)?/infer"]
     if model.decoupled:
-        # Over HTTP a decoupled model answers these alone.
+        # Over HTTP a decoupled model supports only these.
         ends.append("/generate(_stream)?")
-    # One match for all of them, because Envoy counts a rate for each match by itself.
+    # One match for all of them, because Envoy counts a rate for each match separately.
     pattern = f"/v2/models/{re.escape(model.name)}({'|'.join(ends)})"
     return {"parentRefs": [listener(envoy.HTTP_LISTENER)], "rules": [_http_rule(model, pattern)]}
 
 
 def grpc_route_spec(model: RoutedModel) -> Manifest:
-    """Return the route of inference over gRPC, for requests that name the model in the header `x-triton-model` as well.
+    """Return the gRPC route for inference requests that also name the model in the header `x-triton-model`.
 
     Which model and version a message is for, no proxy sees. So the header chooses the route, and the version is chosen by
     whoever makes the message: clients follow the ConfigMap `triton-served-versions`, which a rollout in place writes
@@ -115,11 +115,11 @@ def infer_method(*, streams: bool) -> Manifest:
 
 
 def client_rates(models: Iterable[RoutedModel], envoys: int) -> dict[str, dict[str, int]]:
-    """Return by client with a rate, and by model that it may ask, how many requests a second so many Envoys let through.
+    """Return the requests per second that all Envoys together allow, by client with a rate and by model.
 
-    Each of them counts for each match of a route by itself
-    (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/local_ratelimit.go), so that a client whose
-    connections end at all of them gets a multiple of its rate, and one with a single connection its rate.
+    Each Envoy counts each match of a route separately
+    (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/xds/translator/local_ratelimit.go). So a client with
+    connections to all Envoys gets a multiple of its rate, and a client with a single connection gets its rate.
     """
     most: dict[str, dict[str, int]] = {}
     for model in models:
@@ -154,7 +154,7 @@ def _http_rule(model: RoutedModel, pattern: str) -> Manifest:
 
 
 def _copies(service: str, percent: int, port: int) -> Manifest:
-    """Return the filter of a rule of either kind of route that sends a Service copies of so many percent of its requests."""
+    """Return the filter that sends a Service copies of this percentage of requests. It fits rules of both route kinds."""
     return {
         "type": "RequestMirror",
         "requestMirror": {"backendRef": {"name": service, "port": port}, "percent": percent},
@@ -162,7 +162,7 @@ def _copies(service: str, percent: int, port: int) -> Manifest:
 
 
 def _sequence_header(model: RoutedModel) -> list[Manifest]:
-    """Require the header for a sequence: without it, its requests would be spread over servers that refuse their part."""
+    """Require the header for a sequence; otherwise its requests would be spread over servers that refuse parts of it."""
     if model.serving is None or model.serving.sequence is None:
         return []
     return [{"type": "RegularExpression", "name": SEQUENCE_HEADER, "value": ".+"}]
@@ -172,8 +172,8 @@ def _backends(model: RoutedModel, port: int) -> list[Manifest]:
     """Return the Services that are asked, with weights where there are several."""
     weights = dict(model.services)
     if model.mirror is not None:
-        # Of a GRPCRoute the controller looks up no Service but these, and where that of copies is unknown all requests get
-        # an error: docs/facts/envoy.md#copies-of-requests.
+        # For a GRPCRoute the controller looks up only these Services. If the Service for copies is unknown, all requests
+        # fail: docs/facts/envoy.md#copies-of-requests.
         weights.setdefault(model.mirror[0], 0)
     if len(weights) == 1:
         return [{"name": service, "port": port} for service in weights]
@@ -181,11 +181,11 @@ def _backends(model: RoutedModel, port: int) -> list[Manifest]:
 
 
 def listener(name: str) -> Manifest:
-    """Return the reference of a route to a listener of the gateway."""
+    """Return a route's reference to a listener of the gateway."""
     return {"name": envoy.GATEWAY, "namespace": GATEWAY_NAMESPACE, "sectionName": name}
 
 
 def manifest(api_version: str, kind: str, name: str, spec: Manifest) -> Manifest:
-    """Return an object beside Triton."""
+    """Return an object in Triton's namespace."""
     metadata = {"name": name, "namespace": TRITON_NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,4 +1,4 @@
-"""The one owner of the number of Triton's pods: a ScaledObject of KEDA, or a HorizontalPodAutoscaler."""
+"""The one owner of the number of Triton pods: KEDA's ScaledObject or a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from spec.settings.worker import Worker
 
 @dataclass(frozen=True)
 class Wake:
-    """The request queue, which starts the first pod of a fleet that may have none, and the workers that take from it."""
+    """The request queue and its workers. The queue starts the first pod of a fleet without pods."""
 
     worker: Worker
     queue_arn: pulumi.Input[str]
 
 
 class TritonScaling(pulumi.ComponentResource):
-    """The autoscaler of a fleet of Triton, exactly one of the two.
+    """The autoscaler of a Triton fleet, exactly one of the two.
 
-    It is called like the fleet's Deployment, as is the HorizontalPodAutoscaler that KEDA makes: of two, the second is
-    refused. Give `opts.depends_on` Triton and what serves the metrics: KEDA, which brings the kind, or prometheus-adapter.
-    `wake`: for a fleet whose minReplicas is 0.
+    It has the name of the fleet's Deployment, and so has the HorizontalPodAutoscaler that KEDA creates; a second owner is
+    refused. `opts.depends_on` has to name Triton and the source of the metrics: KEDA, which installs the custom resource, or
+    prometheus-adapter. `wake` is for a fleet with minReplicas 0.
     """
 
     def __init__(
@@ -72,5 +72,5 @@ class TritonScaling(pulumi.ComponentResource):
 
 
 def first_pod_trigger(stack: Stack, worker: Worker, authentication: str) -> dict[str, Any]:
-    """Return the trigger by which a message in the request queue starts the first pod, and any number of them no second."""
+    """Return the trigger by which queued messages start the first pod, but never a second."""
     return queue_trigger(stack, worker, authentication, WITHOUT_A_SECOND_POD)

@@ -1,4 +1,4 @@
-"""NVIDIA Triton: the namespace and our chart, serving one immutable model release."""
+"""NVIDIA Triton: its namespace and our chart, which serves one immutable model release."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _READER = "model-reader"
 
 @dataclass(frozen=True)
 class FleetArgs:
-    """Sections of the settings as a fleet has them: `server` is `triton`, `models` has this `release`, `tracing` is None
-    without traces. `lone`: it may be of one pod. `packed`: Karpenter fills its nodes with several pods.
+    """A fleet's view of the settings: `server` is `triton`, `models` has this `release`, `tracing` is None without traces.
 
-    `mount`: the file system that the models are read from; for `fsx-lustre` alone. `name`: the Helm release. `part`: the
-    fleet serves the models of `release` here, and that in the bucket may have more.
+    `mount` is the file system with the models, only for `fsx-lustre`. `name` is the Helm release. `part`: `release` lists
+    only the fleet's models, and the release in the bucket may have more. `lone`: the fleet may run a single pod. `packed`:
+    Karpenter fills its nodes with several pods.
     """
 
     server: Triton
@@ -67,7 +67,7 @@ class FleetArgs:
         stack, release = fleet.stack, fleet.stack.models.release
         assert release is not None
         part = fleet.keys is not None
-        # What a candidate raises for a while is no reason to replace the pods of either release.
+        # A candidate raises the minimum temporarily, which must not replace the pods of either release.
         lone = (fleet.file or stack).fewest_pods <= 1
         nodes = stack.triton_nodes
         packed = packs_pods(settings, nodes)
@@ -77,15 +77,15 @@ class FleetArgs:
 
     @property
     def account(self) -> ServiceAccount:
-        """Return the service account of its pods."""
+        """Return the service account of the fleet's pods."""
         return ServiceAccount(TRITON_NAMESPACE, self.name)
 
 
 class TritonServer(pulumi.ComponentResource):
     """The inference server of one environment, in one namespace: one fleet of pods or several.
 
-    Give `opts.depends_on` what its pods cannot start without: nodes, the device plugin, the model role. The Kubernetes
-    objects inherit those dependencies through this component.
+    `opts.depends_on` has to name the prerequisites of its pods: nodes, the device plugin, the model role. The Kubernetes
+    objects inherit these dependencies through this component.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TritonServer(pulumi.ComponentResource):
             namespace(f"{name}-namespace", TRITON_NAMESPACE, "restricted", cluster.in_cluster(self))
         ]
         after_namespace = cluster.in_cluster(self, *needed)
-        # The volume holds the whole release, whichever models a fleet serves; a mount needs the role that each of them has.
+        # The volume holds the whole release, whatever models a fleet serves. A mount uses the role that all fleets have.
         args = fleets[0]
         if args.models.access == "mountpoint":
             needed += [
@@ -116,9 +116,10 @@ class TritonServer(pulumi.ComponentResource):
 
 
 def _node_caches(name: str, fleets: Sequence[FleetArgs], opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Register the volume of each pool whose nodes keep releases, once for all fleets on it.
+    """Register the volume of each pool with a node cache, once for all fleets on it.
 
-    Its name is the pool's, with and without fleets: a resource with another name and the same object would be deleted last.
+    Its name is the pool's, with and without fleets. A new resource with another name for the same object would be deleted
+    last.
     """
     pools = {fleet.pool.name: fleet.pool for fleet in fleets if isinstance(fleet.pool, GpuPool)}
     caches = [(pool, pool.model_cache_gib) for pool in pools.values() if pool.model_cache_gib is not None]
@@ -148,7 +149,7 @@ def model_reader(name: str, cluster: ClusterAccess, models: ModelBucket, setting
 def reader_accounts(settings: Settings) -> list[str]:
     """Return the service accounts of pods that read models.
 
-    With blue-green those of both slots, at all times: a role that has just been changed is not known everywhere at once.
+    With blue-green these are always the accounts of both slots, because a changed role takes time to propagate.
     """
     if is_blue_green(settings):
         return [helm_release(slot) for slot in SLOTS]
@@ -156,15 +157,15 @@ def reader_accounts(settings: Settings) -> list[str]:
 
 
 def model_prefixes(server: Triton) -> tuple[str, ...]:
-    """Return the prefixes of the bucket that the pods read: while a stack turns to in-place rollouts, some read either."""
+    """Return the bucket prefixes that the pods read. While a stack changes to in-place rollouts, pods read both."""
     return (RELEASES_PREFIX, LIVE_PREFIX) if server.rollout == "in-place" else (RELEASES_PREFIX,)
 
 
 def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
-    """Return the chart values that follow from the stack; those that people tune are in `helm-values/triton`.
+    """Return the chart values computed from the stack; user-defined values are in `helm-values/triton`.
 
-    Plain text, not outputs: `helm.v4.Chart` renders in a preview only what is known there, and each object of the chart
-    shall be seen before anything exists.
+    They are plain text, not outputs, because `helm.v4.Chart` renders only known values in a preview, and a preview has to
+    show all objects of the chart.
     """
     server = args.server
     repository, digest = server.image.split("@", maxsplit=1)
@@ -178,7 +179,7 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
         "release": _release_values(stack, args),
         "serviceAccount": {
             "name": args.account.name,
-            # What nodes mount from a file system asks for no role.
+            # Nodes mount the file system without a role.
             "annotations": irsa_annotations(role_arn) if args.models.access != "fsx-lustre" else {},
         },
         **placement(args.pool),
@@ -188,19 +189,20 @@ def values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if server.replicas is not None:
         computed["replicaCount"] = server.replicas
     else:
-        # Not rendered at all: every `up` would undo what the autoscaler has done.
+        # Replicas are not rendered; otherwise every `up` would reset the autoscaler's number.
         computed["autoscaling"] = {"owner": "external"}
     if isinstance(args.pool, GpuPool) and args.pool.sharing.strategy == "mps":
-        # The device plugin mounts the MPS daemon's, without which CUDA does not start
+        # The device plugin mounts the MPS daemon's /dev/shm, which CUDA requires
         # (docs/facts/gpu-nodes.md#shared-memory-under-mps).
         computed["shm"] = {"enabled": False}
     if args.packed:
-        # docs/facts/scaling.md#preferences-of-pods: a node for each pod, were they to prefer hosts of their own.
+        # If pods preferred separate hosts, each would get its own node: docs/facts/scaling.md#preferences-of-pods.
         computed["spread"] = {"host": ""}
         if args.lone:
-            # No disruption budget spares the only pod, and Karpenter would end it to save a node. A newer AMI, for which the
-            # NodePool has a terminationGracePeriod, still comes (https://karpenter.sh/v1.14/concepts/disruption/). A budget
-            # of none in its place would also stop `kubectl drain` and upgrades of node groups, for as long as it is there.
+            # No disruption budget protects a single pod, and Karpenter would remove it to save a node. A newer AMI, for
+            # which the NodePool has a terminationGracePeriod, is still applied
+            # (https://karpenter.sh/v1.14/concepts/disruption/). A disruption budget of 0 would also block `kubectl drain`
+            # and upgrades of node groups while it exists.
             computed["podAnnotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     if server.rollout == "in-place":
         computed["rollout"] = {"mode": server.rollout}
@@ -260,9 +262,10 @@ def _release_values(stack: Stack, args: FleetArgs) -> dict[str, Any]:
     if release.others:
         values["others"] = {model: list(versions) for model, versions in release.others.items()}
     if args.server.rollout == "in-place":
-        return values  # which release a pod serves, and with which configs, is what the rollout has written
+        return values  # the rollout itself writes the pod's release and configs
     values["id"] = release.id
     if args.models.serving and args.server.openai is None:
-        # The name of the configs that `modelctl release` makes for this stack; else each model's config.pbtxt counts.
+        # The name of the configs that `modelctl release` creates for this stack; otherwise each model's config.pbtxt is
+        # used.
         values["configName"] = stack.name
     return values

@@ -1,6 +1,6 @@
-"""Pods that do nothing but hold nodes ready: they give way to Triton's, and a new node is started for them instead.
+"""Placeholder pods that hold nodes ready. Triton's pods replace them, and a new node starts for the placeholders instead.
 
-They run Triton's own image, so that a node that they hold has it already: pulling it is most of a start.
+They use Triton's image, so their nodes already have it; pulling it is most of a start.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from spec.settings.model import Settings
 
 PRIORITY_CLASS = "triton-warm"
 _NAME = "triton-warm"
-# Below every pod that does something, and not below -10, where cluster-autoscaler starts no node for a pod any more.
+# Lower than any working pod, but not below -10, where cluster-autoscaler stops starting nodes for a pod.
 _PRIORITY = -10
 _USER = 65534
 
 
 def keep_nodes_warm(cluster: ClusterAccess, settings: Settings, after: Sequence[pulumi.Resource]) -> None:
-    """Hold nodes ready where the stack asks for it. `after`: what brings nodes for Triton."""
+    """Hold nodes ready if the stack configures it. `after` are the prerequisites of Triton's nodes."""
     fleets = [fleet for fleet in settings.each_fleet if _replicas(fleet)]
     if fleets:
         WarmPods("warm-pods", cluster, fleets, pulumi.ResourceOptions(depends_on=list(after)))
 
 
 class WarmPods(pulumi.ComponentResource):
-    """For each fleet a Deployment of pods of its size on its pool, in a namespace of their own, with the lowest priority."""
+    """A Deployment for each fleet, of its pods' size on its pool. It has a separate namespace and the lowest priority."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WarmPods(pulumi.ComponentResource):
             opts=cluster.in_cluster(self),
         )
         labels = {"app.kubernetes.io/name": _NAME}
-        # They talk to nobody: whoever took one over would otherwise have the cluster's network.
+        # They need no network, and a compromised pod must not have it.
         k8s.networking.v1.NetworkPolicy(
             f"{name}-silence",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=WARM_PODS_NAMESPACE, labels=labels),
@@ -72,12 +72,12 @@ class WarmPods(pulumi.ComponentResource):
                     name=f"{_NAME}{suffix}",
                     namespace=WARM_PODS_NAMESPACE,
                     labels=own,
-                    # They wait for nodes, and nothing waits for them.
+                    # They wait for nodes, and no resource depends on them.
                     annotations={"pulumi.com/skipAwait": "true"},
                 ),
                 spec=k8s.apps.v1.DeploymentSpecArgs(
                     replicas=_replicas(fleet),
-                    # With no GPU to spare, a surge would wait for a node and then hold it.
+                    # Without a spare GPU, a surge pod would wait for a node and then hold it.
                     strategy=k8s.apps.v1.DeploymentStrategyArgs(type="Recreate"),
                     selector=k8s.meta.v1.LabelSelectorArgs(match_labels=own),
                     template=k8s.core.v1.PodTemplateSpecArgs(
@@ -96,7 +96,7 @@ def _replicas(fleet: Fleet[Settings]) -> int:
 def _pod(settings: Settings) -> k8s.core.v1.PodSpecArgs:
     server, group = settings.triton, settings.triton_nodes
     placed, size, others = placement(group), {"cpu": server.cpu, "memory": f"{server.memory_gib}Gi"}, values_of(settings)
-    # On a node without room for the containers beside the server the pod that comes would find none.
+    # Include the other containers of Triton's pod; otherwise the node would have no room for them.
     if others.beside_millis:
         size["cpu"] = f"{cpu_millis(server.cpu) + others.beside_millis}m"
     if others.beside:
@@ -105,7 +105,7 @@ def _pod(settings: Settings) -> k8s.core.v1.PodSpecArgs:
         size[resource_of(group)] = str(server.gpus)
     return k8s.core.v1.PodSpecArgs(
         priority_class_name=PRIORITY_CLASS,
-        # Gone at once: somebody who has something to do wants the place.
+        # They stop at once, because another pod needs the room.
         termination_grace_period_seconds=0,
         automount_service_account_token=False,
         enable_service_links=False,

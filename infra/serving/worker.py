@@ -35,9 +35,9 @@ from spec.settings.worker import Worker
 
 
 class Workers(pulumi.ComponentResource):
-    """The worker's namespace and our chart. If there are nodes without GPUs (`nodes.cpu`), its pods run on those alone.
+    """The workers' namespace and our chart. With `nodes.cpu` the pods run only on those nodes.
 
-    Give `opts.depends_on` what its pods cannot start without: nodes, the queue, their role.
+    `opts.depends_on` has to name the prerequisites of the pods: nodes, the queue, their role.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Workers(pulumi.ComponentResource):
             WORKER.namespace,
             "restricted",
             cluster.in_cluster(self),
-            # Triton's NetworkPolicy lets it in.
+            # Triton's NetworkPolicy allows this namespace.
             {INFERENCE_CLIENT_LABEL: "true"},
         )
-        # docs/facts/scaling.md#preferences-of-pods: a node for each worker, were they to prefer hosts of their own.
+        # If workers preferred separate hosts, each would get its own node: docs/facts/scaling.md#preferences-of-pods.
         placement = {**cpu_pool.placement(), "spread": {"hosts": False}} if settings.nodes.cpu is not None else {}
         computed = values(cluster.stack, worker, settings) | placement
         after = cluster.in_cluster(self, own_namespace)
@@ -66,10 +66,10 @@ class Workers(pulumi.ComponentResource):
 
 
 def values(stack: Stack, worker: Worker, settings: Settings) -> dict[str, Any]:
-    """Return the chart values that follow from the stack; those that people tune are in `helm-values/worker`.
+    """Return the chart values computed from the stack; user-defined values are in `helm-values/worker`.
 
-    A message goes to a fleet that serves its model. Plain text, not outputs: `helm.v4.Chart` renders in a preview only what
-    is known there.
+    A message goes to a fleet that serves its model. The values are plain text, not outputs, because `helm.v4.Chart` renders
+    only known values in a preview.
     """
     at_a_time, fleets = concurrency(worker, settings), settings.each_fleet
     repository, digest = worker.image.split("@", maxsplit=1)
@@ -108,7 +108,7 @@ def values(stack: Stack, worker: Worker, settings: Settings) -> dict[str, Any]:
 
 
 def asked_of(fleets: Sequence[Fleet[Settings]]) -> dict[str, list[str]]:
-    """Return, by model, where a worker asks: at the fleet with the largest part of its requests first."""
+    """Return the URLs that a worker uses, by model. The fleet with the largest share of the requests is first."""
     models = sorted({model for fleet in fleets for model in _models(fleet)})
     by_part = {
         model: sorted((one for one in fleets if one.serves(model)), key=lambda one: -one.weight(model)) for model in models
@@ -122,7 +122,7 @@ def _models(fleet: Fleet[Settings]) -> Iterable[str]:
 
 
 def reply_url(arn: str) -> str:
-    """Return the URL of the queue with this ARN; messages name URLs."""
+    """Return the URL of the queue with this ARN, because messages contain URLs."""
     _, partition, _, region, account, name = arn.split(":")
     return queue_url(name, account, region, partition)
 
@@ -134,9 +134,9 @@ def worker_policy(
     key_arn: pulumi.Input[str],
     reply_queue_arns: tuple[str, ...],
 ) -> pulumi.Output[str]:
-    """Return a worker's rights: its queue, its bucket, the key of both through them alone, and the queues it replies to.
+    """Return a worker's permissions: its queue, its bucket, their key only through these services, and the reply queues.
 
-    `s3:ListBucket` is what makes S3 say 404 rather than 403 for a result that is not there yet.
+    With `s3:ListBucket`, S3 answers 404 instead of 403 for a result that does not exist yet.
     """
     services = [account.host(service) for service in ("sqs", "s3")]
     replies = [allow(["sqs:SendMessage"], list(reply_queue_arns), sid="Reply")] if reply_queue_arns else []

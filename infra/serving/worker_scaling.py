@@ -1,4 +1,4 @@
-"""The owner of the number of workers: KEDA, with the length of the request queue."""
+"""The owner of the number of workers: KEDA, by the length of the request queue."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COOLDOWN_SECONDS = 300
 
 
 class WorkerScaling(pulumi.ComponentResource):
-    """KEDA scales the workers with the queue, to none when it is empty and nothing is in hand.
+    """Scaling of the workers by KEDA with the queue. It goes to zero when the queue is empty and no message is in process.
 
-    Give `opts.depends_on` KEDA's release, whose chart brings the kinds, and `Workers`.
+    `opts.depends_on` has to name KEDA's release, whose chart installs the custom resources, and `Workers`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WorkerScaling(pulumi.ComponentResource):
 
 
 def scaling_spec(stack: Stack, worker: Worker, concurrency: int) -> dict[str, Any]:
-    """Return the ScaledObject."""
+    """Return the spec of the ScaledObject."""
     return {
         "scaleTargetRef": {"name": WORKER_DEPLOYMENT},
         "minReplicaCount": worker.min_replicas or 0,

@@ -1,4 +1,4 @@
-"""The EKS control plane."""
+"""Rules about the EKS control plane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END_OF_STANDARD_SUPPORT = {
     "1.36": "2027-08-02",
     "1.37": "2027-12-01",
 }
-"""Days on which EKS ends the standard support of Kubernetes versions (the EKS release calendar)."""
+"""The end dates of EKS's standard support for Kubernetes versions (the EKS release calendar)."""
 
 _VERSIONS = Setting(
     "the Kubernetes versions that a cluster may have, each with the day on which its standard support ends",
@@ -50,7 +50,7 @@ def _endpoint(cluster: Resource, settings: Settings) -> Iterator[Finding]:
 
 def _public_endpoint(vpc: Property, settings: Settings) -> Iterator[Finding]:
     public = vpc["endpointPublicAccess"]
-    # EKS opens it when nothing is said.
+    # EKS makes the endpoint public by default.
     if public.value is False:
         return
     if not settings["publicEndpoint"]:
@@ -81,7 +81,8 @@ def _private_sources(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _is_of_its_group(stack: Stack, rule: Resource, cluster: Resource) -> bool:
-    """Return whether a rule is of the group that EKS makes for the cluster; the id may come from a component around both."""
+    """Return whether a rule belongs to the cluster's EKS security group; the id may come from a component that contains
+    both."""
     around = {source for source in rule.sources.get("securityGroupId", ()) if _is_around(source, cluster.urn)}
     own = cluster["vpcConfig.clusterSecurityGroupId"]
     known = own.known and own.given and rule["securityGroupId"].value == own.value
@@ -89,7 +90,7 @@ def _is_of_its_group(stack: Stack, rule: Resource, cluster: Resource) -> bool:
 
 
 def _is_around(component_urn: str, urn: str) -> bool:
-    """Return whether the URN's types begin with the component's: its URN has the types of all parents before its name."""
+    """Return whether the component contains the resource: a URN has the types of all parents before its name."""
     return urn.startswith(component_urn.rpartition("::")[0] + "$")
 
 

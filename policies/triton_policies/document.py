@@ -1,4 +1,4 @@
-"""The tables of docs/policies.md, made from the policies: `make reference` writes them."""
+"""The tables of docs/policies.md, generated from the policies by `make reference`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_policies.policy import LENIENT_ENVIRONMENTS, Policy
 from triton_policies.registry import AREAS, POLICIES
 
 BEGIN, END = "<!-- policies: begin -->", "<!-- policies: end -->"
-"""Between these two lines of the page are the tables, and nothing else."""
+"""The page's tables are between these two lines, without other text."""
 
 
 def tables() -> str:
-    """Return all tables: the policies of each area, then what can be set."""
+    """Return all tables: the policies of each area, then the settings."""
     lines = [line for area, module in AREAS.items() for line in _area(area, module)]
     settings = [line for policy in POLICIES for line in _settings(policy)]
     environments = " | ".join(LENIENT_ENVIRONMENTS)
@@ -30,7 +30,7 @@ def tables() -> str:
 
 
 def written(page: str) -> str:
-    """Return the page with its tables made anew. Raises ValueError where it lacks the lines that they are between."""
+    """Return the page with new tables. Raises ValueError if it lacks the two marker lines."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

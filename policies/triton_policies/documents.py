@@ -1,4 +1,4 @@
-"""IAM policy documents: the statements of a text of JSON, with every list written out."""
+"""IAM policy documents: the statements of a JSON text, with every single value converted to a list."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BOUNDING = tuple(
     for many in ("", "ForAnyValue:")
     for operator in ("StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike", "IpAddress")
 )
-"""Operators that are false where the key is missing: `…IfExists`, `ForAllValues:…` and `Null` let such requests pass."""
+"""Operators that are false if the key is missing. `…IfExists`, `ForAllValues:…` and `Null` would allow such requests."""
 _EVERYTHING = ("", "arn", "0.0.0.0/0", "0")
-"""Remains of `*`, `arn:*`, `0.0.0.0/0` and `::/0` without the wildcards and separators at their ends."""
+"""`*`, `arn:*`, `0.0.0.0/0` and `::/0` after removing the wildcards and separators at their ends."""
 _WHO = (
     "aws:PrincipalAccount",
     "aws:PrincipalArn",
@@ -33,20 +33,20 @@ _WHO = (
     "s3:DataAccessPointAccount",
     "s3:DataAccessPointArn",
 )
-"""Condition keys that say who asks, or from where (S3 user guide, "The meaning of public"; KMS)."""
+"""Condition keys for the caller or its network (S3 user guide, "The meaning of public"; KMS)."""
 
 _ACCOUNT = re.compile(r"(?:arn:[^:]*:[^:]*:[^:]*:)?(\d{12})(?::.*)?")
-"""An account by its id, or of an ARN."""
+"""An account, as an id or in an ARN."""
 _OF_ACCOUNTS = ("aws:PrincipalAccount", "aws:PrincipalArn", "aws:SourceAccount", "aws:SourceArn", "kms:CallerAccount")
-"""Condition keys that say whose account asks."""
+"""Condition keys for the caller's account."""
 
 Condition = tuple[str, str, tuple[str, ...]]
-"""Operator, key and values; operator and key in lower case."""
+"""Operator, key and values; operator and key are in lower case."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement. `principals` by kind (`AWS`, `Service`, `Federated`); `*` alone counts as `AWS`."""
+    """One statement. `principals` are by kind (`AWS`, `Service`, `Federated`); a plain `*` counts as `AWS`."""
 
     at: Property
     allows: bool
@@ -57,42 +57,44 @@ class Statement:
 
     @property
     def everybody(self) -> bool:
-        """Return whether anyone at all is meant."""
+        """Return whether the principals include everyone."""
         return "*" in self.principals.get("AWS", ())
 
     @property
     def public(self) -> bool:
-        """Return whether it allows anyone at all, with no condition on who that is: TLS or a date keeps nobody out.
+        """Return whether it allows everyone without a condition on the caller. A condition on TLS or a date excludes no
+        caller.
 
-        All but a few (NotPrincipal) are anyone too.
+        NotPrincipal, everyone except a few, counts as everyone too.
         """
         anyone = self.everybody or self.at["NotPrincipal"].given
         return self.allows and anyone and not any(self.bounded_by(key) for key in _WHO)
 
     @property
     def accounts(self) -> frozenset[str]:
-        """Return the AWS accounts that it names, as principals or in conditions on who asks."""
+        """Return the AWS accounts in its principals and in its conditions on the caller."""
         named = [who for of_kind in self.principals.values() for who in of_kind]
         named += [value for key in _OF_ACCOUNTS for value in self.values(key, *_BOUNDING)]
         return frozenset(found[1] for one in named if (found := _ACCOUNT.fullmatch(one)))
 
     @property
     def principal_path(self) -> str:
-        """Return the path of the property that says who is meant."""
+        """Return the path of the property with the principals."""
         return self.at["NotPrincipal" if self.at["NotPrincipal"].given else "Principal"].path
 
     @property
     def anyone(self) -> str:
-        """Return in words how the statement means everybody."""
+        """Return a description of how the statement includes everyone."""
         return "leaves out a few" if self.at["NotPrincipal"].given else "is *"
 
     def bounded_by(self, key: str) -> bool:
-        """Return whether the condition key has to be there and to be like something that is not everything."""
+        """Return whether a condition requires the key and limits it to less than everything."""
         values = self.values(key, *_BOUNDING)
         return bool(values) and not any(value.strip("*?:/") in _EVERYTHING for value in values)
 
     def values(self, key: str, *operators: str) -> tuple[str, ...]:
-        """Return the values that the key is compared with by the conditions of the operators; without operators by all."""
+        """Return the values compared with the key by conditions with these operators; without operators by all
+        conditions."""
         wanted = {operator.lower() for operator in operators}
         return tuple(
             value
@@ -108,7 +110,7 @@ class Statement:
 
 
 def statements(text: Property) -> Iterator[Statement]:
-    """Yield the statements of a document; none where the text is no document. Raises NotKnownYet, WrittenTwice."""
+    """Yield the statements of a document; none if the text is no document. Raises NotKnownYet, WrittenTwice."""
     found = text.document()["Statement"]
     for statement in found.elements or ([found] if found.entries else []):
         yield Statement(
@@ -126,7 +128,7 @@ def statements(text: Property) -> Iterator[Statement]:
 
 
 def refuses_plain_http(statement: Statement, service: str) -> bool:
-    """Return whether the statement denies everybody everything of the service unless it comes through TLS."""
+    """Return whether the statement denies everyone all actions of the service without TLS."""
     return (
         not statement.allows
         and statement.everybody

@@ -1,4 +1,4 @@
-"""KMS keys and log groups."""
+"""Rules about KMS keys and log groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _key(key: Resource, settings: Settings) -> Iterator[Finding]:
     fewest = settings["deletionDays"]
     yield from require(
         key["deletionWindowInDays"],
-        # AWS takes 30 days when nothing is said.
+        # AWS's default is 30 days.
         lambda days: days is None or (isinstance(days, int) and days >= fewest),
         f"is {{value}}, less than {fewest}: what a deleted key encrypted is lost before anyone notices",
         fix=f"set it to {fewest} or more",

@@ -1,7 +1,8 @@
 """The pack's side of the engine's calls.
 
-Of a stack the SDK hands on nothing but its tags, and it makes Python's objects of a resource anew for each policy, most of
-the time of a pack that has many. https://github.com/pulumi/pulumi-policy/blob/main/sdk/python/lib/pulumi_policy/policy.py
+Of a stack, the SDK passes on only its tags. It also converts a resource to Python objects again for each policy, which takes
+most of the time of a pack with many policies.
+https://github.com/pulumi/pulumi-policy/blob/main/sdk/python/lib/pulumi_policy/policy.py
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SDK_SERVICER = sdk_policy._PolicyAnalyzerServicer
 
 
 class _Unread(Mapping[str, Any]):
-    """Properties as the engine sends them. They become Python's objects at the first look: most rules look at few types."""
+    """Properties as sent by the engine. They are converted on first access, because most rules read only a few types."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -45,9 +46,9 @@ class _Unread(Mapping[str, Any]):
 
 
 class _Servicer(_SDK_SERVICER):
-    """The SDK's own, but that it tells `run` of the stack, and reads each resource once for all policies.
+    """The SDK's servicer. It also passes the stack's facts to `run`, and reads each resource once for all policies.
 
-    No policy of this pack ends with UnknownValueError (`reading`) or `not_applicable`, so that nothing is done with them.
+    No policy of this pack raises UnknownValueError (`reading`) or calls `not_applicable`, so these are not handled.
     """
 
     def __init__(self, run: Run, name: str, version: str, policies: list[sdk.Policy], *others: Any) -> None:
@@ -56,11 +57,11 @@ class _Servicer(_SDK_SERVICER):
         self._policies = policies
 
     def ConfigureStack(self, request: Any, context: Any) -> Any:
-        """Keep what the stack is and where, which the engine says nowhere else.
+        """Store the stack's environment, region and accounts, which no other call of the engine contains.
 
         `PULUMI_CONFIG` is not set for a pack that a language plugin runs:
-        https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/analyzer_plugin.go
-        A project that configures no environment is judged by the stack's name (`Run.environment_of`).
+        https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/analyzer_plugin.go A stack without a
+        configured environment is evaluated by its name (`Run.environment_of`).
         """
         self._run.environment = request.config.get(f"{request.project}:environment") or None
         self._run.region = request.config.get("aws:region") or None
@@ -68,13 +69,13 @@ class _Servicer(_SDK_SERVICER):
         return super().ConfigureStack(request, context)
 
     def Analyze(self, request: Any, _context: Any) -> Any:
-        """Return what the policies about single resources find."""
+        """Return the findings of the policies about single resources."""
         one = _read(self, request)
         provided = one.resource_type, one.props, one.urn, one.name, one.opts, one.provider
         return self._found(sdk.ResourceValidationPolicy, lambda config: sdk.ResourceValidationArgs(*provided, config))
 
     def AnalyzeStack(self, request: Any, _context: Any) -> Any:
-        """Return what the policies about the whole stack find."""
+        """Return the findings of the policies about the whole stack."""
         resources = [_read(self, one) for one in request.resources]
         by_urn = {one.urn: one for one in resources}
         for made, told in zip(resources, request.resources, strict=True):
@@ -83,7 +84,7 @@ class _Servicer(_SDK_SERVICER):
         return self._found(sdk.StackValidationPolicy, lambda config: sdk.StackValidationArgs(resources, config))
 
     def Remediate(self, request: Any, context: Any) -> Any:
-        """Answer at once where no policy is to mend anything; the SDK reads the resource first."""
+        """Answer immediately if no policy remediates; the SDK would read the resource first."""
         if sdk.EnforcementLevel.REMEDIATE in map(self._get_enforcement_level, self._policies):
             return super().Remediate(request, context)
         return analyzer_pb2.RemediateResponse()
@@ -93,7 +94,7 @@ class _Servicer(_SDK_SERVICER):
         for policy in self._policies:
             level = self._get_enforcement_level(policy)
             if isinstance(policy, kind) and level != sdk.EnforcementLevel.DISABLED:
-                # No policy of this pack mends anything: of one that is configured to, a violation is refused.
+                # No policy of this pack remediates, so a violation of a policy configured to do so is refused.
                 level = sdk.EnforcementLevel.MANDATORY if level == sdk.EnforcementLevel.REMEDIATE else level
                 report = self._create_report_violation(response, policy.name, policy.description, level, policy.severity)
                 policy.validate(args(self._get_policy_config(policy.name)), report)  # type: ignore[attr-defined]
@@ -101,12 +102,12 @@ class _Servicer(_SDK_SERVICER):
 
 
 def listen(run: Run) -> None:
-    """Let the next pack tell `run` what the engine says of the stack, and read each resource once."""
+    """Pass the engine's facts about the stack to `run` in the next pack. Read each resource once."""
     sdk_policy._PolicyAnalyzerServicer = partial(_Servicer, run)  # type: ignore[misc, assignment]
 
 
 def _read(servicer: _Servicer, told: Any) -> sdk.PolicyResource:
-    """Return a resource, without what it depends on."""
+    """Return a resource without its dependencies."""
     provider = told.provider
     return sdk.PolicyResource(
         told.type,

@@ -1,4 +1,4 @@
-"""Findings of a rule, and values that it cannot judge yet."""
+"""Findings of a rule, and values that it cannot check yet."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _Item = TypeVar("_Item", Property, Resource)
 
 @dataclass(frozen=True)
 class Violation:
-    """`path`: the property at fault, "" for the resource as a whole. `resource`: for rules over a whole stack."""
+    """A violation. `path` is the wrong property, "" for the whole resource. `resource` is for rules over a whole stack."""
 
     path: str
     problem: str
     resource: Resource | None = None
     fix: str | None = None
-    """Where it differs from the policy's own."""
+    """Only if it differs from the policy's own fix."""
 
 
 @dataclass(frozen=True)
 class Unjudged:
-    """Something that depends on a value which this preview does not know."""
+    """A check that depends on a value which this preview does not know."""
 
     path: str
     resource: Resource | None = None
@@ -38,7 +38,7 @@ Finding = Violation | Unjudged
 
 
 def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = None) -> Iterator[Finding]:
-    """Yield what `check` finds, up to the first value that is not known yet."""
+    """Yield the findings of `check` up to the first value that is not known yet."""
     try:
         yield from check()
     except NotKnownYet as missing:
@@ -49,13 +49,13 @@ def attempt(check: Callable[[], Iterable[Finding]], resource: Resource | None = 
 
 
 def each(items: Iterable[_Item], check: Callable[[_Item], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield what `check` finds in each of them: one that is not known does not hide what is wrong with another."""
+    """Yield the findings of `check` for each item. An unknown value in one item does not hide problems of others."""
     for one in items:
         yield from attempt(partial(check, one), one if isinstance(one, Resource) else None)
 
 
 def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix: str | None = None) -> Iterator[Finding]:
-    """Yield a violation unless the property's value holds; `{value}` in `problem` is what it is."""
+    """Yield a violation unless the property's value holds; `{value}` in `problem` is replaced by the value."""
 
     def check() -> Iterator[Finding]:
         value = at.value
@@ -66,7 +66,7 @@ def require(at: Property, holds: Callable[[object], bool], problem: str, *, fix:
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it."""
+    """Return the value's form in messages."""
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -77,5 +77,5 @@ def shown(value: object) -> str:
 
 
 def is_true(value: object) -> bool:
-    """Return whether a switch is on, as a boolean or as the text that launch templates have."""
+    """Return whether a switch is on, as a boolean or as the text used in launch templates."""
     return value is True or value == "true"

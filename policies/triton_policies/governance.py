@@ -1,4 +1,4 @@
-"""Whose it is and who pays for it."""
+"""Rules about ownership and cost."""
 
 from __future__ import annotations
 

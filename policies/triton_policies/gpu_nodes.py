@@ -1,4 +1,4 @@
-"""Nodes with GPUs: the types that may run, how many there may be, and what each of them has to carry."""
+"""Rules about GPU nodes: allowed types, their number, and required labels and taints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _taint(resource: Resource, settings: Settings) -> Iterator[Finding]:
         gpu = any(map(has_gpu, types)) or GPU_KEY in resource["spec.limits"].entries
     else:
         labels, taints = resource["labels"], resource["taints"]
-        # Of a Capacity Block the launch template has the type; the image tells then.
+        # For a Capacity Block the launch template has the type, so the AMI type is checked.
         gpu = any(map(has_gpu, resource["instanceTypes"].value or [])) or "NVIDIA" in str(resource["amiType"].value)
     if not gpu:
         return
@@ -101,7 +101,7 @@ def _gpu_budget(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _types_of(stack: Stack, group: Resource) -> list[str]:
-    """Return a group's instance types; of one without, as for Capacity Blocks, those of its launch template."""
+    """Return a group's instance types. If it has none, as with Capacity Blocks, return its launch template's type."""
     own = group["instanceTypes"]
     if own.known and own.value:
         return list(own.value)

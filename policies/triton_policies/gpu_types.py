@@ -1,4 +1,4 @@
-"""NVIDIA GPUs of EC2 instance types, as far as rules about nodes need them."""
+"""The NVIDIA GPUs of EC2 instance types, as needed by the rules about nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ GPUS: Mapping[str, Mapping[str, int]] = {
     "p5en": {"48xlarge": 8},
     "p6-b200": {"48xlarge": 8},
 }
-"""Family -> GPUs of the sizes that have more than one (EC2's list of accelerated instances)."""
+"""Family -> GPUs of the sizes with more than one (EC2's list of accelerated instances)."""
 _LIKE_A_GPU = re.compile(r"(gr?|p)\d")
-"""The pattern of AWS's names for families with GPUs. One that is too new for the list, or too old, is no way past a rule."""
+"""The pattern of AWS's names for GPU families. Families missing from the list, new or old, cannot bypass a rule."""
 _MOST = 8
-"""GPUs that an instance of a family that is not on the list is taken to have."""
+"""The assumed number of GPUs for a family that is not on the list."""
 
 
 def family_of(instance_type: str) -> str:
@@ -38,7 +38,7 @@ def has_gpu(instance_type: str) -> bool:
 
 
 def gpus_of(instance_type: str) -> int:
-    """Return the largest number of GPUs that the type has; 0 without any."""
+    """Return the maximum number of GPUs of the type; 0 if it has none."""
     family, _, size = instance_type.partition(".")
     if family in GPUS:
         return GPUS[family].get(size, 1)

@@ -1,4 +1,4 @@
-"""IAM: what roles may do, who may take them, and keys that nobody should have."""
+"""Rules about IAM: permissions and trust of roles, and static keys."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ SUPERSEDED = {
 }
 """Managed policies for which AWS recommends a narrower or newer one."""
 _WITHOUT_SOURCE = ("ec2.amazonaws.com", "ec2.amazonaws.com.cn")
-"""Services that send no aws:SourceAccount when they take a role: a condition on it would shut them out."""
+"""Services that send no aws:SourceAccount when they assume a role. A condition on it would deny them."""
 _POD_IDENTITY = "pods.eks.amazonaws.com"
 _SUBJECT_PATTERN = re.compile(r"system:serviceaccount:[^:*?]+:[^:]+|(?!system:)[^:*?]+:[^:*?]+:.+")
-"""Patterns of `sub` that name a namespace, or for tokens of pipelines a repository: `repo:owner/name:ref:refs/heads/*`."""
+"""Patterns of `sub` with a namespace or, for pipeline tokens, a repository: `repo:owner/name:ref:refs/heads/*`."""
 _POD_TAGS = ("aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account")
 
 
@@ -118,7 +118,7 @@ def _oidc_bounds(statement: Statement) -> Iterator[Finding]:
 
 def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
     if not resource.accounts:
-        return  # nobody says which are the stack's own
+        return  # the stack's own accounts are unknown
     known = resource.accounts | set(settings["accounts"])
     if resource.type == ACCESS_ENTRY:
         principal = resource["principalArn"]
@@ -128,7 +128,7 @@ def _foreign(resource: Resource, settings: Settings) -> Iterator[Finding]:
         return
     for statement in statements(resource["assumeRolePolicy" if resource.type == ROLE else "policy"]):
         if statement.allows and statement.everybody and not statement.public and not statement.accounts:
-            # What is bounded by nothing is for the rules about public access.
+            # Unlimited access is covered by the rules about public access.
             yield Violation(
                 statement.principal_path,
                 "lets in whoever its conditions fit, and they name no account: compare aws:PrincipalAccount",

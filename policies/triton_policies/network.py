@@ -1,4 +1,4 @@
-"""The VPC: its ways in and out, and what is logged of them."""
+"""Rules about the VPC: its ingress, egress and logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
 INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 
 PUBLIC_TAG = "public-load-balancer"
-"""The tag, with the value `true`, of what may be open to the internet on port 443."""
+"""The tag of security groups that may be open to the internet on port 443. Its value is `true`."""
 
 
 def _flow_logs(stack: Stack, settings: Settings) -> Iterator[Finding]:

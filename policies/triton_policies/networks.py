@@ -1,4 +1,4 @@
-"""Ranges of addresses, as far as rules about ways in need them."""
+"""Address ranges, as needed by the rules about ingress."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _PRIVATE = tuple(
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")
 )
 _WIDEST_PRIVATE = {4: 8, 6: 7}
-"""10.0.0.0/8 and fc00::/7: whatever is wider has addresses of the internet in it."""
+"""10.0.0.0/8 and fc00::/7: any wider range contains internet addresses."""
 
 
 def is_world(cidr: object) -> bool:
-    """Return whether a range is the internet or a large part of it: 0.0.0.0/0 can be written as two halves."""
+    """Return whether a range is the internet or a large part of it. 0.0.0.0/0 can be written as two halves."""
     try:
         network = ip_network(str(cidr), strict=False)
     except ValueError:
@@ -22,7 +22,7 @@ def is_world(cidr: object) -> bool:
 
 
 def is_private(cidr: object) -> bool:
-    """Return whether nothing of the internet has an address in a range."""
+    """Return whether a range contains no internet addresses."""
     try:
         network = ip_network(str(cidr), strict=False)
     except ValueError:

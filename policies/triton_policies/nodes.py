@@ -1,4 +1,4 @@
-"""Node groups, launch templates and Karpenter's pools: who can reach their nodes, their disks and their images."""
+"""Rules about node groups, launch templates and Karpenter's pools: access to nodes, their disks and their images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the platform in the cluster: charts, the gateway, and through whom."""
+"""Rules about the platform in the cluster: charts, the gateway and providers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _provider(resource: Resource, settings: Settings) -> Iterator[Finding]:
 def _balancer(proxy: Resource, settings: Settings) -> Iterator[Finding]:
     service = proxy["spec.provider.kubernetes.envoyService"]
     kind = service["type"]
-    # Envoy Gateway makes a load balancer when nothing is said.
+    # Envoy Gateway creates a load balancer by default.
     if kind.value not in (None, "LoadBalancer"):
         return
     scheme = service["annotations"][f"{_ANNOTATION}-scheme"]
@@ -142,7 +142,7 @@ POLICIES: tuple[Policy, ...] = (
         controls=("CIS EKS 5.1.4",),
         fix="pin the chart",
         settings={"repositories": strings("patterns of repositories that charts may come from", _REPOSITORIES)},
-        # Of helm.sh/v4 charts the engine tells packs no inputs; their objects are judged one by one.
+        # The engine passes no inputs of helm.sh/v4 charts to packs; their objects are checked one by one.
         types=(RELEASE,),
         judge=_pinned,
     ),

@@ -1,4 +1,4 @@
-"""Pods inside of the kinds that make them."""
+"""Pod specs inside the kinds that create pods."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _TEMPLATES: Mapping[str, str] = {
     "kubernetes:batch/v1:CronJob": "spec.jobTemplate.spec.template",
 }
 KINDS = (*_TEMPLATES, "kubernetes:core/v1:Pod")
-"""Type tokens of everything that makes pods."""
+"""Type tokens of all kinds that create pods."""
 
 
 def pod_spec(resource: Resource) -> Property:
-    """Return the spec of its pods."""
+    """Return the spec of the workload's pods."""
     template = _TEMPLATES.get(resource.type)
     return resource[f"{template}.spec"] if template else resource["spec"]
 
 
 def pod_labels(resource: Resource) -> Property:
-    """Return the labels of its pods."""
+    """Return the labels of the workload's pods."""
     template = _TEMPLATES.get(resource.type)
     return resource[f"{template}.metadata.labels"] if template else resource["metadata.labels"]
 
@@ -40,7 +40,7 @@ def containers(spec: Property) -> Iterator[Property]:
 
 
 def namespace_of(resource: Resource) -> str:
-    """Return the namespace that the object is in."""
+    """Return the object's namespace."""
     return str(resource["metadata.namespace"].value or "default")
 
 
@@ -50,7 +50,7 @@ def object_name(resource: Resource) -> str:
 
 
 def selects(selector: Property, labels: Property) -> bool:
-    """Return whether a selector (an empty one: everything) fits the labels. Raises NotKnownYet."""
+    """Return whether a selector (an empty one selects all) matches the labels. Raises NotKnownYet."""
     wanted = selector["matchLabels"].value or {}
     have = labels.value or {}
     expressions = selector["matchExpressions"].value or []

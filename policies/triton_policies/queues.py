@@ -1,4 +1,4 @@
-"""SQS queues, and alarms that somebody hears."""
+"""Rules about SQS queues and about recipients of alarms."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _has_policy(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _says(queue: Resource, key: str) -> bool:
-    """Return whether the program gives the queue a document of its own.
+    """Return whether the program gives the queue its own document.
 
-    AWS fills in the property where it does not: unknown in a preview, and from no other resource; "" afterwards.
+    Otherwise AWS fills in the property: in a preview it is unknown and comes from no other resource; afterwards it is "".
     """
     at = queue[key]
     return bool(at.value) if at.known else bool(queue.sources.get(key))
@@ -64,7 +64,7 @@ def _says(queue: Resource, key: str) -> bool:
 def _dead_letters(stack: Stack, settings: Settings) -> Iterator[Finding]:
     def check(queue: Resource) -> Iterator[Finding]:
         retention = queue["messageRetentionSeconds"]
-        # AWS keeps messages for four days when nothing is said.
+        # AWS's default retention is four days.
         lives = int(retention.value or 345_600) if retention.known else None
         is_target = stack.any_names(stack.of(REDRIVE_ALLOW), "queueUrl", queue)
         redriven = _says(queue, "redrivePolicy") or stack.any_names(stack.of(REDRIVE), "queueUrl", queue)

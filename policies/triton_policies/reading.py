@@ -1,7 +1,7 @@
-"""Properties of a resource as rules read them: each knows its path, and whether its value is known yet.
+"""Properties of a resource for rules. Each property has its path and may be unknown.
 
-In a preview some values are not: they are outputs of resources that are still to be made. Pulumi's SDK ends a whole policy
-at the first touch of one. Here only what needs that value is left undecided, and says so (`findings`).
+In a preview, outputs of resources that do not exist yet are unknown. Pulumi's SDK stops a whole policy when it reads one.
+Here only the check that needs the value is left open, and reported (`findings`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class NotKnownYet(Exception):
-    """A rule needs a value that this preview does not have. `resource`: the name of one that has no properties yet."""
+    """A rule needs a value that this preview does not have. `resource` is the name of a resource without properties so
+    far."""
 
     def __init__(self, path: str, resource: str = "") -> None:
         super().__init__(f"{path} is not known yet")
@@ -26,7 +27,7 @@ class NotKnownYet(Exception):
 
 
 class WrittenTwice(Exception):
-    """A document has a key twice: one reader takes the first value and another the last."""
+    """A document has a duplicate key: some readers use the first value and others the last."""
 
     def __init__(self, path: str, key: str) -> None:
         super().__init__(f"{path} has the key {key} twice")
@@ -40,14 +41,14 @@ class _Unknown:
 
 
 class Property:
-    """One property, present or not. Nothing but `value` and what goes through a list or mapping needs it to be known."""
+    """One property, present or not. Only `value` and access to lists or mappings require it to be known."""
 
     def __init__(self, path: str, raw: Any) -> None:
         self.path = path
         self._raw = raw
 
     def __getitem__(self, key: str | int) -> Property:
-        """Return a member; one that is absent where there is none, an unknown one where this property is unknown."""
+        """Return a member. It is absent if it does not exist, and unknown if this property is unknown."""
         path = self._path_of(key)
         if isinstance(self._raw, _Unknown):
             return Property(path, self._raw)
@@ -70,39 +71,39 @@ class Property:
 
     @property
     def given(self) -> bool:
-        """Return whether there is a value. A value that is not known yet is one: it comes from another resource."""
+        """Return whether there is a value. A value that is not known yet counts, because it comes from another resource."""
         return self._raw is not None
 
     @property
     def known(self) -> bool:
-        """Return whether the value itself is known; what is inside of it may not be."""
+        """Return whether the value itself is known; its members may still be unknown."""
         return not isinstance(self._raw, _Unknown)
 
     @property
     def value(self) -> Any:
-        """Return plain data; None where there is none. Raises NotKnownYet when any part of it is not known."""
+        """Return plain data, or None if there is no value. Raises NotKnownYet if any part is unknown."""
         raw = self._known()
         if isinstance(raw, Mapping):
             return {key: self[key].value for key in raw}
         if _is_list(raw):
             return [element.value for element in self.elements]
-        # Numbers come as floats.
+        # The engine sends numbers as floats.
         return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
 
     @property
     def elements(self) -> list[Property]:
-        """Return the elements of a list; none where there is no list. Raises NotKnownYet."""
+        """Return the elements of a list; empty for other values. Raises NotKnownYet."""
         raw = self._known()
         return [self[index] for index in range(len(raw))] if _is_list(raw) else []
 
     @property
     def entries(self) -> dict[str, Property]:
-        """Return the members of a mapping; none where there is no mapping. Raises NotKnownYet."""
+        """Return the members of a mapping; empty for other values. Raises NotKnownYet."""
         raw = self._known()
         return {key: self[key] for key in raw} if isinstance(raw, Mapping) else {}
 
     def document(self) -> Property:
-        """Return the data in a text of JSON, under the same path; nothing where it is no JSON.
+        """Return the data of a JSON text, under the same path; an absent property if it is not JSON.
 
         Raises NotKnownYet, and WrittenTwice.
         """

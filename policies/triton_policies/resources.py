@@ -1,4 +1,4 @@
-"""Resources and stacks as rules see them."""
+"""Resources and stacks in the form for rules."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from triton_policies.reading import NotKnownYet, Property
 class Resource:
     """One resource.
 
-    In rules about single resources `properties` are the inputs, as the provider has checked them. In rules about a stack
-    they are the outputs: at `up` the real ones, in a preview what is known of them.
+    In rules about single resources, `properties` are the inputs, checked by the provider. In rules about a stack they are
+    the outputs: the real ones at `up`, and the known ones in a preview.
     """
 
     type: str
@@ -22,26 +22,26 @@ class Resource:
     urn: str
     properties: Property
     inputs: Property | None = None
-    """The inputs that the program gives, in rules about a stack too; None there of a resource that the run leaves alone."""
+    """The program's inputs, also in rules about a stack; None there for a resource that the run does not register."""
     known: bool = True
-    """False for a resource without properties, as in a preview that does not know its provider's configuration yet.
+    """False for a resource without properties, for example if a preview does not know its provider's configuration yet.
 
     Only for rules about a stack.
     """
     protected: bool = False
     ignored: frozenset[str] = frozenset()
-    """Paths whose changes the program ignores: the inputs have what stood there before. Only in rules about a stack."""
+    """Paths whose changes the program ignores, so the inputs have the previous values. Only in rules about a stack."""
     provider: str | None = None
-    """The logical name of its provider; None where Pulumi tells none."""
+    """The logical name of its provider; None if Pulumi does not report it."""
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Property -> URNs of the resources that its value comes from. Only for rules about a stack."""
     region: str | None = None
-    """The region that its stack is configured for; None where that is not known. Only for rules about single resources."""
+    """The region of its stack's configuration; None if unknown. Only for rules about single resources."""
     accounts: frozenset[str] = frozenset()
-    """The AWS accounts that its stack is configured for; none where that is not known. Like `region`."""
+    """The AWS accounts of its stack's configuration; empty if unknown. Only for rules about single resources."""
 
     def __getitem__(self, path: str) -> Property:
-        """Return the property at a dotted path. Raises NotKnownYet for any of a resource that is not known."""
+        """Return the property at a dotted path. Raises NotKnownYet for each property of an unknown resource."""
         if not self.known:
             raise NotKnownYet(path, self.name)
         return self.properties.at(path)
@@ -63,10 +63,10 @@ class Stack:
         return (resource for resource in self.resources if resource.type in types)
 
     def names(self, user: Resource, key: str, used: Resource) -> bool:
-        """Return whether the property `key` of `user` names `used`.
+        """Return whether the property `key` of `user` refers to `used`.
 
-        By where the value comes from, which a preview knows too, else by the ids that are known. Raises NotKnownYet where
-        neither says anything.
+        It compares the source of the value, which a preview also knows, or else the known ids. Raises NotKnownYet if neither
+        is known.
         """
         sources = user.sources.get(key, ())
         if sources and (used.urn in sources or not user.known):
@@ -79,7 +79,7 @@ class Stack:
         return any(_known(value) in ids for value in named)
 
     def any_names(self, users: Iterable[Resource], key: str, used: Resource) -> bool:
-        """Return whether one of `users` names `used`. Raises NotKnownYet if none does and one may."""
+        """Return whether one of `users` refers to `used`. Raises NotKnownYet if none is known to, but one may."""
         unknown = None
         for user in users:
             try:
@@ -93,12 +93,12 @@ class Stack:
 
     @property
     def urn(self) -> str:
-        """Return the URN of one of its resources, which has its name; "" for a stack of nothing."""
+        """Return the URN of one of its resources, which contains the stack's name; "" for an empty stack."""
         return self.resources[0].urn if self.resources else ""
 
 
 def stack_of(urn: str) -> str:
-    """Return the stack that a URN (`urn:pulumi:<stack>::<project>::…`) names."""
+    """Return the stack name in a URN (`urn:pulumi:<stack>::<project>::…`)."""
     return urn.split("::", maxsplit=1)[0].rpartition(":")[2]
 
 

@@ -1,4 +1,4 @@
-"""Memory of the pack's process while the engine registers resources, for the policies that judge at the end."""
+"""State of the pack's process while the engine registers resources. Policies that run at the end use it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from triton_policies.waiting import Waiting
 
 @dataclass
 class Run:
-    """One run of the engine. `inputs`: URN -> what the program asks for; the engine tells it of single resources only."""
+    """One run of the engine. `inputs` are the program's inputs by URN, which the engine passes only for single resources."""
 
     waiting: Waiting = field(default_factory=Waiting)
     inputs: dict[str, Property] = field(default_factory=dict)
     strays: dict[str, str] = field(default_factory=dict)
-    """`<policy>.<setting>` -> what to do: what the pack's configuration sets and no policy has."""
+    """`<policy>.<setting>` -> remedy, for configured settings that no policy has."""
     environment: str | None = None
-    """The environment that the stack is configured to be; None where its configuration does not say it."""
+    """The environment in the stack's configuration; None if it is not configured."""
     region: str | None = None
-    """Where the stack is (`aws:region`); None where its configuration does not say it."""
+    """The region of the stack (`aws:region`); None if it is not configured."""
 
     accounts: frozenset[str] = frozenset()
-    """The stack's own AWS accounts (`aws:allowedAccountIds`); none where its configuration does not say them."""
+    """The stack's own AWS accounts (`aws:allowedAccountIds`); empty if they are not configured."""
 
     def environment_of(self, urn: str) -> str:
-        """Return what the stack of a resource is: as it is configured, else the stack's name, which may say it."""
+        """Return the environment of a resource's stack: the configured one, else the stack's name, which may contain it."""
         return self.environment or stack_of(urn)

@@ -1,8 +1,8 @@
-"""Policies as Pulumi's policy SDK takes them.
+"""Policies in the form of Pulumi's policy SDK.
 
-A violation is told as `<resource>: <property>: <problem>. Fix: <what to do>`. What a preview cannot judge is one advisory
-for the whole stack, which `judged_at_up` gives, and so are settings that nobody knows (`settings_known`): these two have to
-be the last policies of their pack.
+The message of a violation is `<resource>: <property>: <problem>. Fix: <what to do>`. All checks that a preview cannot make
+are one advisory for the stack, from `judged_at_up`; unknown settings are reported by `settings_known`. These two policies
+have to be the last of their pack.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEVELS = {"mandatory": sdk.EnforcementLevel.MANDATORY, "advisory": sdk.Enforcem
 
 
 def to_sdk(policy: Policy, run: Run) -> sdk.Policy:
-    """Return the policy for a `PolicyPack`; what it cannot judge yet waits in `run`."""
+    """Return the policy for a `PolicyPack`; its open checks are stored in `run`."""
     common: dict[str, Any] = {
         "name": policy.id,
         "description": policy.says,
@@ -41,7 +41,7 @@ def to_sdk(policy: Policy, run: Run) -> sdk.Policy:
 
 
 def judged_at_up(run: Run) -> sdk.Policy:
-    """Return the policy that tells what the others, which come before it in the pack, could not judge."""
+    """Return the policy that reports the open checks of the others. They come before it in the pack."""
 
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         told = run.waiting.take()
@@ -59,7 +59,7 @@ def judged_at_up(run: Run) -> sdk.Policy:
 
 
 def settings_known(run: Run) -> sdk.Policy:
-    """Return the policy that refuses settings which no policy has: the engine lets them pass, as if they were set."""
+    """Return the policy that refuses settings which no policy has, because the engine silently accepts them."""
 
     def validate(args: sdk.StackValidationArgs, report: sdk.ReportViolation) -> None:
         for stray, fix in sorted(run.strays.items()):
@@ -77,10 +77,10 @@ def settings_known(run: Run) -> sdk.Policy:
 
 
 def message(policy: Policy, violation: Violation, name: str) -> str:
-    """Return the message of the violation; `name` is that of the resource at fault, "" for the stack."""
+    """Return the message of the violation; `name` is the name of the wrong resource, "" for the stack."""
     where = ": ".join(part for part in (name, violation.path) if part)
     told = f"{where}: {violation.problem}" if where else violation.problem
-    # One line of a message is one line of the terminal: values that come from elsewhere may have more.
+    # A message has to be one line in the terminal, but values may contain line breaks.
     return " ".join(f"{told}. Fix: {violation.fix or policy.fix}".split())
 
 
@@ -115,7 +115,8 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 urn=one.urn,
                 properties=Property("", one.props),
                 inputs=run.inputs.get(one.urn),
-                # The engine calls no provider with an unknown configuration, and uses empty outputs instead (`Create` in
+                # The engine does not call a provider with an unknown configuration, and uses empty outputs instead (`Create`
+                # in
                 # https://github.com/pulumi/pulumi/blob/v3.257.0/sdk/go/common/resource/plugin/provider_plugin.go).
                 known=len(one.props) > 0,
                 protected=one.opts.protect,
@@ -123,7 +124,7 @@ def _stack_validation(policy: StackPolicy, run: Run) -> sdk.StackValidation:
                 provider=one.provider.name if one.provider is not None else None,
                 sources={key: frozenset(source.urn for source in found) for key, found in one.property_dependencies.items()},
             )
-            # The engine gives them in whatever order they were done.
+            # The engine passes them in the order of their completion.
             for one in sorted(args.resources, key=lambda one: one.urn)
         )
         stack = Stack(resources)
@@ -146,7 +147,7 @@ def _report(
 
 
 def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackValidationArgs, run: Run) -> Mapping[str, Any]:
-    """Return the pack's configuration of the policy, as plain data: whole numbers come as floats."""
+    """Return the pack's configuration of the policy, as plain data; the engine sends integers as floats."""
     given = args.get_config()
     there_are = f"set {' or '.join(policy.settings)}" if policy.settings else "take it out, the policy has none"
     run.strays |= {f"{policy.id}.{key}": there_are for key in given if key not in policy.settings}
@@ -154,7 +155,7 @@ def _configured(policy: Policy, args: sdk.ResourceValidationArgs | sdk.StackVali
 
 
 def _schema(policy: Policy) -> sdk.PolicyConfigSchema | None:
-    """Return the settings' schema, without defaults: they differ by environment, and the engine knows one only."""
+    """Return the settings' schema without defaults, because they differ by environment and the engine knows only one."""
     if not policy.settings:
         return None
     return sdk.PolicyConfigSchema(

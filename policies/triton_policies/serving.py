@@ -1,4 +1,4 @@
-"""Triton: how it starts, ends, spreads and scales."""
+"""Rules about Triton: startup, shutdown, spread and scaling."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _METRICS_PORT = 8002
 
 
 def _tritons(workload: Resource) -> Iterator[Property]:
-    """Yield the containers that run the server, by itself or inside of its OpenAI-compatible front end. One that only holds
-    its image, as warm pods do, runs another command.
+    """Yield the containers that run the server, directly or in its OpenAI-compatible front end.
+
+    Warm pods, which only hold the image, run another command and are excluded.
     """
     for container in containers(pod_spec(workload)):
         command = container["command"].value or []
@@ -34,7 +35,7 @@ def _tritons(workload: Resource) -> Iterator[Property]:
 
 
 def _flags(container: Property) -> dict[str, Property]:
-    """Return flag -> the argument that sets it, the last one where it stands twice."""
+    """Return flag -> the argument that sets it; the last argument for duplicate flags."""
     return {str(one.value).partition("=")[0]: one for one in container["args"].elements}
 
 
@@ -63,9 +64,9 @@ def _grace(deployment: Resource, settings: Settings) -> Iterator[Finding]:
     grace = spec["terminationGracePeriodSeconds"]
     for container in _tritons(deployment):
         sleep = int(container.at("lifecycle.preStop.sleep.seconds").value or 0)
-        # Triton waits 30 seconds for requests when nothing is said.
+        # Triton's default wait for requests is 30 seconds.
         leave = int(_flag_value(container, "--exit-timeout-secs") or 30)
-        # Kubernetes gives 30 seconds.
+        # The default of Kubernetes is 30 seconds.
         seconds = int(30 if grace.value is None else grace.value)
         if seconds < sleep + leave:
             yield Violation(
@@ -115,7 +116,7 @@ def _signed(deployment: Resource, settings: Settings) -> Iterator[Finding]:
                 fix="use models.access: local, and list who signs releases in models.signers",
             )
         for fetcher in fetchers:
-            # Of a name that is there twice, Kubernetes takes the last.
+            # For a duplicate name, Kubernetes uses the last value.
             signers = [one["value"].value for one in fetcher["env"].elements if one["name"].value == "MODEL_SIGNERS"]
             if "-----BEGIN " not in str([None, *signers][-1]):
                 yield Violation(fetcher["env"].path, "has no MODEL_SIGNERS: it brings releases that nobody signed")
@@ -219,9 +220,9 @@ def _owner(stack: Stack, settings: Settings) -> Iterator[Finding]:
 
 
 def _asks_for_replicas(deployment: Resource) -> bool:
-    """Return whether the program sets them. A live object always has some: its default, or what a scaler made of it.
+    """Return whether the program sets the replicas. A live object always has a number, by default or from a scaler.
 
-    A stack that has just got a scaler has its old number in the inputs, and leaves it to the scaler.
+    After a scaler was added, the inputs still have the old number and the program ignores changes of it.
     """
     if "spec.replicas" in deployment.ignored:
         return False

@@ -1,4 +1,4 @@
-"""Buckets and image repositories."""
+"""Rules about buckets and image repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a preview cannot make yet, told once per stack: a line for each resource would bury what is violated."""
+"""Checks that a preview cannot make yet, reported once per stack. A line per resource would hide the violations."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SAYS = "A preview says which checks wait for values that it cannot know."
 
 @dataclass
 class Waiting:
-    """The checks of one run that wait for a value; the pack's process collects them while the engine registers resources."""
+    """The waiting checks of one run. The pack's process collects them while the engine registers resources."""
 
     _checks: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, policy: str, place: str) -> None:
-        """Add a check. `place`: the property that is not known, with its resource before it."""
+        """Add a check. `place` is the unknown property, with its resource before it."""
         self._checks.append((policy, place))
 
     def take(self) -> str | None:
-        """Return all of them as one sentence, None without any; the next run begins with none."""
+        """Return all checks as one sentence and clear them; None if there are no checks."""
         checks, self._checks = sorted(set(self._checks)), []
         if not checks:
             return None

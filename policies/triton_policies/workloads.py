@@ -1,4 +1,4 @@
-"""Pods: what they may do on a node, what they run, and what they know."""
+"""Rules about pods: their privileges, images and secrets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _TAG = re.compile(r":(?P<tag>[^:/@]+)$")
 _SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN(?!S|IZ)|CREDENTIAL|ACCESS_KEY|API_?KEY|PRIVATE_KEY", re.IGNORECASE)
 _REFERS = re.compile(r"_(FILE|PATH|DIR|ARN)$", re.IGNORECASE)
-"""Names of variables that say where a secret is."""
+"""Name endings of variables that refer to a secret's place."""
 _AGENT = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")
-"""The address of EKS's Pod Identity agent on every node, which gives nothing without the pod's token:
-https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html."""
+"""The address of EKS's Pod Identity agent on every node. The agent returns credentials only for the pod's token:
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
 _ECR = ["*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"]
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 

@@ -1,1 +1,1 @@
-"""Things that are there already and a stack uses: facts that somebody has read in AWS, and what is wrong with them."""
+"""Existing resources that a stack uses: facts read from AWS, and the problems that they cause for the stack."""

@@ -1,4 +1,4 @@
-"""An EKS cluster that is there already: what AWS says of it, and what a stack cannot live with."""
+"""An existing EKS cluster: its facts from AWS, and the problems that they cause for the stack."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MODES = ("API", "API_AND_CONFIG_MAP")
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """A cluster. `certificate_authority` is in base64; `oidc_provider_arn`: None where IAM has no provider of its issuer.
+    """An EKS cluster. Endpoint, certificate authority and issuer are empty until EKS has created it.
 
-    Until EKS has made it, endpoint, certificate authority and issuer are empty.
+    `certificate_authority` is in base64. `oidc_provider_arn` is None if IAM has no OIDC provider for the issuer.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ClusterFacts:
     endpoint: str
     certificate_authority: str
     issuer: str
-    """The URL without its scheme."""
+    """The issuer's URL without its scheme."""
     authentication_mode: str
     vpc_id: str
     security_group_id: str
@@ -35,12 +35,12 @@ class ClusterFacts:
 
     @property
     def is_up(self) -> bool:
-        """Return whether it can be worked in."""
+        """Return whether the cluster is ready for use."""
         return self.status in ("ACTIVE", "UPDATING")
 
 
 def mistakes(settings: Settings, existing: ExistingCluster, cluster: ClusterFacts | None) -> list[Problem]:
-    """Return everything for which the stack could not work in the cluster; None is one that there is not."""
+    """Return all problems that prevent the stack from working in the cluster; `cluster` is None if it does not exist."""
     if cluster is None:
         return [
             Problem(

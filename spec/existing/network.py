@@ -1,4 +1,4 @@
-"""A VPC that is there already: what AWS says of it, and what a stack cannot live with."""
+"""An existing VPC: its facts from AWS, and the problems that they cause for the stack."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from spec.settings.relations.network import addresses_per_zone, image_without_th
 from spec.subnets import usable_addresses
 
 ENDPOINTS = ("s3", *INTERFACE_SERVICES["full"])
-"""The services without whose endpoints no node works in a subnet without a way out: the same as `endpoints: full` makes."""
+"""The services whose endpoints nodes need in a subnet without a default route, as with `endpoints: full`."""
 _PATH = "network.existing"
 
 
 @dataclass(frozen=True)
 class SubnetFacts:
-    """A subnet. `default_route`: the id of what its route to 0.0.0.0/0 leads to; None without one."""
+    """A subnet. `default_route` is the id of the target of its route to 0.0.0.0/0, or None without such a route."""
 
     id: str
     vpc_id: str
@@ -32,15 +32,16 @@ class SubnetFacts:
 
     @property
     def public(self) -> bool:
-        """Return whether its way out is an internet gateway, over which only what has a public address goes."""
+        """Return whether its default route is an internet gateway, which works only for public addresses."""
         return self.default_route is not None and self.default_route.startswith("igw-")
 
 
 @dataclass(frozen=True)
 class VpcFacts:
-    """A VPC and those subnets that a stack file names, by id, as far as they exist.
+    """A VPC with the existing subnets that a stack file names, by id.
 
-    `endpoints`: the services of `ENDPOINTS` that have one, asked for only where a private subnet has no way out.
+    `endpoints` are the services of `ENDPOINTS` that have an endpoint. They are read only if a private subnet has no default
+    route.
     """
 
     id: str
@@ -53,7 +54,7 @@ class VpcFacts:
 
 
 def subnet_ids(existing: ExistingNetwork) -> Iterator[tuple[str, str, str]]:
-    """Yield every subnet that the stack file names, with its path there and the zone that it is named for."""
+    """Yield each subnet of the stack file as its path there, its zone there and its id."""
     kinds = {
         "privateSubnetIds": existing.private_subnet_ids,
         "publicSubnetIds": existing.public_subnet_ids,
@@ -64,12 +65,12 @@ def subnet_ids(existing: ExistingNetwork) -> Iterator[tuple[str, str, str]]:
 
 
 def has_no_way_out(existing: ExistingNetwork, subnets: Mapping[str, SubnetFacts]) -> bool:
-    """Return whether a private subnet has no default route, so that its nodes need endpoints."""
+    """Return whether a private subnet has no default route, so its nodes need endpoints."""
     return any(subnets[id].default_route is None for id in existing.private_subnet_ids.values() if id in subnets)
 
 
 def mistakes(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts | None) -> list[Problem]:
-    """Return everything for which the stack could not work in the VPC; None is one that there is not."""
+    """Return all problems that prevent the stack from working in the VPC; `vpc` is None if it does not exist."""
     if vpc is None:
         return [
             Problem(f"{_PATH}.vpcId", f"there is no {existing.vpc_id} in {settings.region} that these credentials may see")
@@ -85,7 +86,7 @@ def mistakes(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts | None
 
 
 def _names(vpc: VpcFacts) -> Iterator[Problem]:
-    """Nodes find the API server by names that only these two make (EKS user guide, "VPC requirements")."""
+    """Require both DNS attributes. Nodes need them to resolve the API server (EKS user guide, "VPC requirements")."""
     for on, attribute, option in (
         (vpc.dns_support, "enableDnsSupport", "--enable-dns-support"),
         (vpc.dns_hostnames, "enableDnsHostnames", "--enable-dns-hostnames"),
@@ -99,7 +100,7 @@ def _names(vpc: VpcFacts) -> Iterator[Problem]:
 
 
 def _ours(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts) -> Iterator[Problem]:
-    """Refuse what carries the tags by which the stack's own things are found when it is taken away."""
+    """Refuse resources with the tags by which `destroy` finds the stack's own resources."""
     owner = Ownership.of(settings)
     tagged = [(f"{_PATH}.vpcId", vpc.id, vpc.tags)]
     tagged += [(path, id, vpc.subnets[id].tags) for path, _, id in subnet_ids(existing) if id in vpc.subnets]
@@ -157,7 +158,7 @@ def _images(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts) -> Ite
 
 
 def _room(settings: Settings, existing: ExistingNetwork, vpc: VpcFacts) -> Iterator[Problem]:
-    """Compare with the size of the subnets: how much of it is free changes, and `stackctl preflight` tells it."""
+    """Compare with the size of the subnets. The free addresses change, and `stackctl preflight` reports them."""
     needed = addresses_per_zone(settings, tuple(existing.private_subnet_ids), full=False)
     for zone, id in existing.private_subnet_ids.items():
         found = vpc.subnets.get(id)

@@ -1,1 +1,2 @@
-"""Prometheus rules of a stack: numbers, alerts and SLOs. Nothing is imported here: `python3 -m` begins with it."""
+"""Prometheus rules of a stack: recordings, alerts and SLOs. This package imports nothing, because `python3 -m` loads it
+first."""

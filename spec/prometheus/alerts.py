@@ -1,7 +1,7 @@
 """Alerts about Triton itself: its pods, its models, its queues.
 
-An alert is quiet while a model has no traffic unless it says otherwise, and a rollout alone raises none: what a new pod
-does until it has loaded its models is not a fault, and pods that differ while the Deployment replaces them are meant to.
+Unless noted otherwise, an alert stays inactive while a model has no traffic. A rollout alone raises no alert: a pod that
+loads its models is not faulty, and pods may differ while the Deployment replaces them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from spec.settings.fleets import Fleet
 from spec.settings.model import Settings
 
 QUEUE_TIME_MS = 50
-"""Mean time in the queue that is too long for a model of which the stack gives no SLO."""
+"""The limit of the mean queue time for a model without an SLO."""
 QUEUE_SHARE_OF_SLO = 0.5
-"""Of a model with an SLO, the mean request may spend so much of its p95 in the queue."""
+"""The limit of the mean queue time as a share of the p95, for a model with an SLO."""
 IDLE_SHARE = 0.05
-"""Of an hour in which a GPU computes; with less for 6 hours it is paid for and hardly used."""
+"""The share of an hour in which a GPU computes. Below it for 6 hours, the GPU is paid for but hardly used."""
 _DOWN_SECONDS = 120
 _STUCK_SECONDS = 180
 
@@ -28,7 +28,8 @@ _PENDING = series("nv_inference_pending_request_count")
 
 
 def rolling(deployments: Sequence[str]) -> str:
-    """True while pods of an older template are left. One that never ends is the alert TritonRolloutStuck."""
+    """Return an expression that is true while pods of an older template exist. TritonRolloutStuck reports a rollout that
+    hangs."""
     updated = series("kube_deployment_status_replicas_updated", deployment=deployments)
     there = series("kube_deployment_status_replicas", deployment=deployments)
     return f"(max by (namespace) ({updated} != {there}))"
@@ -53,7 +54,7 @@ def _pods(settings: Settings) -> list[Rule]:
         *(rule for fleet in settings.each_fleet for rule in _down(fleet, start)),
         alert(
             "TritonTargetDown",
-            # Without kube-state-metrics nothing is known to load, and a start raises this alert too.
+            # Without kube-state-metrics no loading pods are known, so a start raises this alert too.
             f"(max by (namespace, pod) ({_UP}) == 0)\nunless on (namespace, pod) ({ready} == 0)",
             lasting="3m",
             severity="warning",
@@ -103,28 +104,29 @@ def _own_pods(settings: Settings) -> str:
 
 
 def _of(fleet: Fleet[Settings]) -> tuple[list[str], dict[str, str]]:
-    """Return the matchers of a fleet's pods and the label of its alerts: neither where there is no other fleet."""
+    """Return the matchers of a fleet's pods and the label of its alerts; both are empty if there is no other fleet."""
     return ([], {}) if fleet.name is None else ([pods_of([fleet.release])], {"fleet": fleet.name})
 
 
 def _is_unasked(fleet: Fleet[Settings]) -> bool:
-    """Return whether it is a candidate that has no requests yet, of which none can fail."""
+    """Return whether the fleet is a candidate without requests, so none can fail."""
     return fleet.candidate and fleet.percent == 0
 
 
 def _longest_absence(fleet: Fleet[Settings], start: int) -> int:
-    """Return for how many seconds a fleet may have no pod that answers, however long it has been there."""
+    """Return how many seconds an established fleet may have no pod that answers."""
     if fleet.stack.fewest_pods == 0:
-        return start_seconds(fleet.stack)  # all its pods are new, and may need a node first
-    # The pod of a fleet of one is away during each rollout, for as long as a start takes.
+        return start_seconds(fleet.stack)  # all its pods are new and may need a node first
+    # The pod of a single-pod fleet is away during each rollout, for the time of a start.
     return start if fleet.stack.fewest_pods == 1 else 0
 
 
 def _started(fleet: Fleet[Settings], absence: int) -> str:
-    """True once a fleet's Deployment has had the time of a start, less the `absence` that the alert waits for anyway.
+    """Return an expression that is true once a fleet's Deployment has had a start's time, less the `absence`.
 
-    Not before there is one: Prometheus has the rule of a new fleet before its nodes and its pods are made. One that somebody
-    deletes is known for a day more. Without kube-state-metrics nothing is known of it, and a first start raises the alert.
+    The alert waits for the `absence` anyway. The expression is false before the Deployment exists, because Prometheus has
+    the rule of a new fleet before its nodes and pods exist. A deleted Deployment counts for one more day. Without
+    kube-state-metrics the Deployment is unknown, so a first start raises the alert.
     """
     created = series("kube_deployment_created", deployment=fleet.release)
     longest = max(0, start_seconds(fleet.stack) - absence)
@@ -133,13 +135,13 @@ def _started(fleet: Fleet[Settings], absence: int) -> str:
 
 def _down(fleet: Fleet[Settings], start: int) -> list[Rule]:
     if fleet.stack.models.release is None or _is_unasked(fleet):
-        return []  # the platform without Triton, or pods that nobody waits for
+        return []  # the platform without Triton, or pods without requests
     own, label = _of(fleet)
     named, failing = ("Triton", "Every inference request") if fleet.name is None else (fleet.release, "Every request to it")
     absence = _longest_absence(fleet, start)
     lasting = duration(absence + _DOWN_SECONDS)
     answers = answering(fleet.stack, *own)
-    # Of a fleet that may have no pod: only while there should be one.
+    # A fleet that may have no pod is down only if it should have one now.
     wanted = series("kube_deployment_spec_replicas", deployment=fleet.release)
     down = (
         f"absent({answers})\nand on () ({_started(fleet, absence)})"
@@ -167,7 +169,7 @@ def _models(settings: Settings) -> list[Rule]:
 
 
 def _skew(fleet: Fleet[Settings]) -> Rule:
-    """Compare the pods of a fleet with one another: a release and its candidate are meant to differ."""
+    """Compare the pods of each fleet separately, because a release and its candidate may differ."""
     own, label = _of(fleet)
     pending = series("nv_inference_pending_request_count", *own)
     version = f"count by (namespace, model, version) (group by (namespace, pod, model, version) ({pending}))"
@@ -191,7 +193,7 @@ def _serving(pending: str) -> str:
 
 
 def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
-    """Return one rule for models that some pods of a fleet lack, and one for each model that none of them has."""
+    """Return a rule for models that some pods of a fleet lack, and rules for models that all of them lack."""
     own, label = _of(fleet)
     of, its, failing = "", "the release of this stack", "Every request for it fails."
     if fleet.name is not None:
@@ -230,7 +232,7 @@ def _not_served(fleet: Fleet[Settings]) -> list[Rule]:
 
 
 def _queue_times(settings: Settings) -> list[Rule]:
-    """Return one rule for each model with an SLO, and one for all the others."""
+    """Return one rule for each model with an SLO, and one for all others."""
     wants = dict(sorted(settings.models.serving.items()))
     others = [f'model!~"{"|".join(wants).replace(".", "[.]")}"'] if wants else []
     return [
@@ -263,7 +265,7 @@ def _queue_time(models: list[str], *, limit_ms: float, meaning: str, labels: dic
 
 
 def _load(settings: Settings) -> list[Rule]:
-    # Ten times the longest execution and more: a pod that is at work must not look stuck.
+    # More than ten times the longest execution, so a working pod does not look stuck.
     stuck = duration(max(_STUCK_SECONDS, 10 * timing(settings).longest_batch))
     executions = series("nv_inference_exec_count")
     failed = series("nv_inference_request_failure")
@@ -275,7 +277,7 @@ def _load(settings: Settings) -> list[Rule]:
         alert(
             "TritonQueueGrowing",
             f"sum by (namespace, model) (min_over_time({_PENDING}[5m])) > 0\n"
-            # By more than one request a minute: a full queue that sways does not grow.
+            # The growth has to exceed one request a minute, because the length of a full queue fluctuates.
             f"and sum by (namespace, model) (deriv({_PENDING}[5m])) * 60 > 1",
             lasting="5m",
             severity="warning",
@@ -321,7 +323,7 @@ def _load(settings: Settings) -> list[Rule]:
 
 
 def _gpu_memory(settings: Settings) -> list[Rule]:
-    """Return the alert about the memory of GPUs, but of pods with a language model: that takes nearly all when it starts."""
+    """Return the alert about GPU memory. Pods with a language model are excluded: it takes nearly all memory at startup."""
     fleets = [fleet for fleet in settings.each_fleet if not any(want.llm for want in fleet.stack.models.serving.values())]
     if not fleets:
         return []

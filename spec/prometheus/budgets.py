@@ -1,4 +1,4 @@
-"""Error budgets: how fast they burn, and the alerts about that (multi-window, multi-burn-rate)."""
+"""Error budgets: burn rates and their alerts (multi-window, multi-burn-rate)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from spec.prometheus.rule import Rule, Severity, alert, series
 
 FEWEST_EVENTS = 10
-"""Bad requests in the longer window below which no budget is said to burn: at low rates a single one is a large share."""
+"""The minimum of bad requests in the longer window for an alert. At low rates, a single request is a large share."""
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 INTERVAL_SECONDS = 60
-"""How often the rates are recorded: the sum of a rate over a window, times this, is a number of requests."""
+"""The recording interval of the rates. The sum of a rate over a window, times the interval, is the number of requests."""
 
 
 @dataclass(frozen=True)
 class BurnRate:
-    """Budget burns `factor` times as fast as the SLO allows, over `long`, and still does, over `short`."""
+    """A burn rate: the budget burns `factor` times as fast as the SLO allows over `long`, and still does over `short`."""
 
     factor: float
     long: str
@@ -24,9 +24,9 @@ class BurnRate:
 
 
 FAST = (BurnRate(14.4, "1h", "5m"), BurnRate(6, "6h", "30m"))
-"""2 % of a month's budget in an hour, or 5 % in six."""
+"""2 % of a month's budget in one hour, or 5 % in six."""
 SLOW = (BurnRate(3, "1d", "2h"), BurnRate(1, "3d", "6h"))
-"""10 % of a month's budget in a day, or in three."""
+"""10 % of a month's budget in one day, or in three."""
 
 
 def burns(
@@ -40,10 +40,9 @@ def burns(
     description: str,
     diagnosed: Sequence[str] = (),
 ) -> list[Rule]:
-    """Return one alert that wakes somebody and one that does not; a budget that burns fast raises both.
+    """Return one alert that pages and one that only warns; a fast burn raises both. Returns none without models.
 
-    `diagnosed`: the models for which another alert wakes somebody; of these, a budget that burns fast only warns. None
-    without models.
+    `diagnosed` are the models for which another alert pages. For these, a fast burn only warns.
     """
     fast = _any_of(models, ratio, bad, budget, FAST)
     slow = [*_any_of([*models, *diagnosed], ratio, bad, budget, SLOW), *_any_of(diagnosed, ratio, bad, budget, FAST)]
@@ -57,7 +56,7 @@ def burns(
             "\nor\n".join(expressions),
             lasting=lasting,
             severity=severity,
-            labels={"model": own[0]} if len(own) == 1 else None,  # several have it from their series
+            labels={"model": own[0]} if len(own) == 1 else None,  # several models have the label from their series
             summary=summary,
             description=f"{description} {pace}",
         )
@@ -72,15 +71,15 @@ def _any_of(models: Sequence[str], ratio: str, bad: str, budget: float, rates: S
 
 def _burn(models: Sequence[str], ratio: str, bad: str, budget: float, rate: BurnRate) -> str:
     limit = f"{rate.factor * budget:.4g}"
-    # A sum, because a mean over a window that is not full yet would count what has not happened.
+    # Use a sum, because the mean over an incomplete window would extrapolate.
     events = f"sum_over_time({series(bad, model=models)}[{rate.long}]) * {INTERVAL_SECONDS} >= {FEWEST_EVENTS}"
     long, short = (series(ratio + window, model=models) for window in (rate.long, rate.short))
     return f"({long} > {limit}\n  and {short} > {limit}\n  and {events})"
 
 
 def share(part: str, whole: str, window: str) -> str:
-    """Return the share of a window's requests, from rates that are recorded over 5 minutes."""
+    """Return the share of a window's requests, from rates recorded over 5 minutes."""
     if window == "5m":
         return f"{part} / ({whole} > 0)"
-    # Sums of rates over the same moments, not the mean of their ratios: a quiet hour weighs what it carried.
+    # Sum the rates over the same times instead of averaging their ratios, so each hour weighs by its traffic.
     return f"sum_over_time({part}[{window}]) / (sum_over_time({whole}[{window}]) > 0)"

@@ -1,4 +1,4 @@
-"""Failures as the gateway sees them: Triton counts no request that a full queue turned away.
+"""Failures seen by the gateway. Triton does not count requests that a full queue rejects.
 
 See docs/facts/triton-metrics.md#refused-requests.
 """
@@ -12,7 +12,7 @@ from spec.prometheus.rule import Group, alert, any_of, group
 from spec.settings.model import Settings
 
 JOB = "envoy"
-"""The `job` label of Envoy's pods: what Envoy Gateway gives them as `app.kubernetes.io/name`."""
+"""The `job` label of the Envoy pods, the value of `app.kubernetes.io/name` that Envoy Gateway sets."""
 _SHARE = 0.01
 
 
@@ -20,32 +20,34 @@ Protocol = Literal["http", "grpc"]
 
 
 def attempts(code_class: str | None = None) -> str:
-    """Select answers to clients over HTTP, of one class of status (`5`) or of all: of pods, and Envoy's own for want of one.
+    """Select HTTP responses to clients, of one status class (`5`) or of all. They are from pods, or from Envoy without a
+    pod.
 
-    What a retry replaced is counted as `envoy_cluster_retry_upstream_rq_xx`, and what a rate limit refused in neither.
+    Responses that a retry replaced are counted as `envoy_cluster_retry_upstream_rq_xx`. Neither metric counts requests that
+    a rate limit refused.
     """
     matchers = () if code_class is None else (f'envoy_response_code_class="{code_class}"',)
     return of_routes("envoy_cluster_upstream_rq_xx", "http", *matchers)
 
 
 def calls(outcome: str) -> str:
-    """Select calls of ModelInfer over gRPC, after their retries, that ended with a status (`14`: UNAVAILABLE), or `total`.
+    """Select gRPC calls of ModelInfer, after their retries, with this final status (`14`: UNAVAILABLE), or `total`.
 
-    Envoy Gateway counts them for each GRPCRoute of its own accord, with statistics for each method (Envoy's filter
-    grpc_stats). Envoy takes the first two parts of `inference.GRPCInferenceService.ModelInfer` for service and method and
-    makes labels of them, and the third stays in the name. What the rate limit refuses comes before that filter and is in
-    none. Nor are errors in a stream: its messages carry them, and the call itself ends well.
+    Envoy Gateway counts them by default for each GRPCRoute, per method (Envoy's filter grpc_stats). Envoy turns the first
+    two parts of `inference.GRPCInferenceService.ModelInfer` into the labels for service and method; the third stays in the
+    name. The metric does not include requests that the rate limit refuses before that filter. It also misses errors within a
+    stream, because its messages carry them and the call itself succeeds.
     """
     return of_routes(f"envoy_cluster_grpc_ModelInfer_{outcome}", "grpc")
 
 
 def without_a_pod() -> str:
-    """Return how many requests of the last minute found a route none of whose pods is ready, which Envoy answered itself."""
+    """Return how many requests in the last minute found a route without ready pods. Envoy answered them itself."""
     return f"sum(increase({answered_without_a_pod()}[1m]))"
 
 
 def answered_without_a_pod() -> str:
-    """Select the requests that found a route none of whose pods is ready.
+    """Select the requests that found a route without ready pods.
 
     Envoy counts them for each listener, not for each route (docs/facts/envoy.md#a-route-without-pods).
     """
@@ -54,15 +56,16 @@ def answered_without_a_pod() -> str:
 
 
 def rate_limited() -> str:
-    """Select the requests that a rate limit refused: of all routes and both protocols together."""
+    """Select the requests that a rate limit refused, for all routes and both protocols together."""
     return f'envoy_http_local_rate_limit_rate_limited{{namespace="{GATEWAY_NAMESPACE}",job="{JOB}"}}'
 
 
 def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> str:
-    """Select the series of a metric of Envoy for the routes to Triton, of one protocol or of both.
+    """Select the series of an Envoy metric for the routes to Triton, of one protocol or of both.
 
-    Envoy Gateway calls their clusters `httproute/<namespace>/<route>/rule/<index>`, or `grpcroute/…`; a route is called like
-    its model. Left out are `…/rule/<index>-mirror-<index>`, of copies for a candidate: no client waits for those.
+    Envoy Gateway names their clusters `httproute/<namespace>/<route>/rule/<index>`, or `grpcroute/…`; a route has the name
+    of its model. The selection excludes `…/rule/<index>-mirror-<index>`, copies for a candidate, because no client waits for
+    them.
     """
     kinds = "(http|grpc)" if protocol is None else protocol
     clusters = f"{kinds}route/{TRITON_NAMESPACE}/.+/rule/[^-]+"
@@ -71,21 +74,21 @@ def of_routes(name: str, protocol: Protocol | None = None, *matchers: str) -> st
 
 
 def active(*routes: str) -> str:
-    """Select the requests that Triton's pods have from these routes, streams included, over both protocols."""
+    """Select the active requests of these routes at Triton's pods, including streams, over both protocols."""
     clusters = f"(http|grpc)route/{TRITON_NAMESPACE}/{any_of(routes)}/rule/[^-]+"
     own = f'namespace="{GATEWAY_NAMESPACE}",job="{JOB}",envoy_cluster_name=~"{clusters}"'
     return f"envoy_cluster_upstream_rq_active{{{own}}}"
 
 
 def by_route(expression: str) -> str:
-    """Return the sum of an expression for each route and protocol, in the labels `route` and `protocol`."""
+    """Return the sum of an expression for each route and protocol, with the labels `route` and `protocol`."""
     pattern = f"(http|grpc)route/{TRITON_NAMESPACE}/(.+)/rule/.*"
     named = f'label_replace({expression}, "route", "$2", "envoy_cluster_name", "{pattern}")'
     return f'sum by (route, protocol) (label_replace({named}, "protocol", "$1", "envoy_cluster_name", "{pattern}"))'
 
 
 def failing(window: str) -> str:
-    """Return the share of each route's answers that are errors: over HTTP a 5xx, over gRPC UNAVAILABLE."""
+    """Return the share of errors among each route's responses: HTTP 5xx or gRPC UNAVAILABLE."""
     shares = (
         (attempts("5"), attempts()),
         (calls("14"), calls("total")),
@@ -96,7 +99,7 @@ def failing(window: str) -> str:
 
 
 def gateway_group(settings: Settings) -> Group:
-    """Return the alerts about the gateway; none where the stack has no gateway."""
+    """Return the alerts about the gateway; none if the stack has no gateway."""
     if settings.gateway is None:
         return group("triton.gateway", [])
     return group(

@@ -1,9 +1,10 @@
-"""Error budgets at the gateway: the requests that clients sent, and those that were answered well and in time.
+"""Error budgets at the gateway: all client requests, and the requests that were answered correctly and in time.
 
 Unlike Triton, the gateway sees requests that a full queue refuses, that wait for a connection or a retry, that find no pod,
-and that a rate limit refuses (429). Envoy counts the last two for all models together, so they are only in the
-budget of `every model`.
-What only Triton knows stays in `spec.prometheus.slo`: errors within a stream, and requests past the gateway.
+and that a rate limit refuses (429). Envoy counts the last two for all models together, so they are only in the budget of
+`every model`.
+
+`spec.prometheus.slo` covers data that only Triton has: errors within a stream, and requests that bypass the gateway.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from spec.settings.model import Settings
 from spec.settings.serving import ModelServing
 
 ALL = "every model"
-"""The label `model` of all requests together; no model can have that name."""
+"""The `model` label of all requests together; no model can have this name."""
 RATE_LIMITED, NO_POD = "rate limited", "no pod"
 GRPC_FAILURES = ("2", "13", "14")
-"""UNKNOWN, INTERNAL and UNAVAILABLE: what Triton and Envoy answer if a request fails by no fault of its client."""
+"""UNKNOWN, INTERNAL and UNAVAILABLE: the statuses of Triton and Envoy for failures that the client did not cause."""
 LIMITED_SHARE = 0.01
 
 _ANSWERS, _FAILURES = "gateway:triton_answers:rate5m", "gateway:triton_failures:rate5m"
@@ -37,14 +38,14 @@ _TIME = "envoy_cluster_upstream_rq_time"
 
 
 def answered_at_gateway(serving: ModelServing) -> bool:
-    """Return whether Envoy sees each answer of a model: streams carry theirs in messages, which no counter reads."""
+    """Return whether Envoy sees each response of a model. Streams carry responses in messages, which no counter reads."""
     return not serving.decoupled and serving.sequence is None
 
 
 def objectives_ms(settings: Settings) -> dict[str, int]:
-    """Return the p95 of each route that Envoy sees every answer of; none without a gateway.
+    """Return the p95 of each route for which Envoy sees every response; none without a gateway.
 
-    A request without a header may be for any model, so it has the longest of all.
+    A request without a model header may be for any model, so its p95 is the longest of all.
     """
     if settings.gateway is None:
         return {}
@@ -56,7 +57,7 @@ def objectives_ms(settings: Settings) -> dict[str, int]:
 
 
 def gateway_slo_groups(settings: Settings) -> list[Group]:
-    """Return the recording rules and the alerts of the budgets; none without a gateway, or without an SLO to keep."""
+    """Return the recording rules and alerts of the budgets; none without a gateway or without an SLO."""
     slos = objectives_ms(settings)
     if not slos:
         return []
@@ -120,7 +121,7 @@ def _alerts(routes: list[str]) -> list[Rule]:
 
 
 def _late(route: str, slo_ms: int) -> Iterator[Rule]:
-    """Record the requests for a route that failed or took longer than its SLO; a slow failure is counted twice at most."""
+    """Record the requests of a route that failed or exceeded its SLO; a slow failure may be counted twice."""
     kinds = "grpc" if route == ALL_MODELS_ROUTE else "(http|grpc)"
     rule = "0" if route == ALL_MODELS_ROUTE else "[^-]+"
     matchers = [f'namespace="{GATEWAY_NAMESPACE}"', f'job="{JOB}"']
@@ -136,7 +137,7 @@ def _late(route: str, slo_ms: int) -> Iterator[Rule]:
 
 
 def _by_model(counter: str, *, reads: bool = True) -> str:
-    """Return the rate of a counter by route, as the label `model`; without those that only read, if `reads` is false."""
+    """Return the rate of a counter by route, as the label `model`. If `reads` is false, leave out the read-only route."""
     pattern = f"(http|grpc)route/{TRITON_NAMESPACE}/([^/]+)/rule/.*"
     if not reads:
         counter = counter.replace("}", f',envoy_cluster_name!~"httproute/{TRITON_NAMESPACE}/{ALL_MODELS_ROUTE}/.*"}}')
@@ -145,9 +146,9 @@ def _by_model(counter: str, *, reads: bool = True) -> str:
 
 
 def _without_a_model(settings: Settings) -> dict[str, str]:
-    """Return the counters of requests that Envoy answers before it looks at their model; each of them failed.
+    """Return the counters of requests that Envoy answers before it knows their model; all of them failed.
 
-    A fleet that requests start answers its first with 503 by design.
+    A fleet that requests start (minReplicas: 0) answers its first requests with 503 by design.
     """
     counters = {RATE_LIMITED: rate_limited()}
     if not settings.woken_at_gateway:

@@ -1,11 +1,12 @@
-"""Load of the GPUs of a fleet whose pods execute several instances on them.
+"""GPU load of a fleet whose pods execute several instances on each GPU.
 
-Executions on one GPU share it, so each takes longer the more there are, and the sum of busy instances says more than the
+Executions on one GPU share it, so each takes longer the more there are. The sum of busy instances therefore exceeds the
 load: it is 1.1 for a GPU that is 60 % busy with six models, and 2.6 for one that is 85 % busy. An execution finds the other
-instances as busy as they are on average, so it takes `1 + others` times as long as alone
-(P. Schweitzer's approximation of mean value analysis). Divided by that, busy instances are the work that a GPU has.
-At most 4 % below the load of a simulated GPU with equal models, and 10 % where one of six has three quarters of it
-(tests/spec/prometheus/test_gpu_load.py); the number of that model then asks for the pods.
+instances as busy as they are on average, so it takes `1 + others` times as long as alone (P. Schweitzer's approximation of
+mean value analysis). The busy instances divided by that are the real work of the GPU.
+
+The result is at most 4 % below the load of a simulated GPU with equal models. It is at most 10 % below if one of six models
+has three quarters of the load (tests/spec/prometheus/test_gpu_load.py). Then that model's own number requests the pods.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ GPU_LOAD = "pod:triton_gpu_load:rate"
 def gpu_models(stack: Settings) -> Mapping[str, int]:
     """Return the instances per pod of each model that a fleet executes on GPUs.
 
-    `stack`: as the fleet has it. Without ensembles, whose steps are executed, and language models, whose backends take
-    every request at once.
+    `stack` is the fleet's view. The result excludes ensembles, because their steps are executed, and language models,
+    because their backends accept all requests at once.
     """
     return {
         model: instances_per_pod(stack, model, wants)
@@ -40,14 +41,14 @@ def shares_gpus(stack: Settings) -> bool:
 
 
 def gpu_load_rules(settings: Settings) -> list[Rule]:
-    """Return a rule for each fleet whose models share GPUs: by pod, the GPUs that its executions would keep busy."""
+    """Return a rule for each fleet whose models share GPUs: by pod, the number of GPUs that its executions keep busy."""
     return [record(GPU_LOAD, _load(fleet)) for fleet in settings.each_fleet if shares_gpus(fleet.stack)]
 
 
 def _load(fleet: Fleet[Settings]) -> str:
     """Return the load of each pod of a fleet.
 
-    Instances that rejected requests need are no execution: at most all instances of a model stretch the others.
+    Instances for rejected requests do not execute. So at most all instances of a model slow down the others.
     """
     own = () if fleet.deployment is None else (pods_of([fleet.deployment]),)
     by_instances: dict[int, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Alerts about what Triton runs on: GPUs, their nodes, CPU limits, new nodes and the scaler of pods.
+"""Alerts about Triton's infrastructure: GPUs, their nodes, CPU limits, new nodes and the pod autoscaler.
 
-EKS repairs some of it by itself. These alerts report it to people, because a GPU that dies every week is a fault too.
+EKS repairs some faults by itself. These alerts still report them, because a GPU that fails every week is a fault too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from spec.settings.model import Settings
 
 FAULTS = (48, 64, 74, 79, 95, 119)
 """Xid codes after which a GPU needs a reset or a new node: double-bit error, row remap failure, NVLink, fell off the bus,
-uncontained error, no answer of the GSP (https://docs.nvidia.com/deploy/xid-errors/).
+uncontained error, GSP timeout (https://docs.nvidia.com/deploy/xid-errors/).
 """
 THROTTLED_SHARE = 0.05
 
@@ -20,7 +20,7 @@ _WHERE = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
 
 
 def infrastructure_group(settings: Settings) -> Group:
-    """Return the alerts about the parts that a stack has."""
+    """Return the alerts for the components of a stack."""
     rules = [_cpu_throttled()]
     if settings.gpu.pools:
         rules += _gpus()

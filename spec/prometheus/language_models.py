@@ -1,13 +1,13 @@
-"""Numbers and alerts of language models, from what their backends export.
+"""Metrics and alerts of language models, from their backends' own metrics.
 
-Both backends take each request at once, so that Triton's own queue is empty and its instances are idle however much there is
-to do (https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/model.py#L448). What they export themselves:
+Both backends accept every request at once, so Triton's own queue is empty and its instances look idle under any load
+(https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/model.py#L448). The backends export:
 
-* vLLM: histograms of the times to the first token and to the end, with `REPORT_CUSTOM_METRICS`, and no count of what waits
-  or runs: https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/utils/metrics.py#L37-L80. By Little's
-  law, seconds that requests took in a second are requests at a time.
-* TensorRT-LLM: `nv_trt_llm_request_metrics` with `active` and, of those, `waiting`:
-  https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/README.md#triton-metrics.
+* vLLM: histograms of the times to the first token and to the end, with `REPORT_CUSTOM_METRICS`. It has no count of waiting
+or running requests: https://github.com/triton-inference-server/vllm_backend/blob/8de0c14/src/utils/metrics.py#L37-L80. By
+Little's law, the seconds that requests took per second are the concurrent requests.
+* TensorRT-LLM: `nv_trt_llm_request_metrics` with `active` requests, which include the `waiting` ones:
+https://github.com/triton-inference-server/tensorrtllm_backend/blob/0b9d7d5/README.md#triton-metrics.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _END = "vllm:e2e_request_latency_seconds"
 
 
 def language_models(settings: Settings) -> dict[str, LanguageModel]:
-    """Return the language models that a stack wants something of, in the order of their names."""
+    """Return the language models with an entry in the stack, sorted by name."""
     return {name: wants.llm for name, wants in sorted(settings.models.serving.items()) if wants.llm is not None}
 
 
 def counted_at_gateway(settings: Settings) -> bool:
-    """Return whether Prometheus reads how many requests the gateway has under way.
+    """Return whether Prometheus reads the number of active requests at the gateway.
 
-    What a backend exports is late by a whole stream (`longestStreamSeconds`); the gateway's gauge is not.
+    A backend's own metrics are late by a whole stream (`longestStreamSeconds`); the gateway's gauge is not.
     """
     return settings.gateway is not None and settings.monitoring is not None
 
 
 def language_model_groups(settings: Settings) -> list[Group]:
-    """Return the rules of a stack's language models; groups without a rule where it has none."""
+    """Return the rules of a stack's language models; groups without rules if it has none."""
     models = language_models(settings)
     return [
         group(
@@ -63,7 +63,7 @@ def percentile(share: float, metric: str, window: str, *matchers: str) -> str:
 
 
 def _recorded(settings: Settings, model: str) -> list[Rule]:
-    # A request is counted when it ends, for as long as it took: a shorter window would see nothing of long ones for a while.
+    # A request is counted with its full duration when it ends. A shorter window would miss long requests for a while.
     seconds = settings.models.serving[model].longest_stream_seconds or 0
     window = f"{max(1, -(-seconds // 60))}m"
     ended, first = (
@@ -83,9 +83,9 @@ def _recorded(settings: Settings, model: str) -> list[Rule]:
 
 
 def _at_gateway(settings: Settings, model: str) -> str:
-    """Return the requests that the gateway has under way for a model, in equal parts for its pods.
+    """Return the active requests of a model at the gateway, divided equally among its pods.
 
-    The body of a request names the model on the two routes of no model, so they count only if the stack serves no other.
+    The two routes without a model count only if the stack serves one model, because there the request body names the model.
     """
     routes = (model, ALL_MODELS_ROUTE, OPENAI_ROUTE) if len(settings.models.serving) == 1 else (model,)
     pods = series(PENDING, model=model)
@@ -94,7 +94,7 @@ def _at_gateway(settings: Settings, model: str) -> str:
 
 
 def _alerts(settings: Settings, model: str, wants: LanguageModel) -> list[Rule]:
-    """Return alerts on the times that people notice. TensorRT-LLM exports neither, and raises none."""
+    """Return alerts on latencies that users notice. TensorRT-LLM exports neither metric, so its models raise none."""
     slo, chosen = settings.models.serving[model].slo_p95_ms, f'model="{model}"'
     limits = [("TritonFirstTokenSlow", TIME_TO_FIRST, slo, "from a request to its first token", "sloP95Ms")]
     if wants.token_p95_ms is not None:

@@ -1,4 +1,4 @@
-"""Pods of a fleet that should be alike and are not: what `modelctl parity --serve` exports, compared.
+"""Compare the pods of a fleet by the metrics of `modelctl parity --serve`.
 
 `triton_model_config_info{namespace, fleet, pod, model, version, hash} 1` names the pod in its own labels, so its monitor
 must honour them (`honorLabels: true`).
@@ -15,7 +15,7 @@ _FLEET_UP = series("triton_model_config_fleet_up")
 
 
 def parity_group(settings: Settings) -> Group:
-    """Return the alerts about pods that differ, and about a pod that could not be compared."""
+    """Return the alerts about pods that differ and about pods that could not be compared."""
     return group(
         "triton.parity",
         [
@@ -34,7 +34,7 @@ def parity_group(settings: Settings) -> Group:
                 "TritonParityUnknown",
                 f"(max by (namespace, pod) ({answering(settings)})\n"
                 f"unless on (namespace, pod) {_INFO})\n"
-                # While the exporter reports nobody at all, it is the exporter that is missing, not a pod.
+                # If the exporter reports no pod at all, the exporter is missing, not a pod.
                 f"and on (namespace) {_INFO}",
                 lasting="10m",
                 severity="warning",

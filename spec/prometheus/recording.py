@@ -1,8 +1,8 @@
-"""Recording rules that make numbers for people and autoscalers out of Triton's counters.
+"""Recording rules that derive metrics for users and autoscalers from Triton's counters.
 
-Every sum is over all series of a model: on a GPU each metric has two of them, with and without `gpu_uuid`, and one of the
-two is always 0 (docs/facts/triton-metrics.md#pairs-on-gpus). Numbers for people are of a minute, those for autoscalers of
-half a minute, or longer for models whose executions are long (docs/facts/triton-metrics.md#windows).
+Every sum is over all series of a model. On a GPU each metric has two series, with and without `gpu_uuid`, and one of them is
+always 0 (docs/facts/triton-metrics.md#pairs-on-gpus). Metrics for users cover one minute, metrics for autoscalers half a
+minute, or longer for models with long executions (docs/facts/triton-metrics.md#windows).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _successes(window: str, *models: str) -> str:
 
 
 def _busy(window: str, *models: str) -> str:
-    """Return the instances that execute, of pods that have answered something.
+    """Return the busy instances of pods that have answered requests.
 
-    Each request of a batch is charged the time of the whole batch, hence executions per executed request. A request that the
-    response cache answers is a success and is never executed: measured on server 2.51 (14 of 23).
+    Triton charges each request of a batch with the time of the whole batch, so this multiplies by executions per executed
+    request. A response cache hit is a success without an execution: measured on server 2.51 (14 of 23).
     """
     successes = _successes(window, *models)
     executed = f"{successes}\n    - {_rate('nv_cache_num_hits_per_model', window, *models)}\n  or {successes}"
@@ -56,14 +56,14 @@ def _busy(window: str, *models: str) -> str:
 
 
 def _or_idle(expression: str, window: str, *models: str) -> str:
-    """Return 0 for an idle pod, which an autoscaler must not take for a missing number."""
+    """Return the expression with 0 for an idle pod. An autoscaler must not treat it as a missing value."""
     return f"{expression}\nor 0 * {_rate('nv_inference_exec_count', window, *models)}"
 
 
 def _asked(window: str, *models: str) -> str:
-    """Return the requests that were answered, and those that waited too long.
+    """Return the answered requests and the requests that waited too long.
 
-    The second are counted, unlike those that a full queue refuses, and say how large an overload is
+    Triton counts the latter, unlike requests that a full queue refuses. They show the size of an overload
     (docs/facts/triton-metrics.md#refused-requests).
     """
     rejected = _rate("nv_inference_request_failure", window, *models, reason="REJECTED")
@@ -71,15 +71,15 @@ def _asked(window: str, *models: str) -> str:
 
 
 def _needed(window: str, *models: str) -> str:
-    """Return the instances that execute, and those that the rejected requests would have kept busy.
+    """Return the busy instances, plus the instances that the rejected requests would have needed.
 
-    Instances that are always busy look the same in a small overload and in a large one; these do not.
+    Busy instances alone look equal in a small and a large overload; this value does not.
     """
     return f"{_busy(window, *models)}\n* ({_asked(window, *models)})\n/ ({_successes(window, *models)} > 0)"
 
 
 def scaling_windows(settings: Settings) -> Mapping[int, list[str]]:
-    """Return the models whose numbers for autoscalers have a longer window than the shortest, by the window in seconds."""
+    """Return the models with a longer scaling window than the shortest, by window in seconds."""
     longer: dict[int, list[str]] = {}
     for model, wants in sorted(settings.models.serving.items()):
         window = scaling_window_seconds(wants)
@@ -89,7 +89,7 @@ def scaling_windows(settings: Settings) -> Mapping[int, list[str]]:
 
 
 def _scaling_rules(settings: Settings) -> list[Rule]:
-    """Return the numbers for autoscalers, of each window its models; any other model has the shortest."""
+    """Return the metrics for autoscalers, with each model in its window; models without one use the shortest."""
     longer = scaling_windows(settings)
     others = [model for models in longer.values() for model in models]
     chosen: list[tuple[str, tuple[str, ...]]] = [
@@ -102,9 +102,9 @@ def _scaling_rules(settings: Settings) -> list[Rule]:
 
 
 def recording_group(settings: Settings) -> Group:
-    """Return rules per namespace, pod and model; a fleet is their sum.
+    """Return rules per namespace, pod and model; a fleet's value is their sum.
 
-    Leave ensembles out of sums: their steps are in them.
+    Exclude ensembles from sums, because their steps are counted.
     """
     return group(
         "triton.recording",
@@ -113,7 +113,7 @@ def recording_group(settings: Settings) -> Group:
                 PENDING,
                 f"{_BY} ({series('nv_inference_pending_request_count')})",
             ),
-            # Little's law. Counts requests that left the queue: late in an overload, 0 where a server is stuck.
+            # Little's law. It counts requests that left the queue, so it is late in an overload, and 0 if a server is stuck.
             record(
                 QUEUE_LENGTH,
                 f"{_rate('nv_inference_queue_duration_us', '1m')} / 1e6",
@@ -134,6 +134,6 @@ def recording_group(settings: Settings) -> Group:
                 f"{_rate('nv_inference_count', '1m')}\n/ ({_rate('nv_inference_exec_count', '1m')} > 0)",
             ),
         ],
-        # As often as there is something new: at the default, 30 s, an autoscaler would see a load that much later.
+        # As often as Triton is scraped. At the default of 30 s, an autoscaler would see a load that much later.
         interval=f"{TRITON_SCRAPE_SECONDS}s",
     )

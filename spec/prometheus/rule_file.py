@@ -1,4 +1,4 @@
-"""Prometheus rules of a stack: numbers, alerts and SLOs, as plain data."""
+"""Prometheus rules of a stack: recordings, alerts and SLOs, as plain data."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spec.settings.model import Settings
 __all__ = ["groups", "prometheus_rules"]
 
 RUNBOOKS = "docs/runbooks"
-"""Where the page of each alert is, in this repository."""
+"""The folder of the alerts' pages in this repository."""
 LARGEST_BYTES = 256 * 1024
-"""Of the rules of one object, as JSON. The operator refuses one whose rules it would write into a file of more than 512 KiB:
+"""The size limit for the rules of one object, as JSON. The operator refuses an object with a rule file above 512 KiB:
 https://github.com/prometheus-operator/prometheus-operator/blob/v0.93.1/pkg/operator/rules.go#L230
 """
 
@@ -31,8 +31,8 @@ https://github.com/prometheus-operator/prometheus-operator/blob/v0.93.1/pkg/oper
 def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
     """Return the rule groups of a stack, as the `groups` of a Prometheus rule file.
 
-    Each alert's `runbook_url` is `<runbooks>/<alert>.md`; give the URL at which people on call read docs/runbooks. What
-    follows a `?` or `#` there follows the page too.
+    Each alert's `runbook_url` is `<runbooks>/<alert>.md`. Pass the URL at which on-call engineers read docs/runbooks. A
+    query or fragment (`?` or `#`) of that URL is kept.
     """
     made = [
         recording_group(settings),
@@ -52,8 +52,9 @@ def groups(settings: Settings, runbooks: str = RUNBOOKS) -> list[Group]:
 
 
 def prometheus_rules(settings: Settings, runbooks: str = RUNBOOKS) -> list[dict[str, Any]]:
-    """Return the same as prometheus-operator reads it: one object, or several where many models' rules do not fit into it.
-    Their labels are those of the platform: a Prometheus whose `ruleSelector` is not empty has to select them.
+    """Return the rules as objects of prometheus-operator: one, or several if many models' rules exceed its size.
+
+    Their labels are the platform's. A Prometheus with a non-empty `ruleSelector` has to select them.
     """
     return [
         {
@@ -71,8 +72,9 @@ def prometheus_rules(settings: Settings, runbooks: str = RUNBOOKS) -> list[dict[
 
 
 def _portions(whole: list[Group]) -> list[list[Group]]:
-    """Return the groups in portions of LARGEST_BYTES at most. A group that does not fit goes on in the next one, named as
-    before: what is recorded there from what is recorded before may be one evaluation late.
+    """Return the groups in portions of at most LARGEST_BYTES. A group that does not fit continues in the next portion.
+
+    The continuation has the same name. Its rules may read values from the first part one evaluation late.
     """
     portions: list[list[Group]] = [[]]
     size = 0

@@ -1,14 +1,14 @@
-"""Error budgets per model, and alerts on how fast they burn (multi-window, multi-burn-rate).
+"""Error budgets per model, and alerts on their burn rates (multi-window, multi-burn-rate).
 
-Latency: 95 % of the responses within `slo_p95_ms`, counted in the histogram bucket that ends exactly there
-(`latencyHistogram`; the bucket is part of the model's generated config), and 99 % within `slo_p99_ms` where there is one.
-Availability: 99.9 % of the requests succeed.
+Latency: 95 % of the responses within `slo_p95_ms`, and 99 % within `slo_p99_ms` if it is set. The histogram has a bucket
+with exactly that bound (`latencyHistogram`; the bucket is part of the model's generated config). Availability: 99.9 % of the
+requests succeed.
 
-With a gateway, its budgets (`spec.prometheus.gateway_slo`) wake somebody, and these are diagnosis; but not of a tail, nor of
-models whose answers the gateway does not see.
+With a gateway, its budgets (`spec.prometheus.gateway_slo`) page, and these alerts only help to diagnose. Exceptions are the
+tail budget and models whose responses the gateway does not see, which still page here.
 
-What the server cannot know is not in these numbers: requests that a full queue turns away, requests with wrong
-inputs, and error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
+These metrics miss requests that the server cannot count: requests that a full queue rejects, requests with wrong inputs, and
+error responses that a Python model returns instead of raising: docs/facts/triton-metrics.md#refused-requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spec.settings.serving import ModelServing
 
 _SLO_P95 = "model:triton_slo_p95_ms"
 _SLO_P99 = "model:triton_slo_p99_ms"
-"""The milliseconds of each model, which an alert that all of them share asks for in its text."""
+"""The SLO of each model in milliseconds. Alerts that all models share query it for their text."""
 _HISTOGRAM = "nv_inference_first_response_histogram_ms"
 _REQUESTS = "model:triton_requests:rate5m"
 _FAILURES = "model:triton_request_failures:rate5m"
@@ -37,13 +37,13 @@ _FAILED_RATIO = "model:triton_request_failures:ratio_"
 _SLOW_RATIO = "model:triton_slow_responses:ratio_"
 _SLOW_TAIL_RATIO = "model:triton_slow_tail_responses:ratio_"
 
-# Traffic that stopped: its rate before was this share of the expected one, and ten requests were due since.
+# Traffic counts as stopped if the earlier rate was at least this share of the expected rate, with ten requests due since.
 _USUAL_SHARE = 0.1
 _FEWEST_USUAL = FEWEST_EVENTS / (15 * 60)
 
 
 def slo_recording_group(settings: Settings) -> Group:
-    """Rates and shares of failed and of slow requests per namespace and model, for every window of the alerts."""
+    """Return recordings of failed and slow requests per namespace and model: rates, and shares for every alert window."""
     failures = _rate(series("nv_inference_request_failure"))
     measured = sorted((model, want) for model, want in settings.models.serving.items() if want.latency_histogram)
     tails = _tails(settings)
@@ -69,7 +69,7 @@ def slo_recording_group(settings: Settings) -> Group:
 
 
 def slo_alert_group(settings: Settings) -> Group:
-    """Return the alerts about the SLO of each model that the stack gives one."""
+    """Return the alerts about the SLOs of a stack's models."""
     serving = sorted(settings.models.serving.items())
     measured, tails = [model for model, want in serving if want.latency_histogram], [*_tails(settings)]
     at_gateway = [model for model, want in serving if settings.gateway is not None and answered_at_gateway(want)]
@@ -83,7 +83,7 @@ def slo_alert_group(settings: Settings) -> Group:
 
 
 def _availability(models: Sequence[str], at_gateway: Collection[str]) -> list[Rule]:
-    """Return one alert of each level for all models, whose objective is the same."""
+    """Return one alert of each severity for all models, because their objective is the same."""
     allowed = f"{1 - objectives.AVAILABILITY:.1%}"
     return burns(
         "TritonAvailabilityBudgetBurn",
@@ -145,7 +145,7 @@ def _late(
     ratio: str,
     slow: str,
 ) -> list[Rule]:
-    """Return one alert of each level for all models; `slo` is the series with the milliseconds of each, for the text."""
+    """Return one alert of each severity for all models. `slo` is the series with each model's milliseconds, for the text."""
     budget = 1 - objective
     slo_ms = f'{{{{ with printf "{slo}{{model=%q}}" $labels.model | query }}}}{{{{ . | first | value }}}}{{{{ end }}}} ms'
     return burns(
@@ -166,7 +166,7 @@ def _objective(name: str, model: str, slo_ms: int) -> Rule:
 
 
 def _tails(settings: Settings) -> dict[str, int]:
-    """Return the milliseconds that 99 % of a model's responses should take at most, where they are measured."""
+    """Return the p99 limit in milliseconds of each model that has one and measures latencies."""
     wants = sorted(settings.models.serving.items())
     return {model: want.slo_p99_ms for model, want in wants if want.latency_histogram and want.slo_p99_ms is not None}
 
@@ -186,9 +186,9 @@ def _traffic_stopped(model: str, want: ModelServing) -> Rule:
 
 
 def _responses(model: str, slo_ms: int, all_of_them: str, slow: str) -> list[Rule]:
-    """Responses, and those later than an SLO, of the pods that have a bucket which ends there.
+    """Record the responses and the responses slower than an SLO. Only pods with a bucket of that bound count.
 
-    While a changed SLO is rolled out, the old pods have none: they must not count as slow.
+    While a changed SLO is rolled out, old pods lack the bucket and must not count as slow.
     """
     # Prometheus 3 stores le="50" as le="50.0".
     bucket = series(f"{_HISTOGRAM}_bucket", f'le=~"{slo_ms}([.]0)?"', model=model)

@@ -1,4 +1,4 @@
-"""How long things take in an environment: from the values that its pods are rendered with."""
+"""Durations in an environment, from the values with which its pods are rendered."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from spec.names import TRITON_CHART
 from spec.settings.model import Settings
 
 NODE_START_SECONDS = 240
-"""From a pod that no node can hold to a node that pulls its image. An assumption, not measured on AWS."""
+"""From a pod that fits on no node to a new node that pulls its image. An assumption, not measured on AWS."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. `start`: the longest that a pod may take to get its release and load it; `fetch`: those of it that go by
-    before its server starts; `longest_batch`: one execution.
+    """Durations in seconds.
+
+    `start` is the longest time in which a pod fetches and loads its release. `fetch` is the part of it before the server
+    starts. `longest_batch` is the longest execution.
     """
 
     start: int
@@ -27,7 +29,7 @@ class Timing:
 
 
 def timing(settings: Settings) -> Timing:
-    """Return a stack's times. `start` is the chart's own arithmetic (`triton.fetchSeconds` and `triton.startupSeconds`).
+    """Return a stack's durations. `start` repeats the chart's formula (`triton.fetchSeconds` and `triton.startupSeconds`).
 
     A test compares the two.
     """
@@ -41,17 +43,17 @@ def timing(settings: Settings) -> Timing:
         download = -(-size // startup["bytesPerSecond"])
         builds = settings.models.engine_builds(settings.triton.gpus)
         load = startup["secondsPerModel"] * len(release.models) + startup["secondsPerEngine"] * builds
-        # The startup probe begins when the release is fetched; both are, amid a rollout in place.
+        # The startup probe begins after the fetch. During an in-place rollout, two releases are fetched.
         fetch = download * (2 if in_place else 1) if local else 0
         start = fetch + max(start, load if local else download + load)
     return Timing(start=start, fetch=fetch, longest_batch=values["drain"]["longestBatchSeconds"])
 
 
 def start_seconds(settings: Settings) -> int:
-    """Return the seconds from a pod that is wanted to one that serves: measured where the stack says so.
+    """Return the seconds from a requested pod to a serving one. The stack file's measured value has precedence.
 
-    Else the time that the startup probe gives a pod to load its models (the chart's own arithmetic), which is the longest
-    that it takes and not the usual one, and the start of a node where pods may have to wait for one.
+    Otherwise it is the startup probe's limit for loading the models (the chart's formula), a maximum and not the usual time.
+    If pods may have to wait for a node, the start of a node is added.
     """
     bounds = settings.autoscaling
     if bounds is not None and bounds.start_seconds is not None:
@@ -60,9 +62,9 @@ def start_seconds(settings: Settings) -> int:
 
 
 def pod_start_seconds(settings: Settings) -> int:
-    """Return the part of `start_seconds` that a pod takes on a node that is there already.
+    """Return the part of `start_seconds` that a pod needs on an existing node.
 
-    A measured start is divided between node and pod as the assumed one is.
+    A measured start is divided between node and pod in the same ratio as the assumed one.
     """
     whole = start_seconds(settings)
     if settings.node_autoscaler == "none":

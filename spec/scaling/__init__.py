@@ -1,1 +1,1 @@
-"""Derive the autoscaling of a fleet from its settings: the signal that is scaled on, and how fast replicas change."""
+"""Derive the autoscaling of a fleet from its settings: the scaling signals and the pace of scaling."""

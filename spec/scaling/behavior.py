@@ -1,6 +1,6 @@
-"""How fast Triton's pods may become more and fewer: it follows from the time that one needs to start.
+"""How fast Triton's pods are added and removed, derived from the start time of a pod.
 
-As fields of `autoscaling/v2`, which KEDA passes on to the HorizontalPodAutoscaler that it makes.
+The results are fields of `autoscaling/v2`, which KEDA passes on to the HorizontalPodAutoscaler that it creates.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from spec.prometheus.timing import pod_start_seconds, start_seconds, timing
 from spec.settings.model import Settings
 
 _SETTLE_SECONDS = 30
-"""Of numbers that are not averaged: those that a HorizontalPodAutoscaler asks prometheus-adapter for."""
+"""The stabilization for metrics that are not averaged, which a HorizontalPodAutoscaler reads from prometheus-adapter."""
 _MORE_IN_A_START = {"Pods": 4, "Percent": 300}
 _FEWER_IN_A_STEP = {"Pods": 1, "Percent": 50}
 _SHORTEST_LOOK_BACK_SECONDS = 600
 _WINDOWS_IN_A_LOOK_BACK = 2
-"""Of the numbers that pods are scaled on: what one window shows by chance, the next does not."""
+"""The number of scaling windows to look back: a random value in one window is not in the next."""
 _SHORTEST_LOOK_BACK_TO_NO_POD_SECONDS = 300
 _SHORTEST_STEP_DOWN_SECONDS = 180
-# What the API accepts.
+# Limits of the API.
 _LONGEST_LOOK_BACK_SECONDS = 3600
 _LONGEST_PERIOD_SECONDS = 1800
 
 
 def assumptions(settings: Settings) -> list[Problem]:
-    """Return a warning where pods are scaled at a pace that nobody has measured."""
+    """Return a warning for each fleet whose scaling pace is not based on a measurement."""
     return [fleet.problem(found) for fleet in settings.each_fleet for found in _assumed(fleet.stack)]
 
 
@@ -48,20 +48,19 @@ def _assumed(settings: Settings) -> list[Problem]:
 
 
 def behavior(settings: Settings) -> dict[str, Any]:
-    """`scaleUp` and `scaleDown`.
+    """Return `scaleUp` and `scaleDown` of a fleet.
 
-    More: at once four times the pods that there are, or four more, and again after the time that a start takes. While they
-    start, the backlog that they are for goes on growing, and without a limit it would ask for all pods that there may be; a
-    lower limit loses requests for several starts where the load is many times the usual one
-    (benchmarks/autoscaling.md#pace). One scrape may come upon a queue that is empty a moment later, by chance alone
-    (tests/spec/scaling/test_chance.py): KEDA asks for the mean of half a minute, and where each look has the number of one
-    scrape, what asks for pods has to last for two looks.
+    Scaling up: the pods may quadruple at once or grow by four, and again after the time of a start. While pods start, their
+    backlog keeps growing, and without a limit it would request all pods. A lower limit loses requests for several starts if
+    the load is many times the usual one (benchmarks/autoscaling.md#pace). A single scrape may see a queue that is empty a
+    moment later (tests/spec/scaling/test_chance.py). Therefore KEDA reads the mean of half a minute. If each reading has the
+    value of one scrape, the demand has to last for two readings.
 
-    Fewer: half of them at a time, and none that would have been wanted within the last two starts: having it back would take
-    one. Where no queue holds what can no longer be answered in time, no backlog asks for more pods than the load, and less
-    than two starts is looked back: the part of a start that a pod takes on a node that is there, because a node outlives its
-    pods, and having a pod back takes no longer; one start where the last pod may go. A stack may say how long to wait
-    (`autoscaling.scaleDownAfterSeconds`); a step then takes no longer, or one start.
+    Scaling down: at most half of the pods at a time, and only pods that were not needed within the last two starts, because
+    restoring a pod takes one start. If no queue holds requests that can no longer be answered in time, no backlog
+    exaggerates the load, and a shorter time is enough. Then it is the part of a start that a pod takes on an existing node,
+    because a node outlives its pods and a pod is restored in that time. If the last pod may be removed, it is one start. A
+    stack may configure the time (`autoscaling.scaleDownAfterSeconds`); then a step takes that time at most, or one start.
     """
     start = start_seconds(settings)
     period = min(start, _LONGEST_PERIOD_SECONDS)

@@ -1,4 +1,4 @@
-"""The objects that scale a fleet's pods, as mappings: a ScaledObject of KEDA, or a HorizontalPodAutoscaler."""
+"""The objects that scale a fleet's pods, as mappings: KEDA's ScaledObject or a HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from spec.settings.model import Settings
 _POLLING_SECONDS = 5
 _FAILURES_BEFORE_FALLBACK = 12
 _SHORTEST_IDLE_SECONDS = (_FAILURES_BEFORE_FALLBACK + 3) * _POLLING_SECONDS
-"""For how long KEDA has to see nothing before it ends the last pod: longer than a fleet under load looks idle.
+"""How long KEDA has to see no activity before it removes the last pod. A loaded fleet can look idle for a shorter time.
 
-While Prometheus fails, no look counts as activity until the fallback, which one failure more brings. KEDA makes its scalers
-anew after each failure, and a look that meets that finds them neither active nor failing, as if nobody asked
-(https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977): one look for that, and one as the
-time of the last activity is kept in whole seconds.
+While Prometheus fails, no reading counts as activity until the fallback, which starts after one more failure. KEDA rebuilds
+its scalers after each failure, and a reading at that time finds them neither active nor failing, as without requests
+(https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977). So this adds one reading for that,
+and one because KEDA keeps the time of the last activity in whole seconds.
 """
 WITHOUT_A_SECOND_POD = 1_000_000
-"""Of what starts the first pod. How many more there are is for the numbers of the models to say."""
+"""The threshold of a trigger that starts only the first pod. The models' own metrics decide on more pods."""
 
 
 def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str | None = None) -> dict[str, Any]:
-    """Return the ScaledObject: the pods that the most demanding of its triggers wants. `deployment`: see `signals`.
+    """Return the spec of the ScaledObject. It scales to the pods of its most demanding trigger. `deployment`: see `signals`.
 
-    A fleet that may have no pod needs one more trigger, that starts the first: its pods' own numbers are not there then.
-    Here it is that of the gateway; that of the request queue is `infra.serving.scaling.first_pod_trigger`.
+    A fleet that may have no pod needs one more trigger to start the first pod, because no pod exports metrics then. This
+    adds the gateway's trigger; the request queue's is `infra.serving.scaling.first_pod_trigger`.
     """
     bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
     to_zero, pace = bounds.min_replicas == 0, behavior(settings)
@@ -39,7 +39,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
         triggers.append(_cron_trigger(bounds.cron_floor))
     if settings.woken_at_gateway:
         triggers.append(_gateway_trigger(prometheus_url))
-    # A request that is not asked again has to find a pod that is still there when it is ready.
+    # A request without a retry needs a pod that still exists when it is ready.
     start = start_seconds(settings) if settings.woken_at_gateway else 0
     idle = max(pace["scaleDown"]["stabilizationWindowSeconds"], start, _SHORTEST_IDLE_SECONDS)
     return {
@@ -47,7 +47,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
         "minReplicaCount": bounds.min_replicas,
         "maxReplicaCount": bounds.max_replicas,
         "pollingInterval": _POLLING_SECONDS,
-        # Of the last pod alone: KEDA ends it, and the HorizontalPodAutoscaler those before it.
+        # Only for the last pod, which KEDA removes. The HorizontalPodAutoscaler removes the others.
         **({"cooldownPeriod": idle} if to_zero else {}),
         "fallback": {
             "failureThreshold": _FAILURES_BEFORE_FALLBACK,
@@ -57,7 +57,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
             "behavior": "currentReplicasIfHigher",
         },
         "advanced": {
-            # Who takes the ScaledObject away keeps the pods that serve.
+            # Deleting the ScaledObject keeps the serving pods.
             "restoreToOriginalReplicaCount": False,
             "horizontalPodAutoscalerConfig": {"name": name, "behavior": pace},
         },
@@ -66,7 +66,7 @@ def scaled_object_spec(settings: Settings, prometheus_url: str, deployment: str 
 
 
 def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[str, Any]:
-    """Return the HorizontalPodAutoscaler, on the same numbers through the custom metrics API, of its own pods alone."""
+    """Return the spec of a HorizontalPodAutoscaler with the same metrics. It reads them for its own pods only."""
     bounds, name = _bounds(settings), deployment or TRITON_DEPLOYMENT
     return {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
@@ -78,11 +78,11 @@ def autoscaler_spec(settings: Settings, deployment: str | None = None) -> dict[s
 
 
 def _gateway_trigger(prometheus_url: str) -> dict[str, Any]:
-    """Return the trigger by which a request at the gateway starts the first pod, and any number of them no second.
+    """Return the trigger by which requests at the gateway start the first pod but never a second.
 
-    No number at all is a failure, so that a fleet whose Envoys nobody scrapes gets the pods of the fallback, which counts as
-    activity (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L1002-L1003): as idleness it would
-    leave the fleet without pods for ever.
+    A missing value counts as a failure. So a fleet whose Envoys are not scraped gets the fallback's pods, which count as
+    activity (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L1002-L1003). If it counted as idle,
+    the fleet would stay without pods forever.
     """
     return {
         "type": "prometheus",

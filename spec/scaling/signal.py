@@ -1,9 +1,11 @@
-"""The numbers that Triton is scaled on: the one place where a query, its metric type and its target are made, together.
+"""The scaling signals of Triton. Query, metric type and target of each are defined together, only here.
 
-Two numbers of each model, of which an autoscaler takes the one that wants more pods. Requests that wait say how far
-behind the fleet is and nothing before it is; busy instances say how close it is and nothing beyond, because they saturate
-(docs/facts/triton-metrics.md#two-pods). Each is recorded per pod and model (`spec.prometheus.recording`).
-Models that share a GPU add up on it: one more number of such a fleet is the load of its GPUs (`spec.prometheus.gpu_load`).
+Each model has two metrics, and an autoscaler uses the one that requests more pods. Waiting requests show how far an
+overloaded fleet is behind, but give no early warning. Busy instances show how close it is to overload, but saturate there
+(docs/facts/triton-metrics.md#two-pods). Each metric is recorded per pod and model (`spec.prometheus.recording`).
+
+The load of models that share a GPU adds up. Such a fleet has one more metric, the load of its GPUs
+(`spec.prometheus.gpu_load`).
 """
 
 from __future__ import annotations
@@ -21,43 +23,45 @@ from spec.settings.relations.triton import instances_per_pod
 from spec.settings.serving import ModelServing
 
 BUSY_SHARE = 0.7
-"""Of a model's instances that may execute at a time, on average. Near 1 the queue grows, and it has said nothing before.
+"""The target share of a model's instances that execute, on average. Near 1 the queue grows without an earlier warning.
 
 See docs/facts/triton-metrics.md#measured-pod.
 """
 BUSY_SHARE_BESIDE_SPARE = 0.8
-"""The same where there is a spare pod, which is what the 70 % would leave free (benchmarks/autoscaling.md#spare-pod)."""
+"""The same target with a spare pod, which replaces the reserve of the 70 % (benchmarks/autoscaling.md#spare-pod)."""
 SPARE_PODS = 1
 BUSY_SHARE_BESIDE_BOUNDED_QUEUE = 0.9
-"""The same of a model whose requests are rejected when they can no longer be answered in time (`queueTimeoutMs`).
+"""The same target for a model with `queueTimeoutMs` that rejects requests it can no longer answer in time.
 
-Its pods may be fuller: an overload leaves no backlog, and what it rejects is counted among the instances that are needed.
-Not more: a tenth more than the target is tolerated, and the instances of a full fleet would never ask for a pod.
+Its pods may be fuller, because an overload leaves no backlog, and rejected requests count as needed instances. It cannot be
+higher: autoscalers tolerate a tenth above the target, and the instances of a full fleet would never request a pod.
 """
 SPARE_PODS_BESIDE_BOUNDED_QUEUE = 0.5
-"""Half a pod: of what is asked for, the number is rounded up."""
+"""Half a pod, because the number of requested pods is rounded up."""
 
 
 GPU_LOAD_SHARE = 0.74
-"""Load of a GPU that several instances share. The aim is at most 85 %: an autoscaler tolerates a tenth more than the target,
-and the recorded load is 4 % below a simulated one (`spec.prometheus.gpu_load`), so 0.85 / 1.1 / 1.04.
+"""The target load of a GPU that several instances share. The aim is at most 85 %.
 
-Without a spare pod: the number of each model asks for its own (benchmarks/autoscaling.md#models-that-share-a-gpu).
+An autoscaler tolerates a tenth above the target, and the recorded load is 4 % below a simulated one
+(`spec.prometheus.gpu_load`), so it is 0.85 / 1.1 / 1.04. It includes no spare pod, because each model's own metric requests
+one (benchmarks/autoscaling.md#models-that-share-a-gpu).
 """
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording rule per namespace, pod and model, or per pod, and its name as a metric of the custom metrics API."""
+    """A recording rule per pod, or per namespace, pod and model, and its name in the custom metrics API."""
 
     series: str
     metric: str
 
 
 STREAMS_SHARE = 0.7
-"""Of a language model's concurrent streams that may be in flight, on average: a pod takes minutes to start."""
+"""The target share of a language model's concurrent streams in flight, on average. A pod takes minutes to start."""
 WAITING_SHARE = 0.1
-"""Of them, how many may wait for their first token. An assumption, not measured: prompts that are computed wait too."""
+"""The share of these streams that may wait for their first token. Assumed, not measured; running prompts count as
+waiting."""
 
 
 PENDING = Recording(recording.PENDING, "triton_pending_requests")
@@ -80,7 +84,7 @@ _KINDS = {
 
 
 def recordings(settings: Settings) -> tuple[Recording, ...]:
-    """Return the rules whose series a stack's pods may be scaled on."""
+    """Return the recording rules that a stack's pods may be scaled on."""
     stacks = [fleet.stack for fleet in settings.each_fleet]
     targets = [target for stack in stacks if stack.autoscaling is not None for target in stack.autoscaling.targets.values()]
     rate = (ASKED,) if any(target.rate is not None for target in targets) else ()
@@ -92,26 +96,26 @@ def recordings(settings: Settings) -> tuple[Recording, ...]:
 
 @dataclass(frozen=True)
 class Signal:
-    """A number that pods are scaled on: what they have together, of one model or of all, and what one of them should have.
+    """A scaling metric: the sum over all pods, for one model or all, and the target for one pod.
 
-    The query is the sum over the deployment and the metric type says so: pods wanted are `ceil(sum / target)`, however many
-    there are. With the type Value, the same sum would be taken for what each pod has, and the pods that are still loading
-    would be multiplied again and again (docs/facts/scaling.md#average-value). Hence neither can be chosen.
+    The query is the sum over the Deployment, and the metric type says so: the number of pods is `ceil(sum / target)`,
+    however many exist. The type Value would treat the sum as the value of each pod, and multiply pods that are still loading
+    again and again (docs/facts/scaling.md#average-value). Therefore both are fixed.
     """
 
     METRIC_TYPE: ClassVar[Literal["AverageValue"]] = "AverageValue"
 
     recording: Recording
     model: str | None
-    """None: the recorded number is of all models of a pod."""
+    """None if the metric covers all models of a pod."""
     target: float
     """Per pod."""
     deployment: str | None = None
-    """The Deployment whose pods count; None where there is no other."""
+    """The Deployment whose pods count; None if Triton has only one."""
     spare: float = 0
-    """Pods beyond those that the number asks for; by KEDA alone, as the other autoscaler knows only what its pods have."""
+    """Additional pods beyond the metric's demand. Only with KEDA: the other autoscaler uses only its pods' own values."""
     window_seconds: int = SCALING_WINDOW_SECONDS
-    """Window of the mean of what waits; rates are recorded over theirs."""
+    """The window for the mean of waiting requests; rates are recorded over their own windows."""
 
     def __post_init__(self) -> None:
         if not self.target > 0 or not math.isfinite(self.target):
@@ -119,21 +123,22 @@ class Signal:
 
     @property
     def name(self) -> str:
-        """Return the name that people see in events: `pending-classify`."""
+        """Return the name shown in events: `pending-classify`."""
         kind = _KINDS[self.recording]
         return kind if self.model is None else f"{kind}-{self.model}"
 
     @property
     def added(self) -> float:
-        """Return what is added to the sum, so that it asks for the spare pods too."""
+        """Return the amount added to the sum to request the spare pods too."""
         return round(self.spare * self.target, 3)
 
     @property
     def query(self) -> str:
-        """Return PromQL of one element: the sum over all pods, and the spare; without pods nothing, which is not 0."""
+        """Return a PromQL query with one result: the sum over all pods plus the spare. Without pods it has no result, not
+        0."""
         own = [pods_of([self.deployment])] if self.deployment is not None else []
         numbers = series(self.recording.series, *own, **self._labels)
-        # A gauge: what one scrape finds by chance counts a part.
+        # A gauge: averaging reduces the weight of a single scrape.
         total = f"sum({f'avg_over_time({numbers}[{self.window_seconds}s])' if self.recording is PENDING else numbers})"
         return f"{total} + {self.added:g}" if self.spare else total
 
@@ -142,17 +147,17 @@ class Signal:
         return {} if self.model is None else {"model": self.model}
 
     def keda_trigger(self, prometheus_url: str, *, to_zero: bool = False) -> dict[str, Any]:
-        """Return the trigger of a ScaledObject. Every value of its metadata is text: the CRD refuses numbers.
+        """Return the trigger of a ScaledObject. All of its metadata are strings, because the CRD refuses numbers.
 
-        Nothing is an error here, not 0: in an outage of Prometheus the fallback holds the pods that there are. With
-        `to_zero` there may be no pod that has a number, and nothing is 0: as an error it would hold the last pod for ever.
-        Nor is what is added for spare pods an activity.
+        A missing value is an error here, not 0, so in an outage of Prometheus the fallback keeps the existing pods. With
+        `to_zero` there may be no pod with a value, so a missing value is 0; as an error it would keep the last pod forever.
+        The amount added for spare pods does not count as activity either.
         """
         return {
             "type": "prometheus",
             "name": self.name,
             "metricType": self.METRIC_TYPE,
-            # One question every `pollingInterval` instead of one by KEDA and one by each look of the HPA.
+            # One query every `pollingInterval`, instead of one by KEDA and one by each HPA reading.
             "useCachedMetrics": True,
             "metadata": {
                 "serverAddress": prometheus_url,
@@ -164,9 +169,9 @@ class Signal:
         }
 
     def pods_metric(self) -> dict[str, Any]:
-        """Return the metric of a HorizontalPodAutoscaler, by prometheus-adapter: the same sum, divided by the API's reader.
+        """Return the metric of a HorizontalPodAutoscaler from prometheus-adapter: the same sum, divided by the API's reader.
 
-        Of type Pods: one without a value counts 0 when there shall be more, and its target when there shall be fewer.
+        It has the type Pods: a pod without a value counts as 0 when scaling up, and as its target when scaling down.
         """
         return {
             "type": "Pods",
@@ -181,17 +186,18 @@ class Signal:
 
 
 def quantity(value: float) -> str:
-    """Return a number as Kubernetes writes quantities, in thousandths where it is no whole one."""
+    """Return a number as a Kubernetes quantity, in thousandths if it is not an integer."""
     return str(int(value)) if value == int(value) else f"{math.ceil(value * 1000)}m"
 
 
 def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
-    """Return the signals of each model that the stack wants something of, in the order of the models, then the GPUs' load.
+    """Return the signals of each model in models.serving, in the models' order, then the GPU load.
 
-    `deployment`: that of a fleet beside others, of which `settings` is the stack as it has it.
+    `deployment` is the fleet's Deployment if there are several fleets; `settings` is then the fleet's view of the stack.
 
-    An ensemble is never among them: its requests are those of its steps, and the server counts their time once more as its
-    own (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
+    Ensembles are excluded: their requests are requests of their steps, and the server counts their time again as the
+    ensemble's
+    (https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_scheduler.cc#L134-L148).
     """
     bounds = settings.autoscaling
     found = []
@@ -221,9 +227,9 @@ def signals(settings: Settings, deployment: str | None = None) -> list[Signal]:
 def _of_language_model(
     model: str, wants: LanguageModel, given: Target, deployment: str | None, *, at_gateway: bool
 ) -> list[Signal]:
-    """Return what a language model is scaled on: requests that wait for a first token, and all that are in flight.
+    """Return the signals of a language model: requests that wait for a first token, and all requests in flight.
 
-    `at_gateway`: also what the gateway has in flight, with the same target.
+    With `at_gateway`, add the requests in flight at the gateway, with the same target.
     """
     waiting = given.pending if given.pending is not None else max(1, round(WAITING_SHARE * wants.concurrent_streams, 3))
     in_flight = given.busy if given.busy is not None else round(STREAMS_SHARE * wants.concurrent_streams, 3)
@@ -232,17 +238,17 @@ def _of_language_model(
 
 
 def pending_target(batch: int, instances: int) -> int:
-    """Return the requests that may wait in a pod: what it answers in the time that the SLO leaves for waiting, `mu * W`.
+    """Return the target of waiting requests per pod: the number that a pod answers in the SLO's waiting time, `mu * W`.
 
-    With `mu = instances * batch / batch time`, and half of the SLO for the queue and half for the batch, as the alerts have
-    it, both times are the same and cancel out: one batch for each instance. Measured on a pod of one instance with batches
-    of 4 in 0.2 s: 20/s * 0.2 s = 4 (docs/facts/triton-metrics.md#measured-pod).
+    `mu = instances * batch / batch time`. Half of the SLO is for the queue and half for the batch, as in the alerts. So both
+    times are equal and cancel out, which leaves one batch per instance. Measured on a pod of one instance with batches of 4
+    in 0.2 s: 20/s * 0.2 s = 4 (docs/facts/triton-metrics.md#measured-pod).
     """
     return instances * batch
 
 
 def spare_pods(settings: Settings, wants: ModelServing) -> float:
-    """Return the pods beyond those that a model's instances ask for."""
+    """Return the number of spare pods for a model, beyond the pods that its busy instances request."""
     bounds = settings.autoscaling
     if bounds is None or settings.pod_autoscaler != "keda":
         return 0
@@ -252,9 +258,9 @@ def spare_pods(settings: Settings, wants: ModelServing) -> float:
 
 
 def busy_target(instances: int, spare: float = 0, *, bounded: bool = False) -> float:
-    """Return how many instances of a pod may be busy on average: not all, so that there is time to start another pod.
+    """Return how many instances of a pod may be busy on average. It leaves a reserve for the time of starting another pod.
 
-    `bounded`: the queue holds nothing that can no longer be answered in time (`ModelServing.queue_is_bounded`).
+    `bounded`: the queue holds no request that can no longer be answered in time (`ModelServing.queue_is_bounded`).
     """
     if not spare:
         return round(BUSY_SHARE * instances, 3)

@@ -1,4 +1,4 @@
-"""The typed settings of a stack: `load_stack_file(path)` reads them, and reports everything that is wrong at once."""
+"""The typed settings of a stack. `load_stack_file(path)` reads them and reports all problems at once."""
 
 from spec.problem import Problem, SettingsError
 from spec.settings.cluster import Cluster

@@ -1,6 +1,6 @@
-"""The kinds of addresses that a stack file holds: hosts, URLs, ranges of IPv4, e-mail.
+"""Types of the addresses in a stack file: hosts, URLs, IPv4 ranges and e-mail addresses.
 
-As those of spec/settings/fields.py, each with the sentence that is said when one does not fit.
+Like the types of spec/settings/fields.py, each carries the message for a value that does not fit.
 """
 
 import re
@@ -18,7 +18,7 @@ _URL = r"{schemes}://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?"
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is a host name of DNS or an IPv4 address."""
+    """Return whether a text is a DNS host name or an IPv4 address."""
     if not _HOST.fullmatch(text) or len(text) > 253:
         return False
     try:
@@ -28,18 +28,21 @@ def is_host(text: str) -> bool:
 
 
 def is_port(text: str) -> bool:
-    """Return whether a text is the number of a port, 1 to 65535, without zeros in front."""
+    """Return whether a text is a port number from 1 to 65535 without leading zeros."""
     return re.fullmatch(r"[1-9][0-9]{0,4}", text) is not None and int(text) <= 65535
 
 
 _LONGEST_URL = 2048
-"""No browser, chat or mail takes every longer one, and each alert has it in its annotations."""
+"""Some browsers, chats and mail programs refuse longer URLs. Each alert carries the URL in its annotations."""
 
 
 def url(
     what: str, valid: str, *, schemes: tuple[str, ...] = ("http", "https"), path: bool = False, query: bool = False
 ) -> Kind:
-    """Return the kind of URLs of a host and perhaps a port; with `path` and `query`, also of these. Never of a person."""
+    """Return the type of URLs with a host and an optional port. `path` and `query` allow these parts too.
+
+    User names and passwords in a URL are always refused.
+    """
 
     def check(value: Any) -> str:
         text = text_of(value, valid)
@@ -109,12 +112,12 @@ _IN_NO_NETWORK = tuple(
 
 
 def in_no_network(network: IPv4Network) -> IPv4Network | None:
-    """Return the range, of those that no other machine has an address of, that a range is inside of; None for others."""
+    """Return the reserved range that contains this range and has no host addresses; None if there is none."""
     return next((reserved for reserved in _IN_NO_NETWORK if network.subnet_of(reserved)), None)
 
 
 def never_on_the_internet(network: IPv4Network) -> IPv4Network | None:
-    """Return the private or reserved range that a range is inside of; None for one of the internet."""
+    """Return the private or reserved range that contains this range; None for an internet range."""
     return next((private for private in _NOT_ON_THE_INTERNET if network.subnet_of(private)), None)
 
 

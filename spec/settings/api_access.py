@@ -1,4 +1,4 @@
-"""Who reaches the API server from inside of the VPC and what is connected to it: `triton-eks:cluster.apiAccess`."""
+"""Access to the API server from the VPC and connected networks: `triton-eks:cluster.apiAccess`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
@@ -25,7 +25,7 @@ _GithubId = Annotated[int, Kind(_github_id, _GITHUB_ID, {"type": "integer", "min
 
 
 class Runner(Section):
-    """A runner of GitHub's jobs in the VPC's private subnets: a project of CodeBuild, which starts one for each job."""
+    """A runner for GitHub jobs in the VPC's private subnets: a CodeBuild project that starts one runner for each job."""
 
     guide: ClassVar[str] = "docs/private-api.md"
 
@@ -55,7 +55,7 @@ class Runner(Section):
 
 
 class ApiAccess(Section):
-    """Networks and machines that reach the API server at its addresses inside of the VPC, on port 443."""
+    """Networks and machines that reach the API server on port 443 at its addresses in the VPC."""
 
     guide: ClassVar[str] = "docs/private-api.md"
 
@@ -70,13 +70,13 @@ class ApiAccess(Section):
 
     @rule
     def _names_somebody(self, at: Place) -> Iterator[Problem]:
-        """Require one range, security group or runner."""
+        """Require at least one range, security group or runner."""
         if not self.cidrs and not self.security_groups and self.runner is None:
             yield at.problem("", "lets nobody in; list ranges in cidrs or groups in securityGroups, or remove the section")
 
     @rule
     def _ranges_are_private(self, at: Place) -> Iterator[Problem]:
-        """Require ranges of private networks, each once."""
+        """Require private ranges, each once."""
         for index, cidr in enumerate(self.cidrs):
             if cidr in self.cidrs[:index]:
                 yield at.problem(f"cidrs[{index}]", f"{cidr} is listed twice; list each range once")

@@ -1,4 +1,4 @@
-"""The bounds within which the number of Triton's pods follows the load: `triton-eks:autoscaling`."""
+"""The limits between which the number of Triton pods follows the load: `triton-eks:autoscaling`."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _CRON_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("month", 1, 12, _MONTHS),
     ("weekday", 0, 6, _WEEKDAYS),
 )
-"""Name, least, most, and names of the values of each field, as KEDA's parser (robfig/cron) has them."""
+"""Name, minimum, maximum and value names of each field, as KEDA's cron parser (robfig/cron) defines them."""
 _CRON_PART = re.compile(r"(?:\*|\?|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[1-9]\d*))?", re.ASCII)
 _LEAST_BUSY, _MOST_BUSY = 0.05, 512.0
 _LEAST_RATE, _MOST_RATE = 0.001, 1_000_000.0
@@ -35,7 +35,7 @@ Pods = Annotated[int, between(1, 1000, "pods")]
 
 
 def _cron(value: Any) -> str:
-    """Refuse an expression that KEDA cannot read: it would scale nothing at all, not even by the other triggers."""
+    """Refuse an expression that KEDA cannot read, because it would also stop the other triggers from scaling."""
     valid = 'give minute, hour, day, month and weekday in quotes, like "0 7 * * 1-5"'
     fields = text_of(value, valid).split()
     if len(fields) != len(_CRON_FIELDS):
@@ -61,7 +61,8 @@ _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def moments(cron: str) -> tuple[frozenset[int], ...]:
-    """Return the values of each field of a cron expression that was found right: equal for equal times, however written."""
+    """Return the values of each field of a valid cron expression. Equal times give equal results, however they are
+    written."""
     return tuple(
         frozenset(value for part in text.split(",") for value in _values(part, least, most, names))
         for text, (_, least, most, names) in zip(cron.split(), _CRON_FIELDS, strict=True)
@@ -75,19 +76,19 @@ def _values(part: str, least: int, most: int, names: tuple[str, ...]) -> range:
         names.index(text) + least if text in names else int(text) if text is not None else None
         for text in (match["first"], match["last"])
     )
-    if last is None:  # `3/5` begins at 3 and ends with the field
+    if last is None:  # `3/5` begins at 3 and ends at the field's maximum
         last = most if first is None or match["step"] else first
     return range(least if first is None else first, last + 1, int(match["step"] or 1))
 
 
 def _comes(cron: str) -> bool:
-    """Return whether there is a day of one of the months; a day of the week is enough by itself."""
+    """Return whether one of the months has one of the days. An expression with weekdays always matches some day."""
     _, _, days, months, weekdays = moments(cron)
     return len(weekdays) < 7 or any(day <= _DAYS_OF_MONTHS[month - 1] for day in days for month in months)
 
 
 def _times(cron: str) -> list[int]:
-    """Return the minutes of the day at which it comes."""
+    """Return the minutes of the day at which the expression matches."""
     minutes, hours, *_ = moments(cron)
     return sorted(60 * hour + minute for hour in hours for minute in minutes)
 
@@ -97,7 +98,7 @@ def _clock(minute: int) -> str:
 
 
 def _days_apart(cron: str) -> bool:
-    """Return whether no day on which it comes follows another one."""
+    """Return whether the expression never matches on two consecutive days."""
     _, _, days, _, weekdays = moments(cron)
     if len(weekdays) < 7:
         return len(days) == 31 and not any((day + 1) % 7 in weekdays for day in weekdays)
@@ -126,7 +127,7 @@ _PrometheusUrl = Annotated[
 
 
 class CronFloor(Section):
-    """The fewest pods between two moments that come again, as cron expressions in a time zone."""
+    """A higher minimum of pods between two recurring times, given as cron expressions in a time zone."""
 
     start: _Cron = Field(description='when it begins, as a cron expression in quotes, like "0 7 * * 1-5"')
     end: _Cron = Field(description='when it ends, as a cron expression in quotes, like "0 19 * * 1-5"')
@@ -135,7 +136,7 @@ class CronFloor(Section):
 
     @rule
     def _it_ends(self, at: Place) -> Iterator[Problem]:
-        """Require another end than the start, and dates that there are."""
+        """Require an end that differs from the start, and dates that exist."""
         for key, cron in (("start", self.start), ("end", self.end)):
             if not _comes(cron):
                 yield at.problem(key, f"'{cron}' never comes: no month of it has that day; give a day that there is")
@@ -147,7 +148,7 @@ class CronFloor(Section):
             yield from self._they_take_turns(at)
 
     def _it_ends_on_its_day(self, at: Place) -> Iterator[Problem]:
-        """Refuse, of two that come on the same days, an end before the start, and a start while it holds already."""
+        """Refuse an end before the start, and two starts or ends in a row, if both are on the same days."""
         starts, ends = _times(self.start), _times(self.end)
         if max(ends) < min(starts) and _days_apart(self.start):
             yield at.problem(
@@ -168,9 +169,9 @@ class CronFloor(Section):
                     break
 
     def _they_take_turns(self, at: Place) -> Iterator[Problem]:
-        """Refuse, of two that come on other days, one that comes twice with none of the other between.
+        """Refuse two starts or two ends in a row, if both are on different days.
 
-        KEDA looks at which of them comes next, and holds the floor where that is an end
+        KEDA computes which of the two comes next, and applies the higher minimum if it is an end
         (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scalers/cron_scaler.go).
         """
         for (first, before), (second, key) in pairwise(_turns(self.start, self.end)):
@@ -186,7 +187,7 @@ class CronFloor(Section):
 
 
 def _turns(start: str, end: str) -> Iterator[tuple[str, str]]:
-    """Yield when each comes in a year and a month, in order: `Mon 2028-01-03 07:00`, and which of the two it is."""
+    """Yield the times of both expressions in a year and a month, in order: `Mon 2028-01-03 07:00`, and `start` or `end`."""
     both = [(key, moments(cron), _times(cron)) for key, cron in (("start", start), ("end", end))]
     for offset in range(366 + 31):
         day = _A_LEAP_YEAR + timedelta(days=offset)
@@ -196,7 +197,7 @@ def _turns(start: str, end: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_on(found: tuple[frozenset[int], ...], day: date) -> bool:
-    """Return whether it comes on a day. As cron has it, one of two kinds of day is enough."""
+    """Return whether the expression matches on a day. As in cron, a match of the month day or the weekday is enough."""
     _, _, days, months, weekdays = found
     kinds = (day.day in days, day.isoweekday() % 7 in weekdays)
     either = len(days) < 31 and len(weekdays) < 7
@@ -204,7 +205,7 @@ def _is_on(found: tuple[frozenset[int], ...], day: date) -> bool:
 
 
 class Target(Section):
-    """The load of one pod with one model, in the place of the one derived from models.serving."""
+    """The target load of one pod for one model. It replaces the target derived from models.serving."""
 
     pending: Annotated[int, between(1, 100_000, "requests per pod")] | None = Field(
         default=None, description="requests in the model's queue; without it: derived from its SLO and rates"
@@ -221,7 +222,8 @@ class Target(Section):
 
 
 class Autoscaling(Section):
-    """How many pods of Triton there may be, and what decides. Required with an autoscaler, forbidden without one."""
+    """The minimum and maximum number of Triton pods, and the scaling signals. Required with an autoscaler, forbidden without
+    one."""
 
     guide: ClassVar[str] = "docs/autoscaling.md"
 
@@ -264,14 +266,14 @@ class Autoscaling(Section):
 
     @rule
     def _targets_say_something(self, at: Place) -> Iterator[Problem]:
-        """Refuse targets without a number."""
+        """Refuse targets without a value."""
         for name, target in self.targets.items():
             if target.pending is None and target.busy is None and target.rate is None:
                 yield at.problem(f"targets.{name}", "is empty and changes nothing; give pending, busy or rate, or remove it")
 
     @rule
     def _warm_pods_have_an_heir(self, at: Place) -> Iterator[Problem]:
-        """Require no more warmPods than pods that may still come, for which they hold nodes."""
+        """Require at most as many warmPods as pods that can still be added. They reserve nodes for those pods."""
         most = self.max_replicas - self.min_replicas
         if self.warm_pods > most >= 0:
             yield at.problem(
@@ -283,7 +285,7 @@ class Autoscaling(Section):
 
     @rule
     def _spare_pods_are_not_all(self, at: Place) -> Iterator[Problem]:
-        """Require fewer sparePods than maxReplicas: no load would change the number of pods."""
+        """Require fewer sparePods than maxReplicas; otherwise the number of pods would never follow the load."""
         if self.spare_pods and self.spare_pods >= self.max_replicas:
             yield at.problem(
                 "sparePods",
@@ -302,7 +304,7 @@ class Autoscaling(Section):
 
     @rule
     def _floor_is_in_bounds(self, at: Place) -> Iterator[Problem]:
-        """Require more pods of cronFloor than minReplicas, up to maxReplicas."""
+        """Require cronFloor.replicas above minReplicas and up to maxReplicas."""
         if self.cron_floor is not None:
             pods = self.cron_floor.replicas
             yield from self._within(at, pods, "cronFloor.replicas")

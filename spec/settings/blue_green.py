@@ -1,7 +1,7 @@
-"""The one or two Deployments of `triton.rollout: blue-green`, seen as fleets.
+"""The one or two Deployments of `triton.rollout: blue-green`, represented as fleets.
 
-A release serves from one of them (`models.slot`), and a candidate, where there is one, from the other. Whatever is said
-about a fleet is said of each of the two as if the stack file pinned its release alone.
+A release serves from one slot (`models.slot`), and a candidate, if any, from the other. Every rule about a fleet applies to
+each slot as if the stack file pinned only its release.
 """
 
 from typing import Any, TypeVar, get_args
@@ -18,23 +18,23 @@ S = TypeVar("S", bound=Section)
 
 
 def other_slot(slot: Slot) -> Slot:
-    """Return the slot of the candidate, where the release has `slot`."""
+    """Return the slot of the candidate if the release has `slot`."""
     return "green" if slot == "blue" else "blue"
 
 
 def helm_release(slot: Slot) -> str:
-    """Return the Helm release of a slot, which its Deployment and Services are called after."""
+    """Return the Helm release of a slot. Its Deployment and Services have the same name."""
     return f"{TRITON_RELEASE}-{slot}"
 
 
 def is_blue_green(document: Section) -> bool:
-    """Return whether a stack, perhaps with values missing, has Deployments by slot."""
+    """Return whether a stack has one Deployment per slot. The document may lack values."""
     triton = document.__dict__.get("triton")
     return triton is not None and triton.__dict__.get("rollout") == "blue-green"
 
 
 def slots(document: S) -> tuple[Fleet[S], ...]:
-    """Return the fleet of the release, and that of the candidate where there is one."""
+    """Return the fleet of the release and, if there is a candidate, the candidate's fleet."""
     models: Models | None = document.__dict__.get("models")
     slot: Slot = models.__dict__.get("slot", "blue") if models is not None else "blue"
     candidate: Candidate | None = models.__dict__.get("candidate") if models is not None else None
@@ -59,7 +59,7 @@ def slots(document: S) -> tuple[Fleet[S], ...]:
 
 
 def _view(document: S, models: Models, release: Any, pods: int | None) -> S:
-    """Return the stack file as if `release` were the only one, with so many pods at least."""
+    """Return the stack file as if `release` were its only one, with at least `pods` pods."""
     view = document.model_copy()
     view.__dict__["models"] = models.with_release(release).model_copy(update={"candidate": None})
     bounds = document.__dict__.get("autoscaling")

@@ -1,4 +1,4 @@
-"""The values of Triton's chart that people write, where a rule has to reckon with them."""
+"""User-defined values of Triton's chart that the rules of the settings depend on."""
 
 import re
 from collections.abc import Mapping
@@ -19,16 +19,18 @@ _SIZE = re.compile(r"[1-9][0-9]{0,9}(Mi|Gi)")
 
 @dataclass(frozen=True)
 class PodValues:
-    """The sizes and times of Triton's pods, and the objects beside them, by the chart and by `helm-values/triton`. Sizes in
-    MiB; the defaults are the chart's.
+    """The sizes and times of Triton's pods and the extra objects, from the chart and `helm-values/triton`.
 
-    `shm` and `server`: the size of /dev/shm and what has to remain for the server, 0: not known. `tmp`: the size of /tmp.
-    `extra_disk` and `extra_memory`: the further volumes on disk and in memory. `beside_millis` and `beside`: CPU and memory
-    of the other containers.
-    `cache_copies` and `smallest_cache`: how often the cache volume holds the release, and its least size.
-    `follower_millis` and `follower`: those of the one that copies releases beside the server, with access local in place.
-    `pre_stop` and `longest_request`: the seconds until a pod that ends gets SIGTERM, and those that it waits for requests.
-    `extra_objects`: kind and name of each object that is installed beside the pods.
+    Sizes are in MiB; the defaults are the chart's.
+
+    `shm` and `server`: the size of /dev/shm, and the memory that has to remain for the server; 0 if unknown.
+    `tmp`: the size of /tmp.
+    `extra_disk` and `extra_memory`: the additional volumes on disk and in memory.
+    `beside_millis` and `beside`: CPU and memory of the other containers.
+    `cache_copies` and `smallest_cache`: how many copies of the release the cache volume holds, and its minimum size.
+    `follower_millis` and `follower`: CPU and memory of the container that copies releases (access local, rollout in place).
+    `pre_stop` and `longest_request`: seconds from a pod's termination to SIGTERM, and seconds that it waits for requests.
+    `extra_objects`: kind and name of each object that is installed in addition to the pods.
     """
 
     shm: int = 0
@@ -53,16 +55,16 @@ CHART_DEFAULTS = PodValues()
 
 @cache
 def pod_values(environment: str) -> PodValues:
-    """Return what the pods of an environment have; the chart's defaults where there is no checkout that says it.
+    """Return the pod values of an environment; the chart's defaults if no checkout of the chart exists.
 
-    A value of the wrong type counts as its default: the chart's schema refuses it, with a sentence.
+    A value of the wrong type counts as its default, because the chart's schema refuses it with a message.
     """
     if not environment or not (_ROOT / local_chart(TRITON_CHART)).is_dir():
         return CHART_DEFAULTS
     values, default = rendered_values(TRITON_CHART, environment, _ROOT), CHART_DEFAULTS
     copies, arguments = value_at(values, "modelCache.headroom"), value_at(values, "server.extraArgs")
     pre_stop, longest = (value_at(values, f"drain.{name}Seconds") for name in ("preStop", "longestRequest"))
-    # An init container without a restartPolicy has ended before the server starts.
+    # An init container without a restartPolicy exits before the server starts.
     inits = [container for container in _list(values, "extraInitContainers") if container.get("restartPolicy") == "Always"]
     beside = [*_list(values, "extraContainers"), *inits]
     volumes = [volume for item in _list(values, "extraVolumes") if isinstance(volume := item.get("emptyDir"), Mapping)]
@@ -88,7 +90,7 @@ def pod_values(environment: str) -> PodValues:
 
 
 def values_of(document: Document) -> PodValues:
-    """Return what the pods of a stack have; the chart's defaults where its environment is missing or misspelt."""
+    """Return the pod values of a stack; the chart's defaults if its environment is missing or misspelt."""
     said: str | None = document.__dict__.get("environment")
     values, models, triton = pod_values(said or ""), document.__dict__.get("models"), document.__dict__.get("triton")
     if models is None or triton is None or models.__dict__.get("access") != "local" or triton.rollout != "in-place":
@@ -108,7 +110,7 @@ def _millis(cpu: Any) -> int:
 
 
 def mebibytes(size: Any, default: int) -> int:
-    """Return a quantity in MiB; the default if it is none of `Mi` or `Gi`."""
+    """Return a quantity in MiB; the default if its unit is neither `Mi` nor `Gi`."""
     if not isinstance(size, str) or not _SIZE.fullmatch(size):
         return default
     return int(size[:-2]) * {"Mi": 1, "Gi": 1024}[size[-2:]]

@@ -1,4 +1,4 @@
-"""Where third-party charts come from: `triton-eks:charts`."""
+"""The registry of third-party charts: `triton-eks:charts`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -15,7 +15,7 @@ _REGISTRY = r"oci://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-
 
 
 class Charts(Section):
-    """A registry of yours with copies of the pinned charts, under their own names and versions."""
+    """A registry of yours that holds copies of the pinned charts under their own names and versions."""
 
     guide: ClassVar[str] = "docs/chart-registry.md"
 
@@ -30,7 +30,7 @@ class Charts(Section):
 
     @rule
     def _registry_is_an_address(self, at: Place) -> Iterator[Problem]:
-        """Require a registry with the name of a host, and a port from 1 to 65535 if any."""
+        """Require a registry with a valid host name. Its port, if any, has to be 1 to 65535."""
         wrong = wrong_with_registry(self.registry.removeprefix("oci://"))
         if wrong is not None:
             yield at.problem("registry", wrong)

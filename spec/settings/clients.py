@@ -1,4 +1,4 @@
-"""Who may ask through the gateway: `gateway.clients` and `gateway.jwt`."""
+"""Clients that may send requests through the gateway: `gateway.clients` and `gateway.jwt`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -13,7 +13,7 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 MOST_RATES = 15
-"""How many clients may have a rate: Envoy Gateway takes 16 rules for a route, of which one is the model's own."""
+"""The most clients that may have a rate. Envoy Gateway allows 16 rules for a route, and one of them is the model's own."""
 
 CLIENT_NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 ClientName = Annotated[
@@ -62,12 +62,12 @@ class Client(Section):
 
     @property
     def restricted(self) -> bool:
-        """Return whether the client may not send every model as many requests as the model's own rate admits."""
+        """Return whether the client is limited to some models or has its own request rate."""
         return self.models is not None or self.requests_per_second is not None
 
     @rule
     def _models_are_a_choice(self, at: Place) -> Iterator[Problem]:
-        """Require one model or more, each once."""
+        """Require at least one model, each once."""
         if self.models is None:
             return
         if not self.models:
@@ -87,7 +87,7 @@ Clients = Annotated[dict[ClientName, Client], Kind(_some, "one client or more, b
 
 
 class Jwt(Section):
-    """Tokens of an identity provider, by which the gateway knows its clients in the place of keys."""
+    """Tokens of an identity provider. They identify the gateway's clients instead of keys."""
 
     guide: ClassVar[str] = "docs/access.md"
 
@@ -100,7 +100,7 @@ class Jwt(Section):
 
     @rule
     def _tokens_are_for_this_gateway(self, at: Place) -> Iterator[Problem]:
-        """Require 1 to 8 audiences, each once: without one, a token for any other service opens this gateway."""
+        """Require 1 to 8 audiences, each once. Without an audience, tokens for any other service would be valid here."""
         if not 1 <= len(self.audiences) <= 8:
             yield at.problem(
                 "audiences",
@@ -112,7 +112,7 @@ class Jwt(Section):
 
     @rule
     def _envoy_takes_the_addresses(self, at: Place) -> Iterator[Problem]:
-        """Require addresses of 253 characters at most, as Envoy Gateway's definitions do, and without a fragment."""
+        """Require addresses without a fragment and of at most 253 characters, the limit of Envoy Gateway's definitions."""
         for key, address in (("issuer", self.issuer), ("jwksUri", self.jwks_uri)):
             if len(address) > 253:
                 yield at.problem(key, f"has {len(address)} characters, and Envoy Gateway takes 253; use a shorter address")

@@ -69,12 +69,12 @@ class Cluster(Section):
 
     @rule
     def _nothing_of_a_new_one_beside_existing(self, at: Place) -> Iterator[Problem]:
-        """Require the keys of a control plane, or existing and none of them but version, which has to be the cluster's."""
+        """Require the keys of a control plane, or `existing` with only `version`, the cluster's version."""
         yield from nothing_beside_existing(self, at, "the cluster is there already, and this program does not change it")
 
     @property
     def reached_by(self) -> tuple[str, ...]:
-        """Return who reaches the API server, each in words; what they may do there is another matter."""
+        """Return descriptions of all networks and machines that reach the API server, whatever their permissions."""
         if self.existing is not None:
             return ("the nodes", "whoever the cluster's owner lets")
         inside = self.api_access
@@ -104,7 +104,7 @@ class Cluster(Section):
 
     @warning
     def _version_ends_soon(self, at: Place) -> Iterator[Problem]:
-        """Warn 90 days before standard support of the version ends, and of extended support, with its price."""
+        """Warn from 90 days before the version's standard support ends. Warn during extended support, with its price."""
         window = KUBERNETES_SUPPORT[self.version]
         until = window.standard_until
         if at.today >= until:
@@ -124,9 +124,9 @@ class Cluster(Section):
 
     @rule
     def _endpoint_is_not_open(self, at: Place) -> Iterator[Problem]:
-        """Require the ranges that reach a public endpoint, and none with a private one."""
+        """Require publicAccessCidrs with a public endpoint, and refuse them with a private one."""
         if self.existing is not None:
-            return  # whoever made it says who reaches it
+            return  # the cluster's owner configures its endpoint
         if self.endpoint == "private" and self.public_access_cidrs:
             yield at.problem(
                 "publicAccessCidrs", "a private endpoint has no public access; remove the list or use endpoint: public"
@@ -139,7 +139,8 @@ class Cluster(Section):
 
     @warning
     def _somebody_reaches_a_private_endpoint(self, at: Place) -> Iterator[Problem]:
-        """Warn of a private endpoint that nobody but the nodes reaches; the twin has no network of its own."""
+        """Warn of a private endpoint that only the nodes can reach. Not in local, because the twin has no network of its
+        own."""
         if self.endpoint == "private" and self.api_access is None and at.environment != "local":
             yield at.problem(
                 "apiAccess",
@@ -150,7 +151,7 @@ class Cluster(Section):
 
     @rule
     def _ranges_are_narrow(self, at: Place) -> Iterator[Problem]:
-        """Require up to 40 ranges of the internet, each once and of /8 or narrower."""
+        """Require at most 40 internet ranges, each once and /8 or narrower."""
         if len(self.public_access_cidrs) > _MOST_PUBLIC_RANGES:
             yield at.problem(
                 "publicAccessCidrs",
@@ -174,15 +175,15 @@ class Cluster(Section):
 
     @rule
     def _somebody_administers(self, at: Place) -> Iterator[Problem]:
-        """Require an administrator beside the cluster's creator, but in local and dev."""
+        """Require at least one administrator in addition to the cluster's creator, except in local and dev."""
         if not self.admin_role_arns and at.environment not in _CREATORS_ALONE:
             yield at.problem("adminRoleArns", "is empty; give at least one")
 
     @rule
     def _roles_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each role once in adminRoleArns, viewRoleArns and rolloutRoleArns: EKS takes one access entry for a role.
+        """Require each role once in adminRoleArns, viewRoleArns and rolloutRoleArns: EKS has one access entry for a role.
 
-        An account has one role of a name, in whatever path and case:
+        In an account a role's name is unique, whatever its path and case:
         https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
         """
         lists = {
@@ -190,7 +191,7 @@ class Cluster(Section):
             "viewRoleArns": self.view_role_arns,
             "rolloutRoleArns": self.rollout_role_arns,
         }
-        earlier: dict[tuple[str, str], tuple[str, str]] = {}  # by role: the key, and the ARN there
+        earlier: dict[tuple[str, str], tuple[str, str]] = {}  # by role: the first key and the ARN in it
         for key, arns in lists.items():
             for index, arn in enumerate(arns):
                 first_key, first = earlier.setdefault(_role(arn), (key, arn))
@@ -208,7 +209,7 @@ class Cluster(Section):
 
 
 def _role(arn: str) -> tuple[str, str]:
-    """Return the account and the name, in lower case, of the role with this ARN."""
+    """Return the account and the lower-case name of the role with this ARN."""
     return arn.split(":")[4], arn.rpartition("/")[2].lower()
 
 

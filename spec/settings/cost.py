@@ -1,4 +1,4 @@
-"""The section `triton-eks:cost`: the most that a stack may cost, and who is told."""
+"""The monthly budget of a stack and the recipients of its alarms: `triton-eks:cost`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -12,14 +12,14 @@ from spec.settings.kind import between
 from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
-# AWS Budgets takes so many e-mail addresses for one notification.
+# The most e-mail addresses that AWS Budgets allows for one notification.
 _MOST_EMAILS = 10
 
 
 class CostLimits(Section):
-    """A budget and, where it is asked for, an alarm for unusual costs.
+    """A budget and an optional alarm for unusual costs.
 
-    Costs are found by the tags `project` and `environment`, which have to be activated as cost allocation tags in the
+    AWS finds the costs by the tags `project` and `environment`. They have to be activated as cost allocation tags in the
     account that pays.
     """
 
@@ -44,7 +44,7 @@ class CostLimits(Section):
 
     @rule
     def _somebody_is_told(self, at: Place) -> Iterator[Problem]:
-        """Require somebody who is told, at most 10 e-mail addresses, and each once."""
+        """Require at least one subscriber; at most 10 unique e-mail addresses."""
         if not self.emails and self.topic_arn is None:
             yield at.problem(
                 "", "tells nobody; give emails, like [oncall@example.com], or topicArn, the ARN of an SNS topic"

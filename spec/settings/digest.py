@@ -1,4 +1,4 @@
-"""The identity of what a stack wants of its models, so that a release made from other wants is noticed."""
+"""A digest of the model requirements of a stack. It shows whether a release was made from other requirements."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from spec.settings.serving import ModelServing
 
 _DIGITS = 12
 _NOT_IN_CONFIGS = frozenset({"tuned", "longest_stream_seconds"})
-"""Keys of a model that no config is made from: the evidence of a value, and what the pods around it go by."""
+"""Keys that no config is made from: the evidence for a value, and a value that only the pods use."""
 
 
 _SINCE = ("llm", "slo_p99_ms", "queue_timeout_ms")
@@ -26,16 +26,17 @@ _FORMER = {
 
 
 def serving_digest(settings: Document) -> str:
-    """12 hex digits of what a release's model configs are made from: `models.serving` and the GPUs of Triton's pools.
+    """Return 12 hex digits of the inputs of a release's configs: `models.serving` and the GPUs of Triton's pools.
 
-    Equal for equal wants, however they are written (order, defaults left out or spelt out), and without what changes no
-    config. Derived instances count like written ones. Raises Absent while one of the values is missing or invalid.
+    Equal requirements give equal digests, whatever their order and whether defaults are spelt out. Keys that change no
+    config are left out. Derived instances count like configured ones. Raises Absent while one of the values is missing or
+    invalid.
     """
     return digest_of(settings.models, compute_capabilities(settings))
 
 
 def digest_of(models: Models, capabilities: tuple[float, ...]) -> str:
-    """Return the digest of `models.serving` on GPUs of these compute capabilities."""
+    """Return the digest of `models.serving` for GPUs with these compute capabilities."""
     wants = {
         name: {**_FORMER, **_plain(model, without=_left_out(model)), "instances": models.instances_of(name)}
         for name, model in models.serving.items()
@@ -49,16 +50,17 @@ def _left_out(model: ModelServing) -> frozenset[str]:
 
 
 def _plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
-    """Return a value as JSON takes it. Reads every key of a section, so that one that is missing raises Absent."""
+    """Return a value as plain JSON data. Reads every key of a section, so a missing key raises Absent."""
     if isinstance(value, Section):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields if name not in without}
     return value
 
 
 def compute_capabilities(settings: Document) -> tuple[float, ...]:
-    """NVIDIA compute capabilities of the GPUs that Triton runs on, ascending; types that the catalogue lacks are left out.
+    """Return the NVIDIA compute capabilities of Triton's GPUs, ascending, without types that the catalogue lacks.
 
-    With several fleets those of all their pools: a model's files for each kind of GPU are in its one config.
+    With several fleets, return the capabilities of all their pools: one config of a model lists the files for each kind of
+    GPU.
     """
     wanted = {fleet.stack.triton.pool for fleet in settings.each_fleet if fleet.stack.triton.gpus}
     types = [known for pool in settings.gpu.pools if pool.name in wanted for known in pool.types]

@@ -1,4 +1,4 @@
-"""The name by which clients find the gateway: `gateway.domain`."""
+"""The domain name of the gateway: `gateway.domain`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
@@ -12,19 +12,22 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 _LONGEST_NAME = 64
-"""ACM takes the first name of a certificate up to here: https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html."""
+"""ACM's limit for the first name of a certificate:
+https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html
+"""
 _AMAZONS = ("amazonaws.com", "amazonaws.com.cn", "cloudfront.net", "elasticbeanstalk.com")
 """https://docs.aws.amazon.com/acm/latest/userguide/acm-certificate-characteristics.html"""
 _OF_NOBODY = (
     *("local", "localhost", "internal", "invalid", "test", "example", "onion", "alt", "home.arpa"),
     *("lan", "corp", "home", "intranet", "private"),
 )
-"""Those that are kept for other uses (https://www.iana.org/assignments/special-use-domain-names), and that networks use
-which nobody has registered: no public authority certifies a name below them."""
+"""Names reserved for other uses (https://www.iana.org/assignments/special-use-domain-names), and names that private networks
+use without registration. No public authority certifies a name below them.
+"""
 
 
 def uncertified_ending(name: str) -> str | None:
-    """Return the ending of a name for which ACM gives nobody a certificate; None for other names."""
+    """Return the ending for which ACM issues no certificate; None if the name has no such ending."""
     return next((ending for ending in (*_AMAZONS, *_OF_NOBODY) if f".{name}".endswith(f".{ending}")), None)
 
 
@@ -49,7 +52,7 @@ _ZoneId = Annotated[
 
 
 class Domain(Section):
-    """A name in a hosted zone of Route 53, which leads to the load balancer, and for which ACM gives a certificate."""
+    """A name in a Route 53 hosted zone. It points to the load balancer, and ACM issues a certificate for it."""
 
     guide: ClassVar[str] = "docs/access.md#a-name-and-its-certificate"
 
@@ -72,17 +75,17 @@ class Domain(Section):
 
     @property
     def proof_zone_id(self) -> str:
-        """Return the zone that gets the record by which ACM gives a certificate."""
+        """Return the zone for the DNS record by which ACM validates the certificate."""
         return self.public_zone_id or self.hosted_zone_id
 
     @rule
     def _zones_are_two(self, at: Place) -> Iterator[Problem]:
-        """Require two zones where there is a public one beside that of the name."""
+        """Require two different zones if publicZoneId is set."""
         if self.public_zone_id == self.hosted_zone_id:
             yield at.problem("publicZoneId", "is hostedZoneId; remove it, or give the public zone beside a private one")
 
     @rule
     def _a_certificate_can_have_it(self, at: Place) -> Iterator[Problem]:
-        """Require a name of 64 characters at most, as ACM does."""
+        """Require a name of at most 64 characters, ACM's limit."""
         if len(self.name) > _LONGEST_NAME:
             yield at.problem("name", f"has {len(self.name)} characters, and ACM takes {_LONGEST_NAME}; give a shorter one")

@@ -1,4 +1,4 @@
-"""Things that are there already and this program uses: `network.existing` and `cluster.existing`."""
+"""Existing resources that this program uses: `network.existing` and `cluster.existing`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -24,7 +24,7 @@ ClusterName = Annotated[
 
 
 class ExistingNetwork(Section):
-    """A VPC and subnets of yours, which this program reads and never changes. A zone has one subnet of each kind."""
+    """An existing VPC and its subnets, which this program reads and never changes. A zone has one subnet of each kind."""
 
     guide: ClassVar[str] = "docs/existing.md#existing-vpc"
 
@@ -39,7 +39,7 @@ class ExistingNetwork(Section):
 
     @rule
     def _a_subnet_is_in_one_zone(self, at: Place) -> Iterator[Problem]:
-        """Require each subnet once: it is in one zone, and either private or public."""
+        """Require each subnet in one zone only, and either private or public."""
         for key, subnets in (
             ("privateSubnetIds", self.private_subnet_ids),
             ("publicSubnetIds", self.public_subnet_ids),
@@ -59,7 +59,7 @@ class ExistingNetwork(Section):
 
 
 class ExistingCluster(Section):
-    """An EKS cluster of yours, which gets the stack's nodes and what runs on them, and is not changed itself."""
+    """An existing EKS cluster. The program adds the stack's nodes and workloads and does not change the cluster itself."""
 
     guide: ClassVar[str] = "docs/existing.md#existing-cluster"
 
@@ -67,7 +67,7 @@ class ExistingCluster(Section):
 
 
 def nothing_beside_existing(section: Section, at: Place, what: str) -> Iterator[Problem]:
-    """Refuse the keys that describe what this program would make, in a section that names what exists."""
+    """Refuse the keys of a new resource in a section that names an existing one."""
     if getattr(section, "existing", None) is None:
         return
     for name, field in type(section).model_fields.items():

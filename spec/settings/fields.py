@@ -1,6 +1,6 @@
-"""The kinds of single values that a stack file holds, each with the sentence that is said when one does not fit.
+"""Types of the single values in a stack file. Each has the message for a value that does not fit.
 
-Their parts are in spec/settings/kind.py.
+They are built from the parts in spec/settings/kind.py.
 """
 
 import re
@@ -17,18 +17,18 @@ LOG_RETENTION_DAYS = (
     *(731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 OWN_TAG_KEYS = ("project", "environment", "Name", "service-account")
-"""Those that the program puts on what it makes."""
+"""The tag keys that the program sets on its resources."""
 
-_CPU = re.compile(r"(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?|[1-9][0-9]{0,6}m")  # as the charts' schemas take it
-# EKS, its add-ons and Karpenter find what is theirs by such a key, and so does the search for what is left of a stack.
+_CPU = re.compile(r"(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?|[1-9][0-9]{0,6}m")  # the charts' schemas allow the same
+# EKS, its add-ons and Karpenter find their resources by such keys. So does the search for the remains of a stack.
 _FOREIGN_TAG_KEY = re.compile(
     r"aws:|eks:|([a-z0-9.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|k8s\.amazonaws\.com|karpenter\.sh|csi\.aws\.com)/"
 )
-_TAG_KEY = re.compile(r"[\w .:/=+@-]{1,128}")  # AWS takes letters of every script here
+_TAG_KEY = re.compile(r"[\w .:/=+@-]{1,128}")  # AWS allows letters of every script here
 _TAG_VALUE = re.compile(r"[\w .:/=+@-]*")
 MOST_TAGS = 40
-"""Of the 50 that AWS takes: the program, EKS, Karpenter and the load balancer controller add up to 10 of their own."""
-# Requests per second: one in a quarter of an hour, and more than any fleet of this platform answers.
+"""AWS allows 50. The program, EKS, Karpenter and the load balancer controller add up to 10."""
+# Requests per second. The minimum is one in about a quarter of an hour; the maximum is more than any fleet can answer.
 _SLOWEST_RATE, _FASTEST_RATE = 0.001, 1_000_000
 
 
@@ -65,7 +65,7 @@ def _log_retention(value: int) -> int:
 
 
 _LEAST_CPU_MILLIS = 10
-"""The kubelet limits no container to less, whatever is written (MinMilliCPULimit):
+"""The kubelet raises lower CPU limits of a container to this value (MinMilliCPULimit):
 https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/cm/helpers_linux.go
 """
 
@@ -114,7 +114,8 @@ def _tag_value(value: Any) -> str:
 
 
 def _id(prefix: str, what: str, *, short: bool = True) -> Kind:
-    """Return the kind of EC2's ids of one type of resource; `short`: those of before 2016 too, of 8 digits."""
+    """Return the type of EC2 ids for one kind of resource. With `short`, ids from before 2016 with 8 digits are valid
+    too."""
     digits = "([0-9a-f]{8}|[0-9a-f]{17})" if short else "[0-9a-f]{17}"
     return matching(
         f"{prefix}-{digits}", f"is not the id of {what}", f"give the id of {what}, like {prefix}-0123456789abcdef0"

@@ -1,8 +1,8 @@
-"""Several fleets of Triton in one stack: `triton-eks:fleets`, and the stack as one of them has it.
+"""Several Triton fleets in one stack: `triton-eks:fleets`, and the view of the stack for one fleet.
 
-A fleet is a Deployment of pods that are alike: on one pool, of one size, with the same models, scaled together. Whatever is
-said about Triton (relations of the settings, the program, costs) is said of a stack with one fleet, and of each fleet of a
-stack with several as if the stack had no other (`seen_by`).
+A fleet is a Deployment of equal pods: on one pool, of one size, with the same models, scaled together. Every rule about
+Triton (relations of the settings, the program, costs) applies to a stack with one fleet. In a stack with several fleets it
+applies to each fleet as if the stack had no other (`seen_by`).
 """
 
 import re
@@ -21,11 +21,11 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 LONGEST_NAME = 20
-"""With the name of a Deployment in front of it and those of ReplicaSet and pod behind, no name is cut off."""
+"""The longest fleet name with which no name gets cut off. Deployment, ReplicaSet and pod names add a prefix and suffixes."""
 _SUFFIXES = ("headless", "metrics")
 _RESERVED = (*_SUFFIXES, *(name.removeprefix(f"{TRITON_RELEASE}-") for name in (PARITY_EXPORTER, SERVED_VERSIONS)))
 _OF_THE_SERVER = ("pool", "gpus", "cpu", "memory_gib")
-"""The keys of the section `triton` that a fleet may say for itself."""
+"""The keys of the section `triton` that a fleet may override."""
 
 S = TypeVar("S", bound=Section)
 
@@ -41,7 +41,7 @@ FleetName = Annotated[
 
 
 class FleetKeys(Section):
-    """One fleet: pods that are alike, with a Deployment, Services and an autoscaler of their own."""
+    """One fleet: equal pods with their own Deployment, Services and autoscaler."""
 
     guide: ClassVar[str] = "docs/fleets.md"
 
@@ -75,7 +75,7 @@ class FleetKeys(Section):
 
     @rule
     def _name_is_free(self, at: Place) -> Iterator[Problem]:
-        """Refuse names of which a Service or another object of Triton's namespace would be called like that of another."""
+        """Refuse a name that gives another object in Triton's namespace and an object of the fleet the same name."""
         if self.name in _RESERVED or re.search(rf"-({'|'.join(_SUFFIXES)})$", self.name):
             yield at.problem(
                 "name", f"an object that belongs to another is called {TRITON_RELEASE}-{self.name}; use another name"
@@ -90,7 +90,7 @@ class FleetKeys(Section):
 
     @rule
     def _weights_are_of_its_models(self, at: Place) -> Iterator[Problem]:
-        """Require weights of models of the fleet."""
+        """Require weights only for models of the fleet."""
         for model in self.weights:
             if model not in self.models:
                 yield at.problem(
@@ -99,19 +99,20 @@ class FleetKeys(Section):
 
     @rule
     def _one_owner(self, at: Place) -> Iterator[Problem]:
-        """Refuse replicas beside autoscaling."""
+        """Refuse replicas together with autoscaling."""
         if self.replicas is not None and self.autoscaling is not None:
             yield at.problem("replicas", "autoscaling says how many pods there are; remove one of the two")
 
 
 @dataclass(frozen=True)
 class Fleet(Generic[S]):
-    """A fleet, and the stack file (`stack`) as if it were its only one.
+    """A fleet, and the stack file (`stack`) as if the fleet were the only one.
 
-    `name`, `keys` and `index` are None where the stack file has no `fleets`: then Triton is one fleet, without a name. With
-    `rollout: blue-green` its one or two fleets have names and no keys (`spec.settings.blue_green`): `percent` is the part of
-    the requests where there are two, and `candidate` says of the one whether it is that of models.candidate. `file` is then
-    the stack file, whose bounds the candidate may have raised in `stack`.
+    `name`, `keys` and `index` are None if the stack file has no `fleets`: then Triton is one fleet without a name.
+
+    With `rollout: blue-green` the one or two fleets have names and no keys (`spec.settings.blue_green`). `percent` is the
+    fleet's share of the requests if there are two, and `candidate` is true for the fleet of models.candidate. `file` is then
+    the stack file; `stack` may have raised bounds for the candidate.
     """
 
     stack: S
@@ -124,35 +125,35 @@ class Fleet(Generic[S]):
 
     @property
     def release(self) -> str:
-        """Return its Helm release, which its Deployment, Service, service account and autoscaler are called after."""
+        """Return the fleet's Helm release. Its Deployment, Service, service account and autoscaler have the same name."""
         return TRITON_RELEASE if self.name is None else f"{TRITON_RELEASE}-{self.name}"
 
     @property
     def deployment(self) -> str | None:
-        """Return the Deployment that tells its pods from those of other fleets; None where there is no other."""
+        """Return the Deployment that distinguishes the fleet's pods from others; None if Triton is one fleet."""
         return None if self.name is None else self.release
 
     @property
     def http_url(self) -> str:
-        """Return where clients in the cluster ask it over HTTP."""
+        """Return the URL for HTTP clients in the cluster."""
         return triton_http_url(self.release)
 
     @property
     def grpc_url(self) -> str:
-        """Return the name by which gRPC clients in the cluster find each of its pods."""
+        """Return the name under which gRPC clients in the cluster find each of the fleet's pods."""
         return triton_grpc_url(self.release)
 
     def serves(self, model: str) -> bool:
-        """Return whether it serves a model."""
+        """Return whether the fleet serves a model."""
         if self.percent is not None:
             release = self.stack.__dict__["models"].release
             return release is None or model in release.models
         return self.keys is None or model in self.keys.models
 
     def weight(self, model: str) -> int:
-        """Return its part of the requests for a model, relative to the other fleets' that serve it.
+        """Return the fleet's share of a model's requests, relative to the other fleets that serve it.
 
-        Of a model with sequences, whose requests belong to one server, the candidate has all requests or none.
+        For a model with sequences, which stay on one server, the candidate gets all requests or none.
         """
         if self.percent is not None:
             shared = 0 < self.percent < 100 and self.stack.__dict__["models"].keeps_sequences(model)
@@ -160,7 +161,7 @@ class Fleet(Generic[S]):
         return 1 if self.keys is None else self.keys.weights.get(model, 1)
 
     def problem(self, found: Problem) -> Problem:
-        """Return what is wrong with `stack`, told where the stack file has it: with the fleet, or with what fleets share."""
+        """Return a problem of `stack` with its path in the stack file: in the fleet's section or in a shared one."""
         if self.candidate:
             path = found.path.replace("models.release", "models.candidate.release", 1)
             return Problem(path, f"with models.candidate: {found.message}")
@@ -179,9 +180,9 @@ class Fleet(Generic[S]):
 
 
 def seen_by(keys: FleetKeys, document: S) -> S:
-    """Return the stack file as if the fleet were its only one: its models alone, and its keys where it gives them.
+    """Return the stack file as if the fleet were its only one: only its models, with its keys in place of the shared ones.
 
-    What is missing or invalid in `document` or `keys` is missing in it too.
+    Values that are missing or invalid in `document` or `keys` are missing in the result too.
     """
     view = document.model_copy()
     values, own = view.__dict__, keys.__dict__
@@ -212,18 +213,18 @@ def seen_by(keys: FleetKeys, document: S) -> S:
 
 
 def _changed(section: S, keys: FleetKeys, names: tuple[str, ...]) -> S:
-    """Return a section with the values that a fleet gives for itself."""
+    """Return a section with the values that a fleet overrides."""
     changed = section.model_copy()
     for name in names:
         if name not in keys.__dict__:
-            changed.__dict__.pop(name, None)  # it is invalid, which has been told
+            changed.__dict__.pop(name, None)  # the value is invalid, which is already reported
         elif keys.__dict__[name] is not None:
             changed.__dict__[name] = keys.__dict__[name]
     return changed
 
 
 def _models_of(models: S, names: tuple[str, ...]) -> S:
-    """Return the section `models` with these models alone, among its wants and in its release."""
+    """Return the section `models` with only these models in `serving` and in its release."""
     found: dict[str, Any] = {}
     release = models.__dict__.get("release")
     if "serving" in models.__dict__:

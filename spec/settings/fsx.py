@@ -1,4 +1,4 @@
-"""The file system in front of the model bucket, FSx for Lustre: `triton-eks:models.fsx`."""
+"""The FSx for Lustre file system in front of the model bucket: `triton-eks:models.fsx`."""
 
 from typing import Annotated, ClassVar
 
@@ -10,7 +10,7 @@ from spec.wording import one_of
 
 # Persistent 2 on SSD (FSx API reference, CreateFileSystem: StorageCapacity and PerUnitStorageThroughput).
 _SMALLEST_GIB, _STEP_GIB = 1200, 2400
-_LARGEST_GIB = (2**31 - 1) // _STEP_GIB * _STEP_GIB  # as botocore's model of FSx has it
+_LARGEST_GIB = (2**31 - 1) // _STEP_GIB * _STEP_GIB  # the maximum in botocore's model of FSx
 _THROUGHPUTS = (125, 250, 500, 1000)
 
 
@@ -30,7 +30,7 @@ def _throughput(value: int) -> int:
 
 
 class Fsx(Section):
-    """A persistent file system on SSD, which bills by the hour whether or not anything reads from it."""
+    """A persistent file system on SSD. AWS bills it by the hour, whether or not it is used."""
 
     guide: ClassVar[str] = "docs/serving.md"
 

@@ -1,4 +1,4 @@
-"""The way from clients to Triton, Envoy Gateway behind a network load balancer: `triton-eks:gateway`."""
+"""Ingress from clients to Triton, Envoy Gateway behind a network load balancer: `triton-eks:gateway`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -19,10 +19,11 @@ from spec.settings.section import Section
 _UNENCRYPTED = ("local", "dev")
 _WIDEST_PREFIX = 8
 TARGET_LEAVES_SECONDS = 60
-"""How long a load balancer may go on sending new connections to a target that has left it."""
+"""How long a load balancer may still send new connections to a target after its removal."""
 LONGEST_DEREGISTRATION_SECONDS = 3600
-"""The most that a target group takes as `deregistration_delay.timeout_seconds`
-(https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html)."""
+"""The maximum of a target group's `deregistration_delay.timeout_seconds`
+(https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html).
+"""
 
 
 class Gateway(Section):
@@ -82,29 +83,30 @@ class Gateway(Section):
 
     @property
     def encrypted(self) -> bool:
-        """Return whether clients speak TLS."""
+        """Return whether clients use TLS."""
         return self.domain is not None or self.certificate_arn is not None or self.tls_secret is not None
 
     @property
     def has_keys(self) -> bool:
-        """Return whether clients are known by API keys."""
+        """Return whether clients authenticate with API keys."""
         return self.clients is not None and self.jwt is None
 
     @property
     def installs(self) -> tuple[ChartPin, ...]:
-        """Return the charts of the load balancer, of Envoy and, where clients have keys, of what fetches those."""
+        """Return the charts of the load balancer and of Envoy. With API keys, add the External Secrets Operator."""
         charts = (AWS_LOAD_BALANCER_CONTROLLER, ENVOY_GATEWAY)
         return (*charts, EXTERNAL_SECRETS_OPERATOR) if self.has_keys else charts
 
     @property
     def certifies_its_domain(self) -> bool:
-        """Return whether the stack asks ACM for a certificate of the domain, as nothing else brings TLS."""
+        """Return whether the stack requests an ACM certificate for the domain, because it has no other certificate."""
         return self.domain is not None and self.certificate_arn is None and self.tls_secret is None
 
     @rule
     def _public_is_for_somebody(self, at: Place) -> Iterator[Problem]:
-        """Require ranges of /8 or narrower, each once, and where the gateway is public some of the internet: Triton asks
-        nobody who they are.
+        """Require each range once and /8 or narrower. A public gateway needs ranges, and only ranges with public addresses.
+
+        Triton itself has no authentication.
         """
         if self.exposure == "public" and not self.allowed_cidrs:
             yield at.problem(
@@ -136,14 +138,14 @@ class Gateway(Section):
 
     @rule
     def _registry_is_an_address(self, at: Place) -> Iterator[Problem]:
-        """Require a registry with the name of a host, and a port from 1 to 65535 if any."""
+        """Require a registry with a valid host name. Its port, if any, has to be 1 to 65535."""
         wrong = None if self.image_registry is None else wrong_with_registry(self.image_registry)
         if wrong is not None:
             yield at.problem("imageRegistry", wrong)
 
     @rule
     def _the_domain_can_be_certified(self, at: Place) -> Iterator[Problem]:
-        """Refuse a domain that ACM certifies for nobody, where it is asked for a certificate: it would never come."""
+        """Refuse a domain for which ACM issues no certificate, if the stack would request one."""
         name = self.domain.name if self.domain is not None and self.certifies_its_domain else ""
         ending = uncertified_ending(name)
         if ending is not None:
@@ -155,7 +157,7 @@ class Gateway(Section):
 
     @rule
     def _tls_ends_in_one_place(self, at: Place) -> Iterator[Problem]:
-        """Require TLS at the load balancer or in Envoy, not in both; in local and dev an internal gateway may do without."""
+        """Require TLS at the load balancer or in Envoy, not in both. An internal gateway in local or dev may have no TLS."""
         if self.certificate_arn is not None and self.tls_secret is not None:
             yield at.problem(
                 "tlsSecret",
@@ -170,7 +172,7 @@ class Gateway(Section):
 
     @rule
     def _proof_is_for_a_certificate(self, at: Place) -> Iterator[Problem]:
-        """Refuse a zone for the proof of a certificate that nobody asks for."""
+        """Refuse domain.publicZoneId if the stack requests no ACM certificate."""
         if self.domain is not None and self.domain.public_zone_id is not None and not self.certifies_its_domain:
             given = "certificateArn" if self.certificate_arn is not None else "tlsSecret"
             yield at.problem(
@@ -179,13 +181,13 @@ class Gateway(Section):
 
     @rule
     def _survives_a_pod(self, at: Place) -> Iterator[Problem]:
-        """Require two pods of Envoy in prod."""
+        """Require at least two Envoy pods in prod."""
         if at.environment == "prod" and self.replicas < 2:
             yield at.problem("replicas", "prod invariant 'two gateways': 1 pod is an outage at every restart; use 2 or more")
 
     @rule
     def _clients_are_known_by_one_thing(self, at: Place) -> Iterator[Problem]:
-        """Require a client where there is jwt, claims with jwt only, and each value of the claim once."""
+        """Require clients with jwt, claims only with jwt, and each value of the claim once."""
         if self.clients is None:
             if self.jwt is not None:
                 yield at.problem("jwt", "says by what clients are known, and there are none; give clients")
@@ -203,7 +205,7 @@ class Gateway(Section):
 
     @rule
     def _rates_fit(self, at: Place) -> Iterator[Problem]:
-        """Require rates of at most 15 clients: Envoy Gateway takes no more rules for a route."""
+        """Require rates of at most 15 clients: Envoy Gateway allows no more rules for a route."""
         rated = [name for name, client in (self.clients or {}).items() if client.requests_per_second is not None]
         if len(rated) > MOST_RATES:
             yield at.problem(
@@ -214,7 +216,7 @@ class Gateway(Section):
 
     @rule
     def _secrets_are_encrypted(self, at: Place) -> Iterator[Problem]:
-        """Require TLS where clients send keys or tokens, but on the twin."""
+        """Require TLS if clients send keys or tokens, except on the twin."""
         if self.clients is not None and not self.encrypted and at.environment != "local":
             yield at.problem(
                 "clients",

@@ -15,12 +15,12 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Absent, Section
 from spec.wording import did_you_mean, one_of
 
-# Below that nodeadm ignores the feature gate (docs/facts/gpu-nodes.md#parallel-image-pulls).
+# Below these sizes nodeadm ignores the feature gate (docs/facts/gpu-nodes.md#parallel-image-pulls).
 _SOCI_VCPUS, _SOCI_MEMORY_GIB = 4, 8
 
 
 class Sharing(Section):
-    """How the pods of a node share one GPU."""
+    """How the pods on a node share one GPU."""
 
     guide: ClassVar[str] = "docs/autoscaling.md#parts-of-a-gpu"
 
@@ -34,7 +34,7 @@ class Sharing(Section):
 
     @rule
     def _shared_gpus_are_shared(self, at: Place) -> Iterator[Problem]:
-        """Require two pods or more to share a GPU, and one with exclusive."""
+        """Require one pod per GPU with exclusive, and at least two with the other strategies."""
         if self.strategy == "exclusive" and self.replicas != 1:
             yield at.problem("replicas", f"{self.replicas} pods cannot share an exclusive GPU; use 1")
         if self.strategy != "exclusive" and self.replicas < 2:
@@ -42,7 +42,7 @@ class Sharing(Section):
 
     @rule
     def _profile_is_of_mig(self, at: Place) -> Iterator[Problem]:
-        """Refuse a profile without MIG."""
+        """Refuse a profile with a strategy other than mig."""
         if self.strategy != "mig" and self.profile is not None:
             yield at.problem("profile", f"{self.strategy} has none; remove it, or use strategy: mig")
 
@@ -51,7 +51,7 @@ EXCLUSIVE = Sharing.model_construct(strategy="exclusive", replicas=1, profile=No
 
 
 def _sharing(value: Any) -> Any:
-    """Return the mapping that `exclusive` is short for: one pod per GPU."""
+    """Expand the short form `exclusive` to its mapping: one pod per GPU."""
     if value == "exclusive":
         return {"strategy": "exclusive", "replicas": 1}
     if not isinstance(value, dict):
@@ -101,12 +101,13 @@ class GpuPool(NodeGroup):
 
     @property
     def gpu_types(self) -> list[InstanceType]:
-        """Return its types with a GPU, in order, as far as they are known."""
+        """Return the known types with a GPU, in order."""
         return [known for known in self.types if known.gpus]
 
     @rule
     def _name_is_not_the_system_groups(self, at: Place) -> Iterator[Problem]:
-        """Refuse the name of the system nodes: pods for one could land on the other, as both have the same node label."""
+        """Refuse the name of the system nodes. Both groups would have the same node label, so pods could land on the wrong
+        one."""
         if self.name == SYSTEM_GROUP_NAME:
             yield at.problem("name", f"'{SYSTEM_GROUP_NAME}' is the name of the system nodes; use another")
 
@@ -117,7 +118,7 @@ class GpuPool(NodeGroup):
 
     @rule
     def _types_are_usable(self, at: Place) -> Iterator[Problem]:
-        """Require known types with a GPU that Triton can use, each once."""
+        """Require known types with a GPU that Triton supports, each once."""
         for index, name in enumerate(self.instance_types):
             key, found = f"instanceTypes[{index}]", self.known(name)
             if name in self.instance_types[:index]:
@@ -131,7 +132,7 @@ class GpuPool(NodeGroup):
 
     @rule
     def _types_agree(self, at: Place) -> Iterator[Problem]:
-        """Require types with the same GPUs: a model's instances and a pod's GPUs are the same on every node of a pool."""
+        """Require types with the same GPUs. A model's instances and a pod's GPUs are the same on every node of a pool."""
         types = self.gpu_types
         for found in types[1:]:
             first = types[0]
@@ -145,7 +146,7 @@ class GpuPool(NodeGroup):
 
     @rule
     def _reservation_belongs_to_capacity(self, at: Place) -> Iterator[Problem]:
-        """Require reservationId with capacity reservation or capacity-block, and none with another."""
+        """Require reservationId with capacity reservation or capacity-block, and refuse it with the others."""
         reserved = self.capacity in ("reservation", "capacity-block")
         if reserved and self.reservation_id is None:
             yield at.problem(
@@ -160,7 +161,7 @@ class GpuPool(NodeGroup):
 
     @rule
     def _reserved_capacity_is_in_one_place(self, at: Place) -> Iterator[Problem]:
-        """Require one instance type and one zone of capacity that is reserved."""
+        """Require one instance type and one zone for reserved capacity."""
         if self.capacity not in ("reservation", "capacity-block"):
             return
         if len(self.instance_types) != 1:
@@ -173,7 +174,7 @@ class GpuPool(NodeGroup):
 
     @rule
     def _capacity_blocks_exist(self, at: Place) -> Iterator[Problem]:
-        """Require a type that AWS sells capacity blocks of, for capacity-block."""
+        """Require a type for which AWS sells capacity blocks, for capacity-block."""
         if self.capacity != "capacity-block":
             return
         for found in self.gpu_types:
@@ -196,8 +197,8 @@ class GpuPool(NodeGroup):
     def _images_unpack_onto_fast_disks(self, at: Place) -> Iterator[Problem]:
         """Require an instance store, 4 vCPUs and 8 GiB of every type, for imagePull: soci.
 
-        With less memory or fewer vCPUs nodeadm ignores it without a word, and below 600 MiB/s of the disk that images are
-        unpacked onto, pulls become slower (docs/facts/gpu-nodes.md#parallel-image-pulls).
+        With less memory or fewer vCPUs nodeadm ignores the setting silently. If images are unpacked onto a disk with less
+        than 600 MiB/s, pulls become slower (docs/facts/gpu-nodes.md#parallel-image-pulls).
         """
         if self.image_pull != "soci":
             return
@@ -217,9 +218,9 @@ class GpuPool(NodeGroup):
 
     @rule
     def _gpus_can_be_cut(self, at: Place) -> Iterator[Problem]:
-        """Require GPUs with MIG, one of their profiles, and its number of instances, for strategy mig.
+        """Require GPUs with MIG, one of their profiles and its number of instances, for strategy mig.
 
-        The types of a pool have the same GPU, so that the first speaks for all of them.
+        The types of a pool have the same GPU, so checking the first is enough.
         """
         sharing = self.sharing
         if sharing.strategy != "mig":
@@ -258,7 +259,7 @@ def _unknown_type(name: str) -> str:
 
 
 def reserved_in(pool: GpuPool) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """Return the reservation of a pool with its types and zones; None where there is none, or one of these is invalid."""
+    """Return the reservation, types and zones of a pool; None if it has no reservation or one of these values is invalid."""
     try:
         return (pool.reservation_id, pool.instance_types, pool.zones or ()) if pool.reservation_id is not None else None
     except Absent:
@@ -266,7 +267,7 @@ def reserved_in(pool: GpuPool) -> tuple[str, tuple[str, ...], tuple[str, ...]] |
 
 
 def pool_name(pool: GpuPool) -> str | None:
-    """Return the name of a pool, None while it is missing or invalid: that must not end a search among the other pools."""
+    """Return the name of a pool; None if it is missing or invalid. A search among the other pools can then continue."""
     try:
         return pool.name
     except Absent:
@@ -282,7 +283,7 @@ class Gpu(Section):
 
     @classmethod
     def none(cls) -> Self:
-        """Return the section of a stack without GPUs."""
+        """Return an empty section for a stack without GPUs."""
         return cls.model_construct(pools=())
 
     @property
@@ -292,7 +293,7 @@ class Gpu(Section):
 
     @rule
     def _names_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require a name of its own of each pool."""
+        """Require a unique name for each pool."""
         seen: set[str] = set()
         for index, pool in enumerate(self.pools):
             name = pool_name(pool)
@@ -303,7 +304,7 @@ class Gpu(Section):
 
     @rule
     def _reservations_are_of_one_place(self, at: Place) -> Iterator[Problem]:
-        """Refuse pools of one reservation whose types or zones differ: a reservation is for one type in one zone."""
+        """Refuse pools that share a reservation and differ in types or zones. A reservation is for one type in one zone."""
         first: dict[str, tuple[int, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
         for index, pool in enumerate(self.pools):
             found = reserved_in(pool)

@@ -1,4 +1,4 @@
-"""Images that this repository builds (docs/images.md): the keys that name them, by digest."""
+"""Images that this repository builds (docs/images.md), and the keys that name them by digest."""
 
 import hashlib
 import re
@@ -15,22 +15,24 @@ OWN_IMAGES = {
     "monitoring.parityImage": "modelctl",
     "triton.comparerImage": "modelctl",
 }
-"""By key of the stack file, the image that it names."""
+"""The image that each key of the stack file names."""
 _LONGEST = 255
-"""Characters of a name without tag and digest: https://github.com/distribution/reference/blob/main/reference.go."""
+"""Maximum length of a name without tag and digest:
+https://github.com/distribution/reference/blob/main/reference.go
+"""
 _PATH = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*")
 
 
 def example_digest(name: str) -> str:
-    """Return the digest that the shipped stack files have for an image of `OWN_IMAGES`: no registry has it.
+    """Return the placeholder digest of an image of `OWN_IMAGES` in the shipped stack files. It exists in no registry.
 
-    It is the sha-256 of the name. `stackctl push-images` replaces it.
+    It is the SHA-256 of the name. `stackctl push-images` replaces it.
     """
     return "sha256:" + hashlib.sha256(name.encode()).hexdigest()
 
 
 def is_repository(text: str) -> bool:
-    """Return whether a text is a registry, a port if need be, and a path, as the OCI's distribution has it."""
+    """Return whether a text is a registry host, an optional port and a path, as OCI distribution defines them."""
     registry, *parts = text.split("/")
     host, colon, port = registry.partition(":")
     named = is_host(host) and host == host.lower() and (not colon or is_port(port))
@@ -38,7 +40,7 @@ def is_repository(text: str) -> bool:
 
 
 def wrong_with_registry(address: str) -> str | None:
-    """Return what is wrong with host and port of a registry, with a path or without; None for nothing."""
+    """Return what is wrong with the host or port of a registry address, which may have a path; None if valid."""
     host, colon, port = address.partition("/")[0].partition(":")
     if not is_host(host):
         return f"'{host}' is no name of a host; give one like registry.example.com"
@@ -48,7 +50,7 @@ def wrong_with_registry(address: str) -> str | None:
 
 
 def of_ours(at: Place, key: str, image: str, name: str, owner: str) -> Iterator[Problem]:
-    """Refuse an image of `owner` that is not named by its digest, or whose path does not end in `name`."""
+    """Refuse an image of `owner` that has no digest, or whose path does not end in `name`."""
     valid = f"give <mirror>/{name}@sha256:<64 hex digits> (`crane digest` prints it)"
     match = re.fullmatch(rf"((?:[^@]*/)?{name})@(sha256:[0-9a-f]{{64}})", image)
     if match is not None and "/" in match[1] and not is_repository(match[1]):

@@ -1,4 +1,4 @@
-"""Instance types of EC2 that spec/catalog.py lacks, described by who uses them: `triton-eks:instanceTypes`."""
+"""EC2 instance types that spec/catalog.py lacks, described in the stack file: `triton-eks:instanceTypes`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -13,7 +13,7 @@ from spec.settings.rule import Place, rule
 from spec.settings.section import Section
 
 _FEWEST_PODS = 16
-"""Of these a GPU node gives up to a dozen to DaemonSets: network, proxy, volumes, devices, exporters, logs, traces."""
+"""DaemonSets use up to a dozen pods on a GPU node: network, proxy, volumes, devices, exporters, logs and traces."""
 
 InstanceTypeName = Annotated[
     str,
@@ -24,7 +24,7 @@ InstanceTypeName = Annotated[
 
 
 class InstanceFacts(Section):
-    """The facts that `aws ec2 describe-instance-types` gives of a type, and its price."""
+    """The properties that `aws ec2 describe-instance-types` reports for a type, and its price."""
 
     guide: ClassVar[str] = "docs/aws.md#instance-types-and-regions"
 
@@ -60,7 +60,7 @@ class InstanceFacts(Section):
     )
 
     def as_type(self, name: str) -> InstanceType:
-        """Return the type as the catalogue would have it. Raises Absent where a fact of it is invalid."""
+        """Return the type in the form of the catalogue. Raises Absent if one of its values is invalid."""
         return InstanceType(
             name=name,
             gpu_name=self.gpu_name,
@@ -76,7 +76,7 @@ class InstanceFacts(Section):
 
     @rule
     def _images_run_on_it(self, at: Place) -> Iterator[Problem]:
-        """Require a processor of x86_64."""
+        """Require an x86_64 processor."""
         if self.architecture != "x86_64":
             yield at.problem(
                 "architecture",
@@ -85,7 +85,7 @@ class InstanceFacts(Section):
 
     @rule
     def _something_is_left_for_pods(self, at: Place) -> Iterator[Problem]:
-        """Require more CPU and memory than the kubelet takes."""
+        """Require more CPU and memory than the kubelet reserves."""
         known = self.as_type(at.path.removeprefix("instanceTypes."))
         if known.allocatable_cpu_millis <= 0:
             yield at.problem("vcpus", f"{self.vcpus} vCPUs are what the kubelet takes; use a larger type")
@@ -94,7 +94,7 @@ class InstanceFacts(Section):
 
     @rule
     def _gpus_are_described(self, at: Place) -> Iterator[Problem]:
-        """Require name, memory and compute capability of GPUs, this one as NVIDIA writes it, and none without GPUs."""
+        """Require the GPUs' name, memory and compute capability in NVIDIA's form, and refuse these keys without GPUs."""
         for key, value in (
             ("gpuName", self.gpu_name),
             ("gpuMemoryGiB", self.gpu_memory_gib),
@@ -110,7 +110,7 @@ class InstanceFacts(Section):
 
     @rule
     def _catalogue_says_the_same(self, at: Place) -> Iterator[Problem]:
-        """Refuse facts that differ from those of spec/catalog.py."""
+        """Refuse values that differ from spec/catalog.py."""
         name = at.path.removeprefix("instanceTypes.")
         known = INSTANCE_TYPES.get(name)
         if known is None:

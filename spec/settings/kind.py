@@ -1,7 +1,7 @@
-"""The parts that a kind of value is made of: its check, its words for people, its JSON Schema.
+"""The building blocks of value types: check, description and JSON Schema.
 
-Every sentence is `<what is wrong>; <what is valid>`. A kind also says what a JSON Schema can hold of it and what the
-reference of the stack file prints (docs/stack-file.md).
+Every message is `<what is wrong>; <what is valid>`. A type also defines its part of the JSON Schema and the text in the
+stack-file reference (docs/stack-file.md).
 """
 
 import re
@@ -16,16 +16,16 @@ from spec.problem import describe
 
 
 def refuse(message: str) -> NoReturn:
-    """Make a validator say exactly this sentence."""
+    """Raise a validation error with exactly this message."""
     raise PydanticCustomError("sentence", "{sentence}", {"sentence": message})
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Annotation of a field: `check` returns the value or refuses it, `valid` says in words which values there are.
+    """Annotation of a field: `check` returns the value or refuses it, and `valid` describes the valid values.
 
-    `schema` is what a JSON Schema can say of it. `alone`: in the place of pydantic's own check of the type, for sentences
-    of our own about values of another type; else after it.
+    `schema` is its part of the JSON Schema. With `alone`, `check` replaces pydantic's type check, so our own messages also
+    cover values of another type. Otherwise it runs after pydantic's check.
     """
 
     check: Callable[[Any], Any]
@@ -43,7 +43,7 @@ class Kind:
 
 
 def text_of(value: Any, valid: str, *, quote: bool = False) -> str:
-    """Return the value, which has to be text. `quote`: a number is told to be put in quotes."""
+    """Return the value, which has to be text. With `quote`, the message for a number says to quote it."""
     if not isinstance(value, str):
         number = quote and isinstance(value, int | float)
         refuse(f"{describe(value)}; {valid}" + (", in quotes" if number else ""))
@@ -51,12 +51,12 @@ def text_of(value: Any, valid: str, *, quote: bool = False) -> str:
 
 
 def between(low: int, high: int, unit: str) -> Kind:
-    """Return the kind of whole numbers from `low` to `high`, which are numbers of `unit`."""
+    """Return the type of integers from `low` to `high` with this unit."""
     return _in_range(low, high, f"{low} to {high} {unit}", str)
 
 
 def fraction_between(low: float, high: float, unit: str) -> Kind:
-    """Return the kind of numbers from `low` to `high`, which are numbers of `unit`."""
+    """Return the type of numbers from `low` to `high` with this unit."""
     return _in_range(low, high, f"{low:.10g} to {high:.10g} {unit}", "{:g}".format)
 
 
@@ -78,10 +78,10 @@ def matching(
     number: str | None = None,
     also_wrong: Mapping[str, str] | None = None,
 ) -> Kind:
-    """Return the kind of texts that match a pattern as a whole; anything else is `'<text>' <wrong>; <valid>`.
+    """Return the type of texts that match the whole pattern. For others the message is `'<text>' <wrong>; <valid>`.
 
-    `\\d` and `\\w` in it are of ASCII. `quote`: a number is told to be put in quotes. `number`: the sentence about a number,
-    `{value}` in it. `also_wrong`: pattern of a text that is mistaken in a way of its own, and what is wrong with it.
+    `\\d` and `\\w` in the pattern match only ASCII. With `quote`, the message for a number says to quote it. `number` is the
+    message for a number, with `{value}` in it. `also_wrong` maps patterns of specific mistakes to their messages.
     """
     compiled = re.compile(pattern, re.ASCII)
     others = {re.compile(other): sentence for other, sentence in (also_wrong or {}).items()}
@@ -101,7 +101,7 @@ def matching(
 
 
 def key_matching(pattern: str, wrong: str, valid: str) -> Kind:
-    """Return the kind of keys of a mapping that match a pattern as a whole."""
+    """Return the type of mapping keys that match the whole pattern."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(key: str) -> str:

@@ -1,4 +1,4 @@
-"""The wants of a stack for a language model: `llm` of a model in `triton-eks:models.serving`."""
+"""The requirements of a language model: `llm` of a model in `triton-eks:models.serving`."""
 
 import math
 from typing import Annotated, ClassVar
@@ -12,7 +12,7 @@ _MIB = 1024**2
 
 
 class LanguageModel(Section):
-    """A language model of the vLLM or TensorRT-LLM backend: how much it generates at a time, and what that takes of GPUs."""
+    """A language model of the vLLM or TensorRT-LLM backend: the concurrent generation and the GPU memory for it."""
 
     guide: ClassVar[str] = "docs/language-models.md"
 
@@ -40,10 +40,10 @@ class LanguageModel(Section):
 
     @property
     def cache_mib(self) -> int:
-        """Return the memory of the key-value cache, on all GPUs together, when every stream has all its tokens."""
+        """Return the MiB of the key-value cache on all GPUs together, when every stream uses its full context."""
         return math.ceil(self.concurrent_streams * self.context_tokens * self.kv_bytes_per_token / _MIB)
 
     @property
     def needed_mib(self) -> int:
-        """Return the memory of each GPU that weights and cache take, split evenly."""
+        """Return the memory in MiB that weights and cache need on each GPU, split evenly."""
         return math.ceil((self.weights_mib + self.cache_mib) / self.gpus)

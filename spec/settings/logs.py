@@ -1,4 +1,4 @@
-"""Where the logs of containers are kept: `triton-eks:logs`."""
+"""Retention of container logs and metrics in CloudWatch: `triton-eks:logs`."""
 
 from typing import ClassVar
 
@@ -10,13 +10,13 @@ from spec.settings.section import Section
 
 
 class ContainerLogs(Section):
-    """The logs of all pods' containers, in one log group."""
+    """The logs of all containers, in one log group."""
 
     retention_days: LogRetention = Field(description="days that the logs of containers are kept, like 30")
 
 
 class ContainerInsights(Section):
-    """Metrics of nodes, pods and containers in CloudWatch, by EKS's add-on amazon-cloudwatch-observability."""
+    """Metrics of nodes, pods and containers in CloudWatch, from the EKS add-on amazon-cloudwatch-observability."""
 
     retention_days: LogRetention = Field(
         description="days that the events are kept which the metrics are made of, like 7; the metrics stay 15 months"
@@ -36,5 +36,5 @@ class Logs(Section):
 
     @property
     def installs(self) -> tuple[ChartPin, ...]:
-        """Return the chart of what reads the containers' logs."""
+        """Return the chart of the log collector."""
         return (FLUENT_BIT,)

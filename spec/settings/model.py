@@ -1,7 +1,7 @@
-"""A whole stack file as sections (pydantic, frozen, nothing extra), and the settings that passed every check.
+"""A whole stack file as sections (pydantic, frozen, without extra keys), and settings that passed every check.
 
-Keys are camelCase in YAML and snake_case here. A description says what a key is: it is shown when the key is missing, in the
-reference (docs/stack-file.md) and by editors (spec/stack-file.schema.json).
+Keys are camelCase in YAML and snake_case here. A field's description appears in three places: the message for a missing key,
+the reference (docs/stack-file.md), and editors (spec/stack-file.schema.json).
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,8 +38,9 @@ from spec.settings.worker import Worker
 from spec.stack_names import mistake_about_environment, mistakes_in_name
 
 PROTECTED_ENVIRONMENTS = ("dev", "staging", "prod")
-"""All but `local`, the twin's: where cluster, VPC, KMS keys and model bucket are protected, unless the stack file says
-`allowDestroy: true`."""
+"""All environments but `local`, the twin's. In these, cluster, VPC, KMS keys and model bucket are protected unless the stack
+file has `allowDestroy: true`.
+"""
 
 REQUIRED_TAGS = ("owner", "cost-center")
 
@@ -47,18 +48,18 @@ _Document = TypeVar("_Document", bound="Document")
 
 
 class DefaultTags(Section):
-    """The tags that the AWS provider puts on every resource."""
+    """The tags that the AWS provider sets on every resource."""
 
     tags: dict[TagKey, TagValue] = Field(description="the same tags as in triton-eks:tags")
 
     @rule
     def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:
-        """Refuse two keys that differ in case alone."""
+        """Refuse two keys that differ only in case."""
         yield from _alike(at, self.tags)
 
 
 def _alike(at: Place, tags: Mapping[str, str]) -> Iterator[Problem]:
-    """Refuse two keys that differ in case alone: so does IAM, and Cost Explorer has one column for each."""
+    """Refuse two keys that differ only in case: IAM refuses them too, and Cost Explorer has one column for each."""
     found: dict[str, list[str]] = {}
     for key in tags:
         found.setdefault(key.casefold(), []).append(key)
@@ -68,7 +69,7 @@ def _alike(at: Place, tags: Mapping[str, str]) -> Iterator[Problem]:
 
 
 class Document(Section):
-    """A whole stack file, as far as this program reads it."""
+    """A whole stack file, with all keys that this program reads."""
 
     guide: ClassVar[str] = "docs/aws.md#a-stack-file-of-your-own"
 
@@ -150,13 +151,13 @@ class Document(Section):
     )
 
     def complete(self) -> None:
-        """Add what follows from several keys, as far as these are valid: types of nodes, and the steps of pipelines."""
+        """Add values derived from several valid keys: descriptions of node types, and the steps of pipelines."""
         self._describe_types()
         with suppress(Absent):
             self.__dict__["models"] = self.models.with_release(self.models.release)
 
     def _describe_types(self) -> None:
-        """Tell the groups of nodes of the types that this file describes itself, as far as both are valid."""
+        """Pass the types that this file describes to the node groups, if both are valid."""
         found = {}
         for name, facts in self.__dict__.get("instance_types", {}).items():
             if name not in INSTANCE_TYPES:
@@ -170,15 +171,16 @@ class Document(Section):
 
     @property
     def each_fleet(self: _Document) -> tuple[Fleet[_Document], ...]:
-        """Return the fleets of Triton, each with the stack as if it had no other: one where the file names none, or with
-        `rollout: blue-green` that of the release and that of the candidate.
+        """Return the fleets of Triton, each with the stack as if the fleet were its only one.
+
+        Without `fleets` there is one fleet or, with `rollout: blue-green`, one for the release and one for a candidate.
         """
         if self.fleets is None:
             return slots(self) if is_blue_green(self) else (Fleet(self),)
         found = tuple(
             Fleet(seen_by(keys, self), keys.__dict__.get("name", ""), keys, index) for index, keys in enumerate(self.fleets)
         )
-        # Who starts nodes is one for all of them: where any fleet is scaled, Karpenter.
+        # All fleets share one node autoscaler: Karpenter by default if any fleet is scaled.
         with suppress(Absent):
             nodes = self.nodes.model_copy(update={"autoscaler": self.node_autoscaler})
             for fleet in found:
@@ -187,9 +189,9 @@ class Document(Section):
 
     @property
     def pod_autoscaler(self) -> PodAutoscaler:
-        """Return who owns the number of Triton's pods: KEDA where the stack gives bounds and names no other.
+        """Return the owner of the number of Triton pods: KEDA if the stack has bounds and names no other.
 
-        With several fleets, who scales those that are scaled: it is the same for all of them.
+        With several fleets, return the autoscaler of the scaled ones, which is the same for all of them.
         """
         if self.fleets is None:
             return owner_of_pods(self.triton.autoscaler, self.autoscaling)
@@ -198,16 +200,17 @@ class Document(Section):
 
     @property
     def node_autoscaler(self) -> NodeAutoscaler:
-        """Return who starts nodes: Karpenter where pods are scaled, unless the stack names another.
+        """Return the component that starts nodes: Karpenter if pods are scaled, unless the stack names another.
 
-        None where the number of pods is fixed: then `desired` says how many nodes they need.
+        `none` if the number of pods is fixed: then `desired` is the number of nodes for them.
         """
         return self.nodes.autoscaler or ("none" if self.pod_autoscaler == "none" else "karpenter")
 
     @property
     def charts_by_key(self) -> Mapping[str, tuple[ChartPin, ...]]:
-        """Return the third-party charts that the stack installs, by the key that asks for them: a section has its own, and
-        those that follow from several sections are named here.
+        """Return the third-party charts that the stack installs, by the key that requires them.
+
+        Each section lists its own charts; charts that depend on several sections are added here.
         """
         given = {key: self.__dict__.get(key) for key in type(self).model_fields}
         found = {key: section.installs for key, section in given.items() if isinstance(section, Section)}
@@ -229,20 +232,21 @@ class Document(Section):
 
     @property
     def woken_at_gateway(self) -> bool:
-        """Return whether a request at the gateway starts the first pod where there may be none; Prometheus counts it."""
+        """Return whether a request at the gateway starts the first pod (minReplicas: 0). Prometheus counts these
+        requests."""
         bounds = self.autoscaling
         return bounds is not None and bounds.min_replicas == 0 and self.gateway is not None and self.monitoring is not None
 
     @rule
     def _environment_is_what_the_name_says(self, at: Place) -> Iterator[Problem]:
-        """Require of a stack whose name says an environment (`prod`, `prod-eu`) that it is of it."""
+        """Require the environment that the stack's name contains, if it contains one (`prod`, `prod-eu`)."""
         mistake = mistake_about_environment(at.stack, self.environment)
         if mistake is not None:
             yield at.problem("environment", mistake)
 
     @rule
     def _name_fits(self, at: Place) -> Iterator[Problem]:
-        """Require a name of the stack with which every name made of it keeps AWS's rules and lengths."""
+        """Require a stack name from which all resource names comply with the rules and lengths of AWS."""
         for mistake in mistakes_in_name(at.stack, self.region):
             yield Problem("the name of the stack", mistake)
 
@@ -255,7 +259,7 @@ class Document(Section):
 
     @rule
     def _tags_are_not_too_many(self, at: Place) -> Iterator[Problem]:
-        """Refuse more than 40 tags: AWS takes 50, of which others need some."""
+        """Refuse more than 40 tags: AWS allows 50, and other components need some."""
         if len(self.tags) > MOST_TAGS:
             yield at.problem(
                 "tags",
@@ -273,12 +277,12 @@ class Document(Section):
 
     @rule
     def _tags_differ_by_more_than_case(self, at: Place) -> Iterator[Problem]:
-        """Refuse two tags whose keys differ in case alone."""
+        """Refuse two tags whose keys differ only in case."""
         yield from _alike(at, self.tags)
 
     @rule
     def _default_tags_are_the_tags(self, at: Place) -> Iterator[Problem]:
-        """Require the same tags in aws:defaultTags as in triton-eks:tags."""
+        """Require the same tags in aws:defaultTags and triton-eks:tags."""
         if self.default_tags is None or self.default_tags.tags == self.tags:
             return
         given = self.default_tags.tags
@@ -289,13 +293,13 @@ class Document(Section):
 
     @rule
     def _only_what_is_protected_may_be_let_go(self, at: Place) -> Iterator[Problem]:
-        """Refuse allowDestroy where nothing is protected."""
+        """Refuse allowDestroy in an environment without protection."""
         if self.allow_destroy and self.environment not in PROTECTED_ENVIRONMENTS:
             yield at.problem("allowDestroy", f"nothing in '{at.stack}' is protected; leave the key out")
 
     @warning
     def _protection_is_off(self, at: Place) -> Iterator[Problem]:
-        """Warn that nothing is protected while allowDestroy is true."""
+        """Warn that allowDestroy turns off all protection."""
         if self.allow_destroy and self.environment in PROTECTED_ENVIRONMENTS:
             yield at.problem(
                 "allowDestroy",
@@ -305,44 +309,44 @@ class Document(Section):
 
 
 class Settings(Document):
-    """A stack file that passed every check. `warnings`: what works today and should be changed soon."""
+    """A stack file that passed every check. `warnings` lists valid settings that should be changed soon."""
 
     stack: str
-    """The name of the stack, which is that of its file."""
+    """The name of the stack and of its file."""
     today: date
-    """The day that the file was judged by: whoever asks what is supported asks of this day, not of the clock."""
+    """The date of the checks. Code that depends on support dates uses this date, not the clock."""
     warnings: tuple[Problem, ...] = ()
 
     @property
     def cluster_name(self) -> str:
-        """Return the name of a cluster that the stack makes, which is the prefix of what other systems address by name."""
+        """Return the name of the stack's own cluster. It is also the prefix of names that other systems use."""
         return names.cluster_name(self.stack)
 
     @property
     def used_cluster(self) -> str:
-        """Return the name of the EKS cluster that the stack runs in: its own, or one that was there before."""
+        """Return the name of the EKS cluster that the stack runs in: its own or an existing one."""
         return self.cluster.existing.name if self.cluster.existing is not None else self.cluster_name
 
     @property
     def disposable(self) -> bool:
-        """Return whether a bucket goes with its objects: where the stack may be destroyed."""
+        """Return whether deleting a bucket also deletes its objects, because the stack may be destroyed."""
         return not self.protected
 
     @property
     def protected(self) -> bool:
-        """Return whether cluster, VPC, KMS keys and model bucket can neither be deleted nor replaced."""
+        """Return whether cluster, VPC, KMS keys and model bucket are protected from deletion and replacement."""
         return self.environment in PROTECTED_ENVIRONMENTS and not self.allow_destroy
 
     @property
     def fewest_pods(self) -> int:
-        """Return how many pods of Triton there are at least, whoever owns their number."""
+        """Return the minimum number of Triton pods, whatever owns the number."""
         if self.triton.replicas is not None:
             return self.triton.replicas
         return self.autoscaling.min_replicas if self.autoscaling is not None else 1
 
     @property
     def triton_nodes(self) -> GpuPool | CpuPool:
-        """Return the group of nodes that Triton's pods run on: a GPU pool, or `nodes.cpu` where they have no GPU."""
+        """Return the node group of Triton's pods: a GPU pool, or `nodes.cpu` if they use no GPU."""
         if self.nodes.cpu is not None and self.triton.pool == CPU_POOL_NAME:
             return self.nodes.cpu
         return next(pool for pool in self.gpu.pools if pool.name == self.triton.pool)

@@ -1,4 +1,4 @@
-"""Where models come from, and what the stack asks of each: `triton-eks:models`."""
+"""Source of the models and the requirements of each: `triton-eks:models`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,18 +19,20 @@ from spec.settings.section import Absent, Section
 from spec.settings.serving import ModelServing
 
 _GIB = 1024**3
-# While pods of one release replace those of another, both are read, and nothing else makes room in the file system.
+# While a rollout replaces pods, two releases are read, and the file system cannot free space for them.
 _RELEASES_AT_ONCE = 2
 ModelAccess = Literal["s3", "local", "mountpoint", "fsx-lustre"]
 _READ_S3: tuple[ModelAccess, ...] = ("s3", "local")
 Slot = Literal["blue", "green"]
 _EXAMPLE_SIGNER = "EQawat/2aFIDW+MEb9tX78BS0iFg3"
-"""Half of the x of the key that stacks/Pulumi.prod.yaml has: the sha-256 of models.signers, whose private key nobody has."""
+"""Half of the x coordinate of the key in stacks/Pulumi.prod.yaml. It is the SHA-256 of `models.signers`, so no private key
+exists for it.
+"""
 _Tolerance = Annotated[float, fraction_between(0, LARGEST_TOLERANCE, "of a number, or of 1")]
 
 
 class Candidate(Section):
-    """A release on pods of its own, beside those of `release`, which it may replace. `modelctl rollout` writes it."""
+    """A release on its own pods, next to the pods of `release`, which it may replace. `modelctl rollout` writes it."""
 
     guide: ClassVar[str] = "docs/blue-green.md"
 
@@ -59,13 +61,13 @@ class Candidate(Section):
 
     @rule
     def _only_the_release_has_one_before(self, at: Place) -> Iterator[Problem]:
-        """Refuse the previous release of a candidate: it would replace models.release."""
+        """Refuse the previous release of a candidate, because a candidate would replace models.release."""
         if self.release.previous is not None:
             yield at.problem("release.previous", "a candidate comes after models.release, whichever that is; remove it")
 
     @rule
     def _copies_come_before_requests(self, at: Place) -> Iterator[Problem]:
-        """Refuse copies for a candidate that has requests of its own: what it does with either could not be told apart."""
+        """Refuse copies for a candidate that gets requests itself. The effects of both could not be distinguished."""
         if self.mirror_percent and self.percent:
             yield at.problem(
                 "mirrorPercent",
@@ -75,7 +77,7 @@ class Candidate(Section):
 
     @rule
     def _answers_are_those_to_copies(self, at: Place) -> Iterator[Problem]:
-        """Refuse tolerances without copies, and of models that the candidate lacks."""
+        """Refuse tolerances without copies, or for models that the candidate lacks."""
         if self.mirror_tolerances and not self.mirror_percent:
             yield at.problem("mirrorTolerances", "there are no copies whose answers could be compared; remove it")
         for model in self.mirror_tolerances:
@@ -94,12 +96,12 @@ class Fetcher(Section):
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require an image of modelctl by its digest."""
+        """Require the modelctl image by digest."""
         yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
 
 
 class PlanBuilder(Section):
-    """The image of the Jobs that `modelctl build-plans` prints, and that they may write TensorRT plans into the bucket."""
+    """The image of the Jobs that `modelctl build-plans` prints. With it, they may write TensorRT plans into the bucket."""
 
     guide: ClassVar[str] = "docs/serving.md#tensorrt-plans"
 
@@ -107,12 +109,12 @@ class PlanBuilder(Section):
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require an image of modelctl by its digest."""
+        """Require the modelctl image by digest."""
         yield from images.of_ours(at, "image", self.image, "modelctl", "modelctl")
 
 
 class Models(Section):
-    """Where models come from, and what the stack asks of each."""
+    """The source of the models, and the requirements of each."""
 
     guide: ClassVar[str] = "docs/serving.md"
 
@@ -170,7 +172,7 @@ class Models(Section):
     )
 
     _written: tuple[Mapping[str, ModelServing], Mapping[str, ModelServing]] | None = PrivateAttr(default=None)
-    """The entries of the file, and the complete ones that were derived of them."""
+    """The entries of the file, and the complete entries derived from them."""
 
     @property
     def ensembles(self) -> Mapping[str, tuple[str, ...]]:
@@ -179,11 +181,12 @@ class Models(Section):
 
     @property
     def needed(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
+        """Return, by model, the other models that its server needs: the steps of an ensemble and the models that it
+        calls."""
         return needed_by(self.release) if self.release is not None else {}
 
     def with_release(self, release: Release | None) -> "Models":
-        """Return the section as if it pinned this release, whose pipelines say which steps `serving` has."""
+        """Return the section as if it pinned this release. The release's pipelines add their steps to `serving`."""
         models = self.model_copy(update={"release": release})
         with suppress(Absent):
             known = self._written
@@ -194,7 +197,7 @@ class Models(Section):
         return models
 
     def largest_batch(self, model: str) -> int:
-        """Return the most requests that an instance of the model computes at once."""
+        """Return the maximum number of requests that an instance of the model computes at once."""
         wants = self.serving.get(model)
         if wants is not None and wants.max_batch_size is not None:
             return wants.max_batch_size
@@ -202,14 +205,14 @@ class Models(Section):
         return max(1, batches.get(model, ASSUMED_BATCH_SIZE))
 
     def instances_of(self, model: str) -> int:
-        """Return the instances of a model of `serving`: those of its entry, else those that the release derived."""
+        """Return the instances of a model of `serving`, from its entry or else derived by the release."""
         instances = self.serving[model].instances
         if instances is not None:
             return instances
         return self.release.instances.get(model, 1) if self.release is not None else 1
 
     def gpu_memory_of(self, model: str) -> int | None:
-        """Return the GPU memory of an instance of a model of `serving` in MiB, measured or estimated; None: unknown."""
+        """Return the GPU memory in MiB of an instance of a model of `serving`, measured or estimated; None if unknown."""
         measured = self.serving[model].gpu_memory_mib
         if measured is not None or self.release is None:
             return measured
@@ -217,19 +220,19 @@ class Models(Section):
 
     @property
     def cpu_instances(self) -> int:
-        """Return the instances that compute on the CPU of a pod; an ensemble has none."""
+        """Return the number of instances that compute on the CPU of a pod. Ensembles count as none."""
         on_cpu = (name for name, model in self.serving.items() if model.device == "cpu" and name not in self.ensembles)
         return sum(map(self.instances_of, on_cpu))
 
     def engine_builds(self, gpus: int) -> int:
-        """Return how many times a pod of so many GPUs has engines of its models built when it starts."""
+        """Return how many engines a pod with this many GPUs builds for its models at startup."""
         if self.release is None:
             return 0
         built = (name for name in self.release.engines if name in self.release.models and name in self.serving)
         return sum(self.instances_of(name) * gpus for name in built)
 
     def is_decoupled(self, model: str) -> bool:
-        """Return whether a request of the model has any number of responses; an ensemble's has where a step's has.
+        """Return whether a request to the model may have any number of responses. An ensemble inherits it from its steps.
 
         Triton derives it for ensembles in the same way:
         https://github.com/triton-inference-server/core/blob/73aad7c/src/ensemble_scheduler/ensemble_utils.cc#L364.
@@ -246,18 +249,18 @@ class Models(Section):
         return False
 
     def keeps_sequences(self, model: str) -> bool:
-        """Return whether the requests of a sequence have to reach one server: of the model, or of one that it needs."""
+        """Return whether all requests of a sequence have to reach one server. Models that it needs count too."""
         names = (model, *steps_without_entry(model, self.needed, entries=()))
         return any(self.serving[name].sequence is not None for name in names if name in self.serving)
 
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:
-        """Refuse two models whose names differ in case only: no release has both."""
+        """Refuse two models whose names differ only in case, because no release can hold both."""
         yield from names_alike(at, "serving", self.serving)
 
     @rule
     def _reader_accounts_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each account that may read the releases once."""
+        """Require each reader account once."""
         accounts = self.reader_accounts or ()
         for index, account in enumerate(accounts):
             if account in accounts[:index]:
@@ -265,7 +268,7 @@ class Models(Section):
 
     @rule
     def _mounts_read_s3_of_aws(self, at: Place) -> Iterator[Problem]:
-        """Refuse an s3Endpoint where models are mounted from a bucket of AWS."""
+        """Refuse s3Endpoint if models are mounted from an AWS bucket."""
         if self.access not in _READ_S3 and self.s3_endpoint is not None:
             yield at.problem(
                 "access",
@@ -275,7 +278,7 @@ class Models(Section):
 
     @rule
     def _a_fetcher_is_named_where_it_is_used(self, at: Place) -> Iterator[Problem]:
-        """Require the section fetcher with access local, and none with another."""
+        """Require the section fetcher with access local, and refuse it with the others."""
         if self.access == "local" and self.fetcher is None:
             yield at.problem(
                 "fetcher",
@@ -287,7 +290,7 @@ class Models(Section):
 
     @rule
     def _signatures_are_verified_before_the_server_reads(self, at: Place) -> Iterator[Problem]:
-        """Require modelctl's copy where releases are signed: Triton itself verifies none."""
+        """Require access: local if releases are signed, because Triton itself verifies no signatures."""
         if self.signers and self.access != "local":
             yield at.problem(
                 "signers",
@@ -296,7 +299,7 @@ class Models(Section):
 
     @warning
     def _signer_is_an_example(self, at: Place) -> Iterator[Problem]:
-        """Warn of the public key that the shipped stack file of prod has: nobody has its private key."""
+        """Warn about the public key of the shipped prod stack file, whose private key does not exist."""
         for index, signer in enumerate(self.signers):
             if _EXAMPLE_SIGNER in signer:
                 yield at.problem(
@@ -307,7 +310,7 @@ class Models(Section):
 
     @rule
     def _a_file_system_is_described_where_it_is_used(self, at: Place) -> Iterator[Problem]:
-        """Require the section fsx with access fsx-lustre, and none with another."""
+        """Require the section fsx with access fsx-lustre, and refuse it with the others."""
         if self.access == "fsx-lustre" and self.fsx is None:
             yield at.problem(
                 "fsx",
@@ -319,7 +322,7 @@ class Models(Section):
 
     @rule
     def _releases_fit_the_file_system(self, at: Place) -> Iterator[Problem]:
-        """Require room for two releases: both are read during a rollout."""
+        """Require room for two releases, because a rollout reads both."""
         if self.fsx is None or self.release is None:
             return
         needed = _RELEASES_AT_ONCE * self.release.bytes
@@ -334,7 +337,7 @@ class Models(Section):
 
     @rule
     def _a_candidate_is_another_release(self, at: Place) -> Iterator[Problem]:
-        """Require a release beside a candidate, and another one."""
+        """Require models.release with a candidate, and a candidate that is another release."""
         if self.candidate is None:
             return
         if self.release is None:
@@ -344,7 +347,7 @@ class Models(Section):
 
     @warning
     def _release_is_missing(self, at: Place) -> Iterator[Problem]:
-        """Warn that without a release there is no Triton."""
+        """Warn that Triton is not deployed without a release."""
         if at.environment != "local" and self.release is None:
             yield at.problem(
                 "release",
@@ -355,5 +358,5 @@ class Models(Section):
 
 
 def _smallest_file_system_gib(needed_bytes: int) -> int:
-    """Return the smallest size that FSx makes and that holds so much, beyond its very smallest one."""
+    """Return the smallest FSx size that holds this many bytes, in steps of 2400 GiB; the size 1200 is not considered."""
     return -(-needed_bytes // (2400 * _GIB)) * 2400

@@ -16,13 +16,13 @@ from spec.settings.section import Section
 
 
 class Amp(Section):
-    """A workspace of Amazon Managed Service for Prometheus, of the stack's own account and region."""
+    """An Amazon Managed Service for Prometheus workspace in the stack's account and region."""
 
     workspace_id: AmpWorkspaceId = Field(description="the id of the workspace, like ws-01234567-89ab-cdef-0123-456789abcdef")
 
 
 class Monitoring(Section):
-    """Prometheus, Alertmanager, Grafana and the GPUs' exporter."""
+    """Prometheus, Alertmanager, Grafana and the GPU exporter."""
 
     guide: ClassVar[str] = "docs/aws.md#monitoring"
 
@@ -51,18 +51,18 @@ class Monitoring(Section):
 
     @property
     def installs(self) -> tuple[ChartPin, ...]:
-        """Return the charts of the monitoring itself, and of OpenCost where it is asked for."""
+        """Return the charts of the monitoring stack and, if enabled, of OpenCost."""
         return (KUBE_PROMETHEUS_STACK, OPENCOST) if self.open_cost else (KUBE_PROMETHEUS_STACK,)
 
     @rule
     def _parity_image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require the image of modelctl by its digest."""
+        """Require the modelctl image by digest."""
         if self.parity_image is not None:
             yield from images.of_ours(at, "parityImage", self.parity_image, "modelctl", "modelctl")
 
     @warning
     def _alerts_reach_somebody(self, at: Place) -> Iterator[Problem]:
-        """Warn of alerts that nobody is sent; in prod it is an invariant that somebody is."""
+        """Warn if alerts have no recipient. In prod this is an invariant."""
         if self.alert_topic_arn is None and at.environment != "prod":
             yield at.problem(
                 "alertTopicArn", "is not given, so that alerts are seen only by who looks; give the ARN of an SNS topic"

@@ -18,7 +18,7 @@ _PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 )
 _ONE_ZONE = ("local", "dev")
-# EKS takes its services from one of these, whichever does not overlap the VPC.
+# EKS takes the cluster's service addresses from one of these, from whichever does not overlap the VPC.
 _SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.100.0.0/16", "172.20.0.0/16"))
 
 
@@ -41,16 +41,16 @@ class Network(Section):
 
     @property
     def node_zones(self) -> int | tuple[str, ...]:
-        """Return the zones that nodes are in: how many, or their names; of a VPC that is there, those of its subnets."""
+        """Return the zones of the nodes, as a number or as names. In an existing VPC, return the zones of its subnets."""
         return tuple(self.existing.private_subnet_ids) if self.existing is not None else self.zones
 
     def path_of_zone(self, index: int, zone: str) -> str:
-        """Return where the stack file names a zone."""
+        """Return the path of a zone in the stack file."""
         return f"network.existing.privateSubnetIds.{zone}" if self.existing is not None else f"network.zones[{index}]"
 
     @rule
     def _nothing_of_a_new_one_beside_existing(self, at: Place) -> Iterator[Problem]:
-        """Require cidr, zones, nat, endpoints and flowLogRetentionDays, or existing and none of them."""
+        """Require cidr, zones, nat, endpoints and flowLogRetentionDays, or `existing` and none of them."""
         yield from nothing_beside_existing(self, at, "the VPC is there already, and this program does not change it")
 
     @rule
@@ -62,7 +62,7 @@ class Network(Section):
 
     @rule
     def _cidr_is_of_a_usable_size(self, at: Place) -> Iterator[Problem]:
-        """Require a range from /16, the largest that AWS allows, to /20, or to /24 for one or two zones."""
+        """Require a range of /16, the largest that AWS allows, to /20. With one or two zones, /24 is the smallest."""
         zones = len(zone_names(self.zones))
         smallest = smallest_prefix(zones)
         if self.cidr.prefixlen < LARGEST_VPC_PREFIX:
@@ -76,7 +76,7 @@ class Network(Section):
 
     @rule
     def _cidr_leaves_services_alone(self, at: Place) -> Iterator[Problem]:
-        """Refuse a range from which EKS may take Kubernetes services."""
+        """Refuse a range from which EKS may assign addresses to Kubernetes services."""
         for services in _SERVICE_RANGES:
             if self.cidr.overlaps(services):
                 yield at.problem(
@@ -94,7 +94,7 @@ class Network(Section):
 
     @rule
     def _zones_are_two(self, at: Place) -> Iterator[Problem]:
-        """Require two zones but in local and dev."""
+        """Require at least two zones, except in local and dev."""
         found = self.node_zones
         zones = found if isinstance(found, int) else len(found)
         if zones < 2 and at.environment not in _ONE_ZONE:
@@ -103,7 +103,7 @@ class Network(Section):
 
     @rule
     def _nodes_can_join(self, at: Place) -> Iterator[Problem]:
-        """Require all interface endpoints where there is no NAT: nodes have no other way out."""
+        """Require all interface endpoints if there is no NAT. Nodes have no other way to reach AWS."""
         if self.nat == "none" and self.endpoints != "full":
             yield at.problem(
                 "nat",
@@ -113,7 +113,7 @@ class Network(Section):
 
     @warning
     def _device_plugin_needs_a_mirror(self, at: Place) -> Iterator[Problem]:
-        """Warn that without NAT the device plugin has to come from a mirror."""
+        """Warn that without NAT the device plugin's image has to come from a mirror."""
         if self.nat == "none":
             yield at.problem(
                 "nat",

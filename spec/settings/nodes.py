@@ -1,4 +1,4 @@
-"""Node groups without GPUs, and the autoscaler of nodes: `triton-eks:nodes`."""
+"""Node groups without GPUs, and the node autoscaler: `triton-eks:nodes`."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -14,9 +14,9 @@ from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of
 
 SYSTEM_GROUP_NAME = "system"
-"""The name of the system group among node groups: in names, tags and node labels."""
+"""The name of the system group in resource names, tags and node labels."""
 CPU_POOL_NAME = "cpu"
-"""That of the nodes for workers."""
+"""The name of the node group for workers."""
 
 NodeAutoscaler = Literal["none", "karpenter", "cluster-autoscaler"]
 GroupMin = Annotated[int, between(0, 450, "nodes")]
@@ -25,7 +25,7 @@ InstanceTypes = Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
 def sizes_in_order(at: Place, least: int, desired: int, most: int) -> Iterator[Problem]:
-    """Require min <= desired <= max, as EKS demands; told once, at the value that is out of order."""
+    """Require min <= desired <= max, as EKS does. Reports one problem, at the value that is out of order."""
     if least > most:
         yield at.problem("min", f"{least} is more than max {most}; give min <= desired <= max")
     elif desired < least:
@@ -35,27 +35,27 @@ def sizes_in_order(at: Place, least: int, desired: int, most: int) -> Iterator[P
 
 
 class NodeGroup(Section):
-    """The instance types of a group, and what is known of them."""
+    """The instance types of a node group, and the properties of the known ones."""
 
     called: ClassVar[str] = "nodes"
 
-    if TYPE_CHECKING:  # a field of each group, in the place where its reference has it
+    if TYPE_CHECKING:  # each group declares it as a field, at its position in the reference
         instance_types: tuple[str, ...]
 
     _described: Mapping[str, InstanceType] = PrivateAttr(default_factory=dict)
 
     def describe(self, described: Mapping[str, InstanceType]) -> None:
-        """Tell the group of the types that the stack file itself describes (`triton-eks:instanceTypes`)."""
+        """Set the types that the stack file itself describes (`triton-eks:instanceTypes`)."""
         self._described = described
 
     @property
     def types(self) -> list[InstanceType]:
-        """Return its types, in order, as far as they are known."""
+        """Return the known types, in order."""
         known = {**INSTANCE_TYPES, **self._described}
         return [known[name] for name in self.instance_types if name in known]
 
     def known(self, name: str) -> InstanceType | None:
-        """Return what is known of a type."""
+        """Return the properties of a type; None if it is unknown."""
         return self._described.get(name) or INSTANCE_TYPES.get(name)
 
 
@@ -81,7 +81,7 @@ def types_without_gpu(group: NodeGroup, at: Place) -> Iterator[Problem]:
 
 
 class SystemGroup(NodeGroup):
-    """The node group of cluster services: no GPU, no taint."""
+    """The node group of cluster services, without GPUs and taints."""
 
     called: ClassVar[str] = "system nodes"
 
@@ -98,20 +98,18 @@ class SystemGroup(NodeGroup):
 
     @rule
     def _never_empty(self, at: Place) -> Iterator[Problem]:
-        """Require one node for DNS and the metrics server."""
+        """Require at least one node for DNS and the metrics server."""
         if self.min < 1:
             yield at.problem("min", "0 leaves no node for DNS and the metrics server; use at least 1")
 
     @rule
     def _types_have_no_gpu(self, at: Place) -> Iterator[Problem]:
-        """Require known types without a GPU, which system nodes would waste, each once."""
+        """Require known types without a GPU, each once, because system nodes would waste a GPU."""
         yield from types_without_gpu(self, at)
 
 
 class CpuPool(NodeGroup):
-    """Nodes for the workers and for fleets without GPUs, which Karpenter starts when there are some and ends when there are
-    none.
-    """
+    """Nodes for workers and for fleets without GPUs. Karpenter starts them when such pods exist and removes idle ones."""
 
     called: ClassVar[str] = "nodes for workers"
     name: ClassVar[str] = CPU_POOL_NAME
@@ -129,7 +127,7 @@ class CpuPool(NodeGroup):
 
     @rule
     def _types_are_of_a_size(self, at: Place) -> Iterator[Problem]:
-        """Require types with the same vCPUs, of which `max` is a number."""
+        """Require types with the same number of vCPUs, because `max` counts nodes of one size."""
         first = self.types[0] if self.types else None
         for found in self.types[1:]:
             if first is not None and found.vcpus != first.vcpus:
@@ -141,7 +139,7 @@ class CpuPool(NodeGroup):
 
 
 class Nodes(Section):
-    """Node groups without GPUs, and who starts and stops nodes."""
+    """Node groups without GPUs, and the component that starts and stops nodes."""
 
     guide: ClassVar[str] = "docs/autoscaling.md#nodes"
 
@@ -159,10 +157,10 @@ class Nodes(Section):
 
     @property
     def groups(self) -> list[SystemGroup | CpuPool]:
-        """Return the groups that there are."""
+        """Return the configured groups."""
         return [self.system, *([self.cpu] if self.cpu is not None else [])]
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """Return the types of all of them, each once."""
+        """Return the types of all groups, each once."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group.instance_types))

@@ -1,4 +1,4 @@
-"""Settings of the steps of a pipeline: an ensemble, or a model that asks others.
+"""Settings of the steps of a pipeline. A pipeline is an ensemble or a model that calls others.
 
 A pipeline needs one entry in `triton-eks:models.serving`. A step without an entry has the pipeline's latency and load.
 """
@@ -13,11 +13,11 @@ Needed = Mapping[str, tuple[str, ...]]
 
 
 class StepServing(ModelServing):
-    """The entry of a step that the stack file leaves out."""
+    """The derived entry of a step that the stack file does not list."""
 
 
 def needed_by(release: Release) -> Needed:
-    """Return, by model, the others that its server has to have: the steps of an ensemble, and those that it asks."""
+    """Return, by model, the other models that its server needs: the steps of an ensemble and the models that it calls."""
     by = (release.ensembles, release.asks)
     names = dict.fromkeys(name for one in by for name in one)
     return {name: tuple(dict.fromkeys(other for one in by for other in one.get(name, ()))) for name in names}
@@ -26,9 +26,9 @@ def needed_by(release: Release) -> Needed:
 def steps_without_entry(
     pipeline: str, needed: Needed, entries: Collection[str], self_placed: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the steps of a pipeline, and of pipelines among them, that follow its entry, each once.
+    """Return the steps of a pipeline that use its entry, each once. Nested pipelines add their steps.
 
-    A model that places itself on GPUs follows none: nobody but its own settings says what it takes.
+    A model that places itself on GPUs uses no pipeline's entry, because only its own settings describe its GPU use.
     """
     found: dict[str, None] = {}
     waiting = list(needed.get(pipeline, ()))
@@ -41,10 +41,10 @@ def steps_without_entry(
 
 
 def with_steps(entries: Mapping[str, ModelServing], release: Release) -> dict[str, ModelServing]:
-    """Return the entries of a stack file with those of the steps that it leaves out.
+    """Return the entries of a stack file, with derived entries for steps that it does not list.
 
-    A pipeline's `device` is where its steps compute. Ensembles, and models that compute on the CPU whatever the pipeline
-    says (`release.on_cpu`), get `cpu`.
+    The pipeline's `device` says where its steps compute. Ensembles, and models that always compute on the CPU
+    (`release.on_cpu`), get `cpu`.
     """
     written = {name: entry for name, entry in entries.items() if not isinstance(entry, StepServing)}
     needed = needed_by(release)
@@ -65,7 +65,7 @@ def with_steps(entries: Mapping[str, ModelServing], release: Release) -> dict[st
 
 
 def _derived(pipelines: Sequence[ModelServing], *, on_cpu: bool, decoupled: bool) -> StepServing:
-    """Return the settings of a step: the tightest SLO of its pipelines, and the sum of their requests."""
+    """Return the settings of a step: the tightest SLO of its pipelines and the sum of their requests."""
     try:
         slowest = [pipeline.slo_p99_ms for pipeline in pipelines if pipeline.slo_p99_ms is not None]
         return StepServing.model_construct(
@@ -77,5 +77,5 @@ def _derived(pipelines: Sequence[ModelServing], *, on_cpu: bool, decoupled: bool
             decoupled=decoupled,
             latency_histogram=all(pipeline.latency_histogram for pipeline in pipelines),
         )
-    except Absent:  # a value of a pipeline is invalid, which has been reported: so are those that follow from it
+    except Absent:  # a value of a pipeline is invalid and already reported, so the derived ones are invalid too
         return StepServing.model_construct()

@@ -1,4 +1,4 @@
-"""A release of models, as the stack file pins it: `triton-eks:models.release` and that of a candidate."""
+"""A model release as pinned in the stack file: `triton-eks:models.release` and a candidate's release."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -15,15 +15,15 @@ from spec.settings.section import Section
 from spec.wording import did_you_mean, one_of
 
 LARGEST_TOLERANCE = 0.5
-"""Of golden.json. With 1, zeros would be the right answer to everything."""
+"""The largest tolerance in golden.json. With 1, zeros would match any result."""
 ASSUMED_BATCH_SIZE = 8
-"""Of a model of which neither the stack nor the release says it; as the samples have it."""
+"""The batch size of a model if neither the stack nor the release has one; the sample models use the same."""
 
 _Version = Annotated[int, between(1, 999_999_999, "for a version")]
 
 
 class Release(Section):
-    """The model release that Triton serves: an immutable prefix of the bucket. `modelctl pin` writes it."""
+    """The model release that Triton serves, an immutable prefix of the bucket. `modelctl pin` writes it."""
 
     guide: ClassVar[str] = "docs/serving.md#releases"
 
@@ -101,12 +101,12 @@ class Release(Section):
 
     @rule
     def _names_differ(self, at: Place) -> Iterator[Problem]:
-        """Refuse two models whose names differ in case only."""
+        """Refuse two models whose names differ only in case."""
         yield from names_alike(at, "models", self.models)
 
     @rule
     def _others_are_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require other versions that are lower, and of models of the release."""
+        """Require other versions that are lower than the served version, and of models of the release."""
         for model, others in self.others.items():
             if model not in self.models:
                 near = did_you_mean(model, self.models)
@@ -124,7 +124,7 @@ class Release(Section):
 
     @rule
     def _what_is_said_of_models_is_of_the_release(self, at: Place) -> Iterator[Problem]:
-        """Require ensembles, their steps and all other models of which something is said to be in the release, each once."""
+        """Require that ensembles, their steps and all other listed models are in the release, each once."""
         lists = {f"ensembles.{name}": steps for name, steps in self.ensembles.items()}
         lists |= {f"asks.{name}": asked for name, asked in self.asks.items()}
         lists |= {"decoupled": self.decoupled, "selfPlaced": self.self_placed}
@@ -156,19 +156,20 @@ class Release(Section):
                 yield at.problem(f"asks.{name}", "is the model itself; name the others that it asks")
 
     def _cycle_of_ensembles(self, at: Place) -> Iterator[Problem]:
-        """Name the first cycle of two or more ensembles: Triton loads an ensemble after its steps, and so none of them."""
+        """Report the first cycle of two or more ensembles. Triton loads an ensemble after its steps, so it would load none
+        of them."""
         steps = {name: [step for step in steps if step != name] for name, steps in self.ensembles.items()}
         try:
             TopologicalSorter(steps).prepare()
         except CycleError as error:
-            # Each of the cycle is a step of the next one, and the last is the first.
+            # Each ensemble of the cycle is a step of the next one, and the last is the first.
             last, *others = reversed(error.args[1])
             by_way_of = " and ".join(others[:-1])
             yield at.problem(f"ensembles.{last}", f"is a step of itself by way of {by_way_of}; leave one of them out")
 
     @rule
     def _previous_is_another(self, at: Place) -> Iterator[Problem]:
-        """Require another release as the previous one."""
+        """Require a previous release that is another release."""
         if self.previous == self.id:
             yield at.problem(
                 "previous",
@@ -177,7 +178,7 @@ class Release(Section):
 
 
 def names_alike(at: Place, key: str, models: Iterable[str]) -> Iterator[Problem]:
-    """Name the models whose names differ in case only."""
+    """Report the models whose names differ only in case."""
     seen: dict[str, str] = {}
     for model in models:
         first = seen.setdefault(model.casefold(), model)

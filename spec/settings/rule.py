@@ -1,4 +1,4 @@
-"""Rules beside the fields that they read: a method of a section (or a function of spec/settings/relations/) that is marked.
+"""Rules next to the fields that they read: decorated methods of a section, or functions in spec/settings/relations/.
 
     @rule
     def _bounds_are_ordered(self, at: Place) -> Iterator[Problem]:
@@ -6,8 +6,8 @@
         if self.min > self.max:
             yield at.problem("min", f"{self.min} is more than max {self.max}; give at most {self.max}")
 
-It yields its problems and simply ends (`Absent`) where a value that it reads is missing or invalid: that has been told. The
-first paragraph of its docstring stands in docs/stack-file.md.
+A rule yields its problems. It stops silently (`Absent`) if a value that it reads is missing or invalid, because that is
+already reported. The first paragraph of its docstring appears in docs/stack-file.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ _Rule = TypeVar("_Rule", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True)
 class Place:
-    """Where a section stands: its path, the name of its stack, what that is (prod, …; "" not known), the date of the run."""
+    """Context of a rule: the section's path, the stack's name and environment (`""` if unknown), and the date of the run."""
 
     path: str
     stack: str
@@ -32,22 +32,22 @@ class Place:
     today: date
 
     def problem(self, key: str, message: str) -> Problem:
-        """Return what is wrong with a key of the section, like `min` or `zones[1]`; with the section itself for ``""``."""
+        """Return a problem of a key like `min` or `zones[1]`, or of the section itself for ``""``."""
         return Problem(f"{self.path}.{key}" if self.path and key else self.path + key, message)
 
 
 def rule(function: _Rule) -> _Rule:
-    """Mark a rule that a stack must not break."""
+    """Mark a rule that every stack has to comply with."""
     setattr(function, _MARK, "problem")
     return function
 
 
 def warning(function: _Rule) -> _Rule:
-    """Mark a rule that tells of what works today and should be changed soon."""
+    """Mark a rule that reports valid settings that should be changed soon."""
     setattr(function, _MARK, "warning")
     return function
 
 
 def marked(names: Mapping[str, Any], told_as: ToldAs) -> list[Callable[..., Iterator[Problem]]]:
-    """Return the rules of a class or a module (its `vars`), in the order in which they stand there."""
+    """Return the rules of a class or a module (its `vars`), in the order of their definition."""
     return [value for value in names.values() if getattr(value, _MARK, None) == told_as]

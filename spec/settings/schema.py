@@ -1,4 +1,4 @@
-"""The JSON Schema of a whole stack file, from which editors complete and check keys."""
+"""The JSON Schema of a whole stack file, with which editors complete and check keys."""
 
 import json
 from pathlib import Path
@@ -12,26 +12,26 @@ from spec.settings.source import STACK_FILE_KEYS
 from spec.stack_file import full_name
 
 SCHEMA_FILE = Path(__file__).parents[1] / "stack-file.schema.json"
-# The dialect that every editor knows. Nothing that pydantic writes for these sections is younger.
+# The dialect that all editors support. pydantic's output for these sections uses only its features.
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
 class _Generator(GenerateJsonSchema):
     def field_title_should_be_set(self, _schema: Any) -> bool:
-        """Leave out pydantic's titles of fields: they repeat the key."""
+        """Leave out pydantic's field titles, because they repeat the key."""
         return False
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
-        """Refuse keys of other forms too: pydantic says only which values those of the right form have."""
+        """Refuse keys that do not match the pattern. pydantic itself only defines the values of matching keys."""
         found = super().dict_schema(schema)
         return {**found, "additionalProperties": False} if "patternProperties" in found else found
 
 
 def schema_text() -> str:
-    """Return the schema, as its file has it.
+    """Return the content of the schema file.
 
-    It refuses nothing that the program takes of a file whose keys have their full names. Relations between values are not
-    in it: those the program tells, all at once.
+    The schema accepts every file with full key names that the program accepts. It does not contain relations between values;
+    the program checks these.
     """
     config = Document.model_json_schema(mode="validation", schema_generator=_Generator)
     definitions = config.pop("$defs")

@@ -1,4 +1,4 @@
-"""The base of every mapping of a stack file: frozen, nothing extra, camelCase in YAML and snake_case here."""
+"""The base class of every mapping in a stack file: frozen, no extra keys, camelCase in YAML and snake_case here."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,7 +9,7 @@ from spec.charts import ChartPin
 
 
 class Absent(Exception):
-    """A check asked for a value that the stack file does not (validly) have; that has been reported on its own."""
+    """A rule read a value that is missing or invalid in the stack file. The value itself is already reported."""
 
 
 def _alias(name: str) -> str:
@@ -17,7 +17,7 @@ def _alias(name: str) -> str:
 
 
 def _required_without(schema: dict[str, Any], section: type[Any]) -> None:
-    """Say in the JSON Schema which keys are required only where `existing` names nothing."""
+    """Define in the JSON Schema which keys are required only if `existing` is not set."""
     keys = {_alias(name) for name in section.only_without_existing}
     if keys:
         required = schema.pop("required")
@@ -29,16 +29,17 @@ def _required_without(schema: dict[str, Any], section: type[Any]) -> None:
 class Section(BaseModel):
     """One mapping of a stack file.
 
-    While problems are being collected, a section may lack the values that are invalid. Reading one raises `Absent`. A
-    section of the finished `Settings` is complete, but for what `existing` stands for (`only_without_existing`).
+    While problems are collected, a section may lack its invalid values, and reading one raises `Absent`. A section of the
+    finished `Settings` is complete, except for the keys that `existing` replaces (`only_without_existing`).
     """
 
     guide: ClassVar[str] = ""
-    """The page, with its heading, that says how the section is used, for the reference; else that of the one around it."""
+    """The page and heading about the section, for the reference. If empty, the enclosing section's page."""
 
     only_without_existing: ClassVar[frozenset[str]] = frozenset()
-    """The keys that describe what this program makes: none of them stands beside a key `existing`, which names what is there
-    already, and those that are required otherwise are not then. Reading one that is not given raises `Absent`."""
+    """The keys that describe new resources. They exclude `existing`, which names existing resources, and are not required
+    with it. Reading a missing one raises `Absent`.
+    """
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", alias_generator=_alias, json_schema_extra=_required_without
@@ -46,7 +47,7 @@ class Section(BaseModel):
 
     @property
     def installs(self) -> tuple[ChartPin, ...]:
-        """Return the third-party charts that a stack has by this section alone."""
+        """Return the third-party charts that the stack installs because of this section alone."""
         return ()
 
     if not TYPE_CHECKING:  # so that mypy still knows the attributes of each section

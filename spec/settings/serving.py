@@ -1,7 +1,7 @@
 """The latency, load and options of each model that a stack serves: `triton-eks:models.serving`.
 
-These are goals, not Triton's configuration: `modelctl release` makes each model's config.pbtxt from them. A model without
-an entry is served by its own config.pbtxt as it is.
+These are goals, not Triton's configuration. `modelctl release` creates each model's config.pbtxt from them. A model without
+an entry keeps its own config.pbtxt.
 """
 
 import math
@@ -20,14 +20,14 @@ from spec.settings.section import Section
 _BatchSize = Annotated[int, between(1, 4096, "requests in a batch")]
 _Count = Annotated[int, between(1, 1_000_000, "of a resource")]
 SHORTEST_SLO_MS = 2
-"""Less than this goes by in the network and in the server's own work, whatever the model."""
+"""The shortest SLO. The network and the server's own work use up a shorter one with any model."""
 FINEST_SLO_MS = 10
-"""A shorter one is judged by a tenth and more too late: Triton's histogram has whole milliseconds
+"""A shorter SLO is measured at least a tenth too late. Triton's histogram has whole milliseconds
 (docs/facts/triton-metrics.md#whole-milliseconds)."""
 TIMEOUT_PER_SLO = 3
 SHORTEST_TIMEOUT_US = 100_000
 LONGEST_TIMEOUT_US = 10_000_000
-"""Beyond this only where the SLO itself is longer: a queued request is waited for when a pod stops."""
+"""Longer only if the SLO itself is longer, because a stopping pod waits for queued requests."""
 LONGEST_STREAM_SECONDS = 3000
 """As long as a stream may be. A pod that stops waits for it, and its node with it, which Karpenter ends after an hour."""
 
@@ -51,7 +51,7 @@ class Priorities(Section):
 
 
 class Sequence(Section):
-    """Requests of one sequence go to one instance; this takes the place of dynamic batching."""
+    """Routing of all requests of a sequence to one instance. It replaces dynamic batching."""
 
     strategy: Literal["direct", "oldest"] = Field(description="direct or oldest")
     max_idle_ms: Annotated[int, between(1, 86_400_000, "ms")] = Field(
@@ -166,12 +166,13 @@ class ModelServing(Section):
 
     @property
     def queue_timeout_us(self) -> int:
-        """Return how long a request may wait in the queue before it is rejected, in µs: by default three times the SLO.
+        """Return the µs that a request may wait in the queue before it is rejected: by default three times the SLO.
 
-        Not the SLO itself: one request in twenty may take longer, and rejecting those would turn a latency that is promised
-        into errors. With an exponential tail whose p95 is the SLO, P(wait > 3 SLO) = exp(-3 ln 20) = 1 in 8000, so a fleet
-        that holds its SLO rejects next to nothing, and one that does not sheds load instead of answering too late. At least
-        100 ms: a stall shorter than that (a scheduler, a garbage collector) ends sooner than the retries of a whole queue.
+        It is longer than the SLO because one request in twenty may take longer; rejecting those would turn an allowed
+        latency into errors. With an exponential tail whose p95 is the SLO, P(wait > 3 SLO) = exp(-3 ln 20) = 1 in 8000. So a
+        fleet within its SLO rejects almost no requests, and an overloaded fleet sheds load instead of answering too late.
+        The minimum is 100 ms, because a shorter stall (a scheduler, a garbage collector) ends sooner than the retries of a
+        whole queue.
         """
         if self.queue_timeout_ms is not None:
             return self.queue_timeout_ms * 1000
@@ -180,14 +181,14 @@ class ModelServing(Section):
 
     @property
     def queue_is_bounded(self) -> bool:
-        """Return whether a request is rejected before the wait alone is longer than the SLO."""
+        """Return whether a request is rejected before its waiting time alone exceeds the SLO."""
         return self.queue_timeout_ms is not None and self.queue_timeout_ms < self.slo_p95_ms
 
     @property
     def longest_request_seconds(self) -> int:
-        """Return the most seconds that an accepted request takes: in the queue, then the SLO (docs/drain.md).
+        """Return the maximum seconds of an accepted request: the time in the queue, then the SLO (docs/drain.md).
 
-        Of one that is answered by a stream, and whose stack says how long that lasts: to its last response.
+        For a request with a stream of responses, add the configured duration of the stream.
         """
         return math.ceil((self.queue_timeout_us + self.slo_p95_ms * 1000) / 1_000_000) + (self.longest_stream_seconds or 0)
 
@@ -202,7 +203,7 @@ class ModelServing(Section):
 
     @rule
     def _p99_is_no_shorter(self, at: Place) -> Iterator[Problem]:
-        """Require sloP99Ms >= sloP95Ms, and the histogram that its alerts read."""
+        """Require sloP99Ms >= sloP95Ms, and the histogram for the sloP99Ms alerts."""
         if self.slo_p99_ms is None:
             return
         if self.slo_p99_ms < self.slo_p95_ms:
@@ -218,7 +219,7 @@ class ModelServing(Section):
 
     @warning
     def _slo_is_coarser_than_the_histogram(self, at: Place) -> Iterator[Problem]:
-        """Warn of an SLO so short that the whole milliseconds of Triton's histogram blur it."""
+        """Warn of an SLO that is too short for the whole milliseconds of Triton's histogram."""
         slo = self.slo_p95_ms
         if self.latency_histogram and slo < FINEST_SLO_MS:
             yield at.problem(
@@ -229,7 +230,7 @@ class ModelServing(Section):
 
     @rule
     def _streams_are_of_models_that_stream(self, at: Place) -> Iterator[Problem]:
-        """Refuse longestStreamSeconds where a request is answered once."""
+        """Refuse longestStreamSeconds for a model with one response per request."""
         if self.longest_stream_seconds is not None and not self.decoupled and self.sequence is None:
             yield at.problem(
                 "longestStreamSeconds",
@@ -239,7 +240,7 @@ class ModelServing(Section):
 
     @rule
     def _language_models_fit_their_gpus(self, at: Place) -> Iterator[Problem]:
-        """Require device gpu of a language model, and memory for its weights and the cache of all its streams."""
+        """Require device gpu for a language model, and GPU memory for its weights and all streams' cache."""
         if self.llm is None:
             return
         if self.device != "gpu":
@@ -256,7 +257,7 @@ class ModelServing(Section):
 
     @rule
     def _delay_is_within_the_slo(self, at: Place) -> Iterator[Problem]:
-        """Require a queue delay below the SLO: a lone request waits exactly the delay
+        """Require a queue delay below the SLO, because a lone request waits for the whole delay
         (docs/facts/triton-configuration.md#queue-delay).
         """
         slo_us = self.slo_p95_ms * 1000
@@ -269,7 +270,7 @@ class ModelServing(Section):
 
     @rule
     def _gpu_memory_is_of_gpu_models(self, at: Place) -> Iterator[Problem]:
-        """Require gpuMemoryMiB of a language model, whose cache no file shows, and none with device cpu."""
+        """Require gpuMemoryMiB for a language model, because no file shows its cache size. Refuse it with device cpu."""
         path, memory = "gpuMemoryMiB", self.gpu_memory_mib
         if self.device == "gpu" and memory is None and self.llm is not None:
             yield at.problem(path, f"is missing; give {self.llm.needed_mib} or more for the weights and the cache of llm")
@@ -290,7 +291,7 @@ class ModelServing(Section):
 
     @rule
     def _sequences_have_no_dynamic_batcher(self, at: Place) -> Iterator[Problem]:
-        """Refuse options of dynamic batching beside sequence."""
+        """Refuse options of dynamic batching together with sequence."""
         if self.sequence is None:
             return
         for key, wanted in (
@@ -303,7 +304,7 @@ class ModelServing(Section):
 
     @rule
     def _sequences_outlive_an_answer(self, at: Place) -> Iterator[Problem]:
-        """Require sequences that may be idle for longer than the SLO: one is idle while nothing of it is in the queue."""
+        """Require an idle time longer than the SLO. A sequence is idle while it has no request in the queue."""
         if self.sequence is not None and self.sequence.max_idle_ms <= self.slo_p95_ms:
             yield at.problem(
                 "sequence.maxIdleMs",
@@ -313,7 +314,7 @@ class ModelServing(Section):
 
     @rule
     def _responses_can_be_cached(self, at: Place) -> Iterator[Problem]:
-        """Refuse the response cache for decoupled models and sequences: Triton does not load them with it."""
+        """Refuse the response cache for decoupled models and sequences, because Triton does not load them with it."""
         if not self.response_cache:
             return
         for key, wanted in (("decoupled", self.decoupled), ("sequence", self.sequence is not None)):

@@ -1,4 +1,4 @@
-"""Load the settings of a stack: from its YAML file, or from config keys that somebody else has read."""
+"""Load the settings of a stack from its YAML file or from the caller's config keys."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -19,15 +19,15 @@ from spec.wording import did_you_mean, nearest
 from spec.yaml_reader import LARGEST_BYTES
 
 _PLAIN_TEXT_KEYS = ("aws:region", "environment")
-# Top-level keys of a Pulumi stack file. Only `config` is ours.
+# Top-level keys of a Pulumi stack file. This program uses only `config`.
 STACK_FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment", "packages")
 
 
 def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) -> Settings:
-    """Settings from config keys (`triton-eks:network`, `aws:region`, ...) to values, as YAML gives them or as JSON text.
+    """Return the settings from config keys (`triton-eks:network`, `aws:region`, ...) with YAML values or JSON text.
 
-    `today` decides what is supported, here and where the settings are used; it defaults to the date of this run. Raises
-    SettingsError with every problem.
+    `today` is the date for all checks of support windows; the default is the current date. Raises SettingsError with every
+    problem.
     """
     given, twice = _document(config)
     document, problems = read(given)
@@ -41,18 +41,18 @@ def load(config: Mapping[str, Any], stack: str, *, today: date | None = None) ->
 
 
 def load_stack_file(path: str | Path, *, today: date | None = None) -> Settings:
-    """Settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, and Unreadable."""
+    """Return the settings of a `Pulumi.<stack>.yaml`. Raises SettingsError with every problem, or Unreadable."""
     return load_content(reading.file(Path(path), LARGEST_BYTES), path, today=today)
 
 
 def load_content(content: bytes, path: str | Path, *, today: date | None = None) -> Settings:
-    """Settings of what `path` holds, or is about to. Raises as `load_stack_file`."""
+    """Return the settings from the current or future content of `path`. Raises like `load_stack_file`."""
     stack = Path(path).name.removeprefix("Pulumi.").removesuffix(".yaml")
     return load(read_config(content, stack_file(stack)), stack, today=today)
 
 
 def read_config(content: bytes | str, source: str) -> dict[str, Any]:
-    """Return the `config` of a stack file, by the full names of its keys. Raises SettingsError; `source` names the file."""
+    """Return the `config` of a stack file by full key names. Raises SettingsError; `source` names the file."""
     try:
         found = spec_stack_file.read(content)
     except StackFileError as error:
@@ -70,13 +70,13 @@ def read_config(content: bytes | str, source: str) -> dict[str, Any]:
 
 
 def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Config keys as the keys of `Document`, with values that the engine passes as JSON text decoded; keys given twice."""
+    """Return the config by the keys of `Document`, and the problems of duplicate keys. JSON text is decoded."""
     document: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     problems = []
     for key, value in config.items():
         if key.startswith("pulumi:"):
-            continue  # the engine's own
+            continue  # Pulumi's own key
         name = spec_stack_file.full_name(key).removeprefix(f"{PROJECT}:")
         if name in document:
             problems.append(Problem(name, f"is there as {spelled[name]} and as {key}, which are one key; keep one of them"))
@@ -90,7 +90,7 @@ def _document(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _in_file_order(problems: list[Problem]) -> list[Problem]:
-    """Return the problems in the order of the sections, without repetitions."""
+    """Return the problems in the order of the sections, without duplicates."""
     sections = [field.alias or name for name, field in Document.model_fields.items()]
 
     def order(problem: Problem) -> int:

@@ -1,6 +1,6 @@
-"""Reads a stack file into its sections, and turns what pydantic reports into sentences.
+"""Read a stack file into its sections, and turn pydantic's errors into messages.
 
-When some values are invalid the rest is still read, so that relations among valid values are checked in the same run.
+If some values are invalid, the rest is still read. So the same run checks relations between the valid values.
 """
 
 import json
@@ -21,14 +21,14 @@ from spec.wording import did_you_mean, nearest, one_of
 
 Location = tuple[str | int, ...]
 S = TypeVar("S", bound=Section)
-# The last step with which pydantic marks an error about a mapping's key, not its value.
+# The last path element with which pydantic marks an error about a mapping's key instead of its value.
 _KEY = "[key]"
 
 
 def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
-    """Return the stack file as sections and everything that is wrong with single keys and values.
+    """Return the stack file as sections, and all problems of single keys and values.
 
-    With problems, the document lacks the values that they are about (see `Section`).
+    The document lacks the invalid values (see `Section`).
     """
     try:
         document = Document.model_validate_json(json.dumps(raw, default=str))
@@ -44,12 +44,12 @@ def read(raw: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
 
 
 def _is_echo(details: ErrorDetails) -> bool:
-    """pydantic also calls a list too short when the items in it are merely invalid, which has been said."""
+    """Return whether pydantic calls a list too short only because its items are invalid and already reported."""
     return details["type"] == "too_short" and bool(details["input"])
 
 
 def _is_there_already(details: ErrorDetails) -> bool:
-    """pydantic misses the keys of what would be made where the section names what exists."""
+    """Return whether a missing key is not required because the section has `existing`."""
     if details["type"] != "missing" or not isinstance(details["input"].get("existing"), Mapping):
         return False
     *parents, key = details["loc"]
@@ -101,9 +101,9 @@ def _sentence(details: ErrorDetails) -> str:
 
 
 def _unknown_section(key: str) -> str:
-    """Told as the file has it, where every key stands in a namespace: `triton-eks:gpu`."""
+    """Return the message for an unknown top-level key, with the namespaced keys of the file: `triton-eks:gpu`."""
     keys = [_in_file(_alias(name, field)) for name, field in Document.model_fields.items()]
-    # Without the namespaces: they would make any two keys of ours look alike, and one of them may be what is wrong.
+    # Compare without namespaces: they make all keys look similar, and the namespace itself may be wrong.
     by_name = {known.rpartition(":")[2]: known for known in keys}
     meant = nearest(key.rpartition(":")[2], by_name)
     suggestion = f"did you mean '{by_name[meant]}'? " if meant else ""
@@ -111,7 +111,7 @@ def _unknown_section(key: str) -> str:
 
 
 def _in_file(key: str) -> str:
-    """Return a key below `config` with its namespace; the engine takes a key without one for the project's."""
+    """Return a key of `config` with its namespace. Pulumi assumes the project's namespace for a key without one."""
     return key if ":" in key else f"{PROJECT}:{key}"
 
 
@@ -149,7 +149,6 @@ def _entry_section_type(annotation: Any) -> type[Section] | None:
 
 
 def _section(location: Sequence[str | int]) -> type[Section]:
-    """Return the section at a location."""
     section: type[Section] = Document
     parts = iter(location)
     for part in parts:
@@ -162,7 +161,7 @@ def _section(location: Sequence[str | int]) -> type[Section]:
 
 
 def _field(location: Sequence[str | int]) -> FieldInfo:
-    """Return the key at a location."""
+    """Return the field at a location."""
     return _by_alias(_section(location[:-1]), location[-1])
 
 
@@ -171,7 +170,7 @@ def _by_alias(section: type[Section], alias: str | int) -> FieldInfo:
 
 
 def _salvage(section: type[S], raw: Any, at: Location, invalid: set[Location]) -> S:
-    """Return the section with the values that are valid, without those that are not."""
+    """Return the section with only its valid values."""
     values: dict[str, Any] = {}
     absent: set[str] = set()
     for name, field in section.model_fields.items():
@@ -198,7 +197,7 @@ def _salvage(section: type[S], raw: Any, at: Location, invalid: set[Location]) -
             absent.add(name)
     built = section.model_construct(**values)
     for name in absent:
-        built.__dict__.pop(name, None)  # model_construct filled in the default of a value that is there but invalid
+        built.__dict__.pop(name, None)  # model_construct set the default for a key whose value is invalid
     return built
 
 

@@ -1,4 +1,4 @@
-"""Traces of requests, which ones are kept and where they go: `triton-eks:tracing`."""
+"""Traces of requests, their sampling and their destination: `triton-eks:tracing`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -14,10 +14,10 @@ from spec.settings.section import Section
 
 
 class Tracing(Section):
-    """The collector of traces and what Triton sends it.
+    """The collector of traces, and the traces that Triton sends to it.
 
-    The collector keeps every slow trace, every failed one (whose execution failed: with the gateway only), and a part of
-    the rest.
+    The collector keeps every slow trace and a share of the rest. With the gateway it also keeps every trace of a request
+    whose execution failed.
     """
 
     guide: ClassVar[str] = "docs/traffic.md"
@@ -39,7 +39,7 @@ class Tracing(Section):
 
     @rule
     def _spans_go_to_one_place(self, at: Place) -> Iterator[Problem]:
-        """Require an endpoint with exporter otlp, and none with xray."""
+        """Require an endpoint with exporter otlp, and refuse it with xray."""
         if self.exporter == "otlp" and self.endpoint is None:
             yield at.problem("endpoint", "is missing; exporter otlp needs one, like https://otlp.example.com:4318")
         if self.exporter == "xray" and self.endpoint is not None:
@@ -47,6 +47,6 @@ class Tracing(Section):
 
     @rule
     def _spans_are_encrypted(self, at: Place) -> Iterator[Problem]:
-        """Require https but in local and dev: attributes of spans say what is asked of which model, and by whom."""
+        """Require https except in local and dev. Span attributes reveal the model, the request and the client."""
         if self.endpoint is not None and at.environment not in ("local", "dev") and self.endpoint.startswith("http://"):
             yield at.problem("endpoint", f"{self.endpoint} is not encrypted; use https in {at.stack}")

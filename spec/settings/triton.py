@@ -42,7 +42,7 @@ _Owner = TypeVar("_Owner", bound=str)
 _Tokenizer = Annotated[
     str,
     matching(
-        # A relative directory would be looked for where the server was started.
+        # A relative directory would depend on the server's working directory.
         r"(?!(.*/)?\.\.(/|$))(/[^\s\x00-\x1f\x7f]+|[A-Za-z0-9][\w.-]*(/[\w.-]+)?)",
         "is neither a name on a hub nor an absolute directory",
         "give one like meta-llama/Meta-Llama-3.1-8B-Instruct or /models/current/chat/1/weights",
@@ -52,12 +52,12 @@ _Tokenizer = Annotated[
 
 
 def owner_of_pods(named: _Owner | None, bounds: object | None) -> _Owner | Literal["keda", "none"]:
-    """Return who owns a number of pods: who is named, else KEDA where there are bounds, else nobody, which is `none`."""
+    """Return the owner of a number of pods: the named one, else KEDA if there are bounds, else `none`."""
     return named or ("none" if bounds is None else "keda")
 
 
 class OpenAi(Section):
-    """Triton's OpenAI-compatible front end, which runs the server in its own process, in the place of tritonserver."""
+    """Triton's OpenAI-compatible front end. It runs the server in its own process and replaces tritonserver."""
 
     guide: ClassVar[str] = "docs/language-models.md#openai-compatible-front-end"
 
@@ -68,7 +68,7 @@ class OpenAi(Section):
 
 
 class Triton(Section):
-    """The inference server. Its pods request `cpu`, `memoryGiB` and `gpus`, and are limited to the same memory and GPUs."""
+    """The inference server. Its pods request `cpu`, `memoryGiB` and `gpus`, with the same limits for memory and GPUs."""
 
     guide: ClassVar[str] = "docs/serving.md"
 
@@ -178,7 +178,7 @@ class Triton(Section):
 
     @rule
     def _server_can_start(self, at: Place) -> Iterator[Problem]:
-        """Require a tenth of a vCPU, without which no server starts before its probes give it up."""
+        """Require at least 0.1 vCPU; with less, the server does not start before its probes fail."""
         if cpu_millis(self.cpu) < _LEAST_MILLIS:
             yield at.problem(
                 "cpu",
@@ -187,7 +187,7 @@ class Triton(Section):
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require the image by its digest, without a tag."""
+        """Require the image by digest, without a tag."""
         repository, by, digest = self.image.partition("@")
         last = repository.rpartition("/")[2]
         if ":" in last:
@@ -209,13 +209,13 @@ class Triton(Section):
 
     @rule
     def _comparer_image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require the image of modelctl by its digest."""
+        """Require the modelctl image by digest."""
         if self.comparer_image is not None:
             yield from images.of_ours(at, "comparerImage", self.comparer_image, "modelctl", "modelctl")
 
     @rule
     def _image_is_triton(self, at: Place) -> Iterator[Problem]:
-        """Require a path with /tritonserver, and not the one of the client's tools (sdk) or of a base to build on (min)."""
+        """Require a path with /tritonserver. Refuse images with only client tools (sdk) and base images (min)."""
         repository = self.image.partition("@")[0]
         if "/tritonserver" not in repository:
             yield at.problem("image", f"'{repository}' is not a Triton image; its path must contain /tritonserver")
@@ -228,7 +228,7 @@ class Triton(Section):
 
     @warning
     def _image_is_an_example(self, at: Place) -> Iterator[Problem]:
-        """Warn of the digest that the shipped stack files have."""
+        """Warn about the placeholder digest of the shipped stack files."""
         if at.environment != "local" and self.image.endswith(example_digest(self.version)):
             yield at.problem(
                 "image",

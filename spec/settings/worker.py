@@ -1,4 +1,4 @@
-"""The asynchronous path of a stack, the request queue and the workers that answer from it: `triton-eks:worker`."""
+"""The request queue and its workers: `triton-eks:worker`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -21,7 +21,7 @@ _Pods = Annotated[int, between(1, 1000, "pods")]
 
 
 class Worker(Section):
-    """Workers and their queue."""
+    """The workers and their queue."""
 
     guide: ClassVar[str] = "docs/requests.md"
 
@@ -69,22 +69,22 @@ class Worker(Section):
 
     @property
     def pod_autoscaler(self) -> Literal["none", "keda"]:
-        """Return who owns the number of workers: KEDA, unless the stack says none, or gives no `max_replicas`."""
+        """Return the owner of the number of workers: KEDA, unless the stack says none or has no `max_replicas`."""
         return owner_of_pods(self.autoscaler, self.max_replicas)
 
     @property
     def fewest(self) -> int:
-        """Return how many workers there are at least, whoever owns their number."""
+        """Return the minimum number of workers, whatever owns the number."""
         return self.replicas or self.min_replicas or 0
 
     @rule
     def _image_is_pinned(self, at: Place) -> Iterator[Problem]:
-        """Require the image of the worker by its digest."""
+        """Require the worker's image by digest."""
         yield from images.of_ours(at, "image", self.image, "triton-worker", "the worker")
 
     @rule
     def _one_owner_of_the_replicas(self, at: Place) -> Iterator[Problem]:
-        """Require replicas without KEDA, and maxReplicas, and minReplicas that are no more, with it."""
+        """Require replicas without KEDA; with KEDA, require maxReplicas and minReplicas <= maxReplicas."""
         if self.pod_autoscaler == "none":
             if self.replicas is None:
                 yield at.problem("replicas", "is missing; nobody else sets the number of pods while autoscaler is none")
@@ -114,7 +114,7 @@ class Worker(Section):
 
     @rule
     def _alarm_is_not_of_every_request(self, at: Place) -> Iterator[Problem]:
-        """Require an age for the alarm that is more than one request takes."""
+        """Require an alarm age that is longer than one request may take."""
         if self.old_message_minutes * 60 <= self.longest_request_seconds:
             yield at.problem(
                 "oldMessageMinutes",
@@ -124,7 +124,7 @@ class Worker(Section):
 
     @rule
     def _replies_are_distinct(self, at: Place) -> Iterator[Problem]:
-        """Require each queue for replies once, and none that is the queue of requests."""
+        """Require each reply queue once, and none that is the request queue."""
         for index, arn in enumerate(self.reply_queue_arns):
             if arn in self.reply_queue_arns[:index]:
                 yield at.problem(f"replyQueueArns[{index}]", f"'{arn}' is listed twice; list each queue once")
@@ -146,7 +146,7 @@ class Worker(Section):
 
     @warning
     def _alarms_reach_somebody(self, at: Place) -> Iterator[Problem]:
-        """Warn of alarms that nobody is sent."""
+        """Warn if the queue's alarms have no recipient."""
         if at.environment != "local" and self.alarm_topic_arn is None:
             yield at.problem(
                 "alarmTopicArn",

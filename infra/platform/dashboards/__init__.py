@@ -1,4 +1,4 @@
-"""Grafana dashboards of the platform, as data: the models, the GPUs, the size of the fleet."""
+"""Grafana dashboards of the platform, as data: the models, the GPUs and the size of the fleet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spec.settings.model import Settings
 __all__ = ["FOLDER", "Dashboard", "dashboards"]
 
 FOLDER = "Triton"
-"""The folder of Grafana that they are shown in."""
+"""The Grafana folder of the dashboards."""
 
 
 def dashboards(settings: Settings) -> list[Dashboard]:
-    """Return the dashboards of a stack, as Grafana imports them."""
+    """Return the dashboards of a stack in Grafana's import format."""
     return [inference(settings), gpus(), scaling([fleet.release for fleet in settings.each_fleet])]

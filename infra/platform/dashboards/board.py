@@ -1,6 +1,6 @@
-"""The parts that Grafana dashboards are made of, as the mappings of Grafana's dashboard JSON.
+"""The building blocks of Grafana dashboards, as mappings of Grafana's dashboard JSON.
 
-Grafana itself is not asked: tests/spec/prometheus holds what it takes of a dashboard, and older schema versions it migrates.
+Grafana itself is not involved: tests/spec/prometheus checks the format, and Grafana migrates older schema versions.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ Panel = dict[str, Any]
 Variable = dict[str, Any]
 
 SCHEMA_VERSION = 39
-"""Of Grafana 10.3 to 11; newer ones migrate it when they load it."""
+"""The schema of Grafana 10.3 to 11; newer versions migrate it on load."""
 WINDOW = "$__rate_interval"
-"""The window of every rate: Grafana makes it long enough for four scrapes, whatever the zoom."""
+"""The window of every rate. Grafana makes it long enough for four scrapes at any zoom level."""
 _COLUMNS, _HEIGHT = 24, 8
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 @dataclass(frozen=True)
 class Query:
-    """An expression, and what its series are called (`{{label}}`)."""
+    """An expression and the legend of its series (`{{label}}`)."""
 
     expression: str
     legend: str
@@ -40,13 +40,13 @@ class Row:
 def timeseries(
     title: str, description: str, unit: str, *queries: Query, stacked: bool = False, zero_based: bool = True
 ) -> Panel:
-    """Return a panel of values over time. `unit`: one of Grafana's, like `reqps`, `percentunit`, `µs`."""
+    """Return a panel of values over time. `unit` is one of Grafana's, like `reqps`, `percentunit`, `µs`."""
     drawn = {
         "drawStyle": "line",
         "fillOpacity": 30 if stacked else 5,
         "lineWidth": 1,
         "showPoints": "never",
-        # A pod that is gone is a gap and not a slope.
+        # A pod that no longer exists appears as a gap, not as a slope.
         "spanNulls": False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
     }
@@ -62,7 +62,7 @@ def timeseries(
 
 
 def number(title: str, description: str, unit: str, expression: str, *, bad_above: float | None = None) -> Panel:
-    """Return a panel of one number, now. It is red from `bad_above` on."""
+    """Return a panel with one current number. It is red from `bad_above` on."""
     steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
     if bad_above is not None:
         steps.append({"color": "red", "value": bad_above})
@@ -81,7 +81,7 @@ def number(title: str, description: str, unit: str, expression: str, *, bad_abov
 
 
 def table(title: str, description: str, expression: str, columns: Sequence[str]) -> Panel:
-    """Return a panel that shows the labels of the current series as rows."""
+    """Return a panel with the labels of the current series as rows."""
     return {
         **_panel("table", title, description, [Query(expression, "")], instant=True, as_table=True),
         "fieldConfig": {"defaults": {"custom": {"align": "auto", "filterable": True}}, "overrides": []},
@@ -100,7 +100,7 @@ def table(title: str, description: str, expression: str, columns: Sequence[str])
 
 
 def stages(title: str, description: str, by: str, parts: Mapping[str, str]) -> Panel:
-    """Return a horizontal bar for each value of the label `by`, of parts in seconds: name of the part -> expression."""
+    """Return a horizontal bar for each value of the label `by`. `parts` maps the parts' names to expressions in seconds."""
     queries = [Query(expression, part) for part, expression in parts.items()]
     names = {f"Value #{_ref(index)}": part for index, part in enumerate(parts)}
     return {
@@ -116,7 +116,7 @@ def stages(title: str, description: str, by: str, parts: Mapping[str, str]) -> P
         },
         "transformations": [
             {"id": "joinByField", "options": {"byField": by, "mode": "outer"}},
-            # Each query brings a column of times of its own, which the join numbers.
+            # Each query adds its own time column, which the join numbers.
             {"id": "filterFieldsByName", "options": {"include": {"names": [by, *names]}}},
             {"id": "organize", "options": {"excludeByName": {}, "indexByName": {}, "renameByName": names}},
         ],
@@ -124,7 +124,7 @@ def stages(title: str, description: str, by: str, parts: Mapping[str, str]) -> P
 
 
 def choice(name: str, label: str, query: str) -> Variable:
-    """Return a variable whose values are those of a label; all of them at first."""
+    """Return a variable with the values of a label; initially all of them."""
     return {
         "name": name,
         "label": label,
@@ -132,7 +132,7 @@ def choice(name: str, label: str, query: str) -> Variable:
         "datasource": _DATASOURCE,
         "definition": query,
         "query": {"query": query, "refId": f"variable-{name}"},
-        "refresh": 2,  # whenever the time range changes: models come and go
+        "refresh": 2,  # whenever the time range changes, because models change over time
         "multi": True,
         "includeAll": True,
         "allValue": ".*",
@@ -142,7 +142,7 @@ def choice(name: str, label: str, query: str) -> Variable:
 
 
 def dashboard(uid: str, title: str, description: str, rows: Sequence[Row], variables: Sequence[Variable] = ()) -> Dashboard:
-    """Return the dashboard, with its panels placed and numbered. `uid`: what its address and its links are made of."""
+    """Return the dashboard with placed and numbered panels. `uid` determines its address and links."""
     datasource: Variable = {
         "name": "datasource",
         "label": "Data source",
@@ -158,7 +158,7 @@ def dashboard(uid: str, title: str, description: str, rows: Sequence[Row], varia
         "tags": ["triton"],
         "schemaVersion": SCHEMA_VERSION,
         "version": 1,
-        # What is changed in the browser is lost with Grafana's pod: these dashboards are code.
+        # Changes in the browser would be lost with Grafana's pod, because these dashboards are code.
         "editable": False,
         "graphTooltip": 1,
         "refresh": "30s",

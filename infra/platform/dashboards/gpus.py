@@ -1,4 +1,4 @@
-"""The dashboard of the GPUs: what Triton and what the DCGM exporter says of them."""
+"""The dashboard of the GPUs, from the metrics of Triton and the DCGM exporter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GPU = "{{Hostname}} GPU {{gpu}} {{pod}}"
 
 
 def gpus() -> Dashboard:
-    """Return the dashboard of the GPUs, the same for every stack."""
+    """Return the GPU dashboard, which is the same for every stack."""
     return dashboard(
         "triton-gpus",
         "Triton: GPUs",

@@ -1,4 +1,4 @@
-"""The dashboard of the models: what is asked, what fails, how long it takes and where the time goes."""
+"""The dashboard of the models: requests, failures, latencies and where the time goes."""
 
 from __future__ import annotations
 

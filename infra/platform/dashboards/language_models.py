@@ -1,4 +1,4 @@
-"""The row of the inference dashboard about language models: what people who read along notice, from vLLM's own numbers."""
+"""The row about language models in the inference dashboard: latencies that users notice, from vLLM's own metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard of the fleet's size: what the autoscaler sees and does, and how long a new pod takes."""
+"""The dashboard of the fleet's size: the autoscaler's input and actions, and the start time of new pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ON_POD = "on (namespace, pod)"
 
 
 def scaling(deployments: Sequence[str] = (TRITON_DEPLOYMENT,)) -> Dashboard:
-    """Return the dashboard of scaling; without an autoscaler, its panels stay empty. `deployments`: of all fleets."""
+    """Return the dashboard of scaling. Without an autoscaler its panels stay empty. `deployments` are of all fleets."""
     own = pods_of(deployments)
     return dashboard(
         "triton-scaling",
@@ -88,7 +88,7 @@ def _capacity(own: str) -> Row:
                 "Nodes by pool",
                 "Of every pool of this platform.",
                 "short",
-                # A node without that label is not of this program.
+                # A node without this label does not belong to this program.
                 Query(
                     'count by (label_triton_eks_pool) (kube_node_labels{label_triton_eks_pool!=""})',
                     "{{label_triton_eks_pool}}",

@@ -1,7 +1,7 @@
-"""Rules between sections, by subject, and the run of all rules: those of each section (`spec.settings.rule`), then these.
+"""Rules between sections, by subject. `problems_in` runs the rules of each section (`spec.settings.rule`), then these.
 
-A rule whose inputs are invalid is skipped, so that it neither hides nor repeats what has been told about them. Every module
-of this package is read, and a rule is found by its mark: nothing lists them.
+A rule with an invalid input is skipped, so it neither hides nor repeats the problem that is already reported. All modules of
+this package are imported, and rules are found by their mark, not by a list.
 """
 
 import importlib
@@ -22,12 +22,12 @@ __all__ = ["Subject", "modules", "problems_in", "warnings_about"]
 
 
 def problems_in(subject: Subject) -> list[Problem]:
-    """Return everything that the valid values of a stack file violate."""
+    """Return all violations by the valid values of a stack file."""
     return _told(subject, "problem")
 
 
 def warnings_about(subject: Subject) -> list[Problem]:
-    """Return what works today and should be changed soon."""
+    """Return warnings about valid settings that should be changed soon."""
     return _told(subject, "warning")
 
 
@@ -49,7 +49,7 @@ def _told(subject: Subject, told_as: ToldAs) -> list[Problem]:
 
 
 def _sections(value: Any, place: Place) -> Iterator[tuple[Section, Place]]:
-    """Yield the sections of a value, each with its place; invalid ones are not there."""
+    """Yield the valid sections of a value, each with its place."""
     if isinstance(value, Section):
         yield value, place
         for name, field in type(value).model_fields.items():
@@ -62,7 +62,7 @@ def _sections(value: Any, place: Place) -> Iterator[tuple[Section, Place]]:
     elif isinstance(value, dict):
         for key, item in value.items():
             if isinstance(item, StepServing):
-                continue  # the pipeline's entry says the same
+                continue  # the pipeline's entry has the same values
             yield from _sections(item, replace(place, path=f"{place.path}.{key}"))
 
 

@@ -1,4 +1,4 @@
-"""The owner of Triton's pods, and what it needs of the other sections."""
+"""The owner of the number of Triton pods, and its requirements of other sections."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from spec.settings.rule import rule, warning
 from spec.wording import did_you_mean, one_of
 
 MOST_REQUESTS_PER_VCPU = 20_000
-"""Requests that a vCPU of the server takes a second at most: 50 µs each for protocol, queue and metrics. Assumed."""
+"""The assumed maximum of requests per second on a vCPU: 50 µs each for protocol, queue and metrics."""
 _OWNERS = {"keda": "KEDA", "hpa": "the HorizontalPodAutoscaler"}
 
 
 @rule
 @of_each_fleet
 def _one_owner(subject: Subject) -> Iterator[Problem]:
-    """Require triton.replicas where nothing scales Triton's pods, and the section autoscaling where something does."""
+    """Require triton.replicas if Triton's pods are not scaled, and the section autoscaling if they are."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     autoscaler = subject.document.pod_autoscaler
     if autoscaler == "none":
@@ -62,7 +62,7 @@ def _hpa_has_no_extras(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
-    """Refuse minReplicas 0 without KEDA, which alone starts a first pod, and without requests that it could see."""
+    """Refuse minReplicas 0 without KEDA or without requests that KEDA can see. Only KEDA starts a first pod."""
     document = subject.document
     if document.autoscaling is None or document.autoscaling.min_replicas > 0:
         return
@@ -81,7 +81,7 @@ def _something_starts_the_first_pod(subject: Subject) -> Iterator[Problem]:
 @warning
 @of_each_fleet
 def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
-    """Warn of a gateway whose requests find no pod, and start none."""
+    """Warn of a gateway whose requests find no pod and start none."""
     document, bounds = subject.document, subject.document.autoscaling
     if bounds is not None and bounds.min_replicas == 0 and document.gateway is not None and not document.woken_at_gateway:
         yield Problem(
@@ -94,7 +94,7 @@ def _the_gateway_finds_no_pod(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _one_request_wakes_all(subject: Subject) -> Iterator[Problem]:
-    """Warn of several fleets without pods: Envoy counts requests that find none for all routes together."""
+    """Warn of several fleets without pods, because Envoy counts their unserved requests for all routes together."""
     woken = [fleet for fleet in subject.document.each_fleet if fleet.stack.woken_at_gateway]
     if len(woken) > 1:
         yield Problem(
@@ -108,9 +108,9 @@ def _one_request_wakes_all(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
-    """Require models.serving where pods are scaled: only a model with an entry has a target.
+    """Require models.serving if pods are scaled, because only models with an entry have a scaling target.
 
-    An ensemble has none: its steps are what is counted.
+    An ensemble has no target; its steps are counted instead.
     """
     models = subject.document.models
     if subject.document.pod_autoscaler == "none":
@@ -132,7 +132,7 @@ def _models_give_a_signal(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _somebody_measures(subject: Subject) -> Iterator[Problem]:
-    """Require the section monitoring or autoscaling.prometheusUrl where pods are scaled."""
+    """Require the section monitoring or autoscaling.prometheusUrl if pods are scaled."""
     bounds = subject.document.autoscaling
     if bounds is not None and bounds.prometheus_url is None and subject.document.monitoring is None:
         yield Problem(
@@ -143,7 +143,7 @@ def _somebody_measures(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
-    """Require targets of models of models.serving."""
+    """Require targets only for models of models.serving."""
     bounds, models = subject.document.autoscaling, sorted(subject.document.models.serving)
     for name in bounds.targets if bounds is not None else ():
         if models and name not in models:
@@ -162,7 +162,7 @@ def _targets_are_of_models(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
-    """Require targets that a pod can come to: no more busy instances than it has, and no rate of a language model."""
+    """Require targets that a pod can reach: at most as many busy instances as it has, and no rate for a language model."""
     bounds, serving = subject.document.autoscaling, subject.document.models.serving
     for name, target in bounds.targets.items() if bounds is not None else ():
         if name not in serving:
@@ -188,7 +188,7 @@ def _targets_can_be_reached(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _rates_can_be_reached(subject: Subject) -> Iterator[Problem]:
-    """Require peak rates that all pods together can take, by the server's own work for a request alone."""
+    """Require peak rates that all pods together can process, by the server's own work per request."""
     fleets = subject.document.each_fleet
     for name, model in subject.document.models.serving.items():
         asked = [fleet.stack for fleet in fleets if fleet.serves(name) and fleet.weight(name)]
@@ -211,7 +211,7 @@ def _rates_can_be_reached(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
-    """Refuse warmPods where nothing starts nodes."""
+    """Refuse warmPods without a node autoscaler."""
     bounds = subject.document.autoscaling
     if bounds is not None and bounds.warm_pods and subject.document.node_autoscaler == "none":
         yield Problem(
@@ -223,7 +223,7 @@ def _warm_pods_hold_nodes(subject: Subject) -> Iterator[Problem]:
 @warning
 @of_each_fleet
 def _sharing_adds_no_capacity(subject: Subject) -> Iterator[Problem]:
-    """Warn of autoscaling on shared GPUs, where a second pod adds no capacity."""
+    """Warn of autoscaling on shared GPUs, because a second pod adds no capacity there."""
     if subject.document.pod_autoscaler == "none":
         return
     pool, _ = pool_of(subject)

@@ -1,4 +1,4 @@
-"""Rollouts on two Deployments (`triton.rollout: blue-green`): what they need, and the candidate."""
+"""Rollouts on two Deployments (`triton.rollout: blue-green`): their requirements and the candidate."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _OTHERWISE = "or use rollout: rolling"
 
 @rule
 def _only_blue_green_has_two_deployments(subject: Subject) -> Iterator[Problem]:
-    """Refuse a candidate, and a slot other than blue, with another kind of rollout."""
+    """Refuse a candidate, or a slot other than blue, with another kind of rollout."""
     if is_blue_green(subject.document):
         return
     models, rollout = subject.document.models, subject.document.triton.rollout
@@ -32,7 +32,7 @@ def _only_blue_green_has_two_deployments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _shares_are_given_by_the_gateway(subject: Subject) -> Iterator[Problem]:
-    """Require the gateway with blue-green: it gives each of the two releases its part of the requests."""
+    """Require the gateway with blue-green, because it splits the requests between the two releases."""
     if is_blue_green(subject.document) and subject.document.gateway is None:
         yield Problem(
             "triton.rollout",
@@ -42,14 +42,14 @@ def _shares_are_given_by_the_gateway(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _blue_green_is_of_one_fleet(subject: Subject) -> Iterator[Problem]:
-    """Refuse blue-green with several fleets."""
+    """Refuse blue-green together with several fleets."""
     if is_blue_green(subject.document) and subject.document.fleets is not None:
         yield Problem("triton.rollout", f"blue-green has two Deployments of all models; remove fleets, {_OTHERWISE}")
 
 
 @rule
 def _a_candidate_has_pods(subject: Subject) -> Iterator[Problem]:
-    """Refuse minReplicas 0 with blue-green: a release without pods cannot prove itself."""
+    """Refuse minReplicas 0 with blue-green, because a release without pods cannot be tested."""
     bounds = subject.document.autoscaling
     if is_blue_green(subject.document) and bounds is not None and bounds.min_replicas == 0:
         yield Problem(
@@ -59,7 +59,7 @@ def _a_candidate_has_pods(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _what_compares_answers_is_of_blue_green(subject: Subject) -> Iterator[Problem]:
-    """Refuse triton.comparerImage without blue-green, and models to be compared without it, or that answer by streams."""
+    """Refuse comparerImage without blue-green, and mirrorTolerances without comparerImage or for models that stream."""
     document = subject.document
     if document.triton.comparer_image is not None and not is_blue_green(document):
         yield Problem(
@@ -85,7 +85,7 @@ def _what_compares_answers_is_of_blue_green(subject: Subject) -> Iterator[Proble
 
 @rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
-    """Refuse extraObjects of the chart with blue-green: both Deployments' charts would own them."""
+    """Refuse the chart's extraObjects with blue-green, because the charts of both Deployments would own them."""
     objects = values_of(subject.document).extra_objects if is_blue_green(subject.document) else ()
     if objects:
         yield Problem(
@@ -97,13 +97,13 @@ def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _two_releases_fit_the_pool(subject: Subject) -> Iterator[Problem]:
-    """Require nodes for twice the pods with blue-green: while a candidate is tried, both releases have all of theirs."""
+    """Require nodes for twice the pods with blue-green. Both releases have all their pods during a trial."""
     if not is_blue_green(subject.document) or not subject.document.triton.gpus:
         return
     pool, nodes = nodes_for_pods(subject)
     grows = subject.document.node_autoscaler != "none"
     room = pool.max if grows else pool.desired
-    if nodes <= room < 2 * nodes:  # too few for one of them is told of one
+    if nodes <= room < 2 * nodes:  # if a single release does not fit, another rule reports it
         index = subject.document.gpu.pools.index(pool)
         yield Problem(
             f"gpu.pools[{index}].{'max' if grows else 'desired'}",
@@ -114,11 +114,11 @@ def _two_releases_fit_the_pool(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
-    """Require a candidate that was made from the models.serving and the kind of GPU that the release was made from."""
+    """Require a candidate and a release that were made from the same models.serving and kind of GPU."""
     models = subject.document.models
     if models.candidate is None or models.release is None or models.candidate.release.serving == models.release.serving:
         return
-    # Each release may have derived other instances from the same models.serving.
+    # Each release may have derived different instances from the same models.serving.
     of_candidate = models.with_release(models.candidate.release)
     if models.candidate.release.serving != digest_of(of_candidate, compute_capabilities(subject.document)):
         yield Problem(
@@ -132,7 +132,7 @@ def _candidate_is_made_of_the_same(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _pods_are_counted_where_something_scales_them(subject: Subject) -> Iterator[Problem]:
-    """Refuse candidate.pods without an autoscaler, and more than its maxReplicas."""
+    """Refuse candidate.pods without an autoscaler, or above its maxReplicas."""
     candidate, bounds = subject.document.models.candidate, subject.document.autoscaling
     if candidate is None or candidate.pods is None:
         return

@@ -1,4 +1,4 @@
-"""A VPC or a cluster that is there already, and the rest of the stack."""
+"""Rules about an existing VPC or cluster and the rest of the stack."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _KINDS = {
 
 @rule
 def _subnets_are_in_zones_of_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require subnets in zones of the region, where the VPC is there already."""
+    """Require that the subnets of an existing VPC are in zones of the region."""
     existing, region = subject.document.network.existing, subject.document.region
     if existing is None:
         return
@@ -30,7 +30,7 @@ def _subnets_are_in_zones_of_the_region(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _a_control_plane_is_in_two_zones(subject: Subject) -> Iterator[Problem]:
-    """Require subnets in two zones for the control plane that is made in a VPC of yours: EKS asks for them."""
+    """Require subnets in two zones of an existing VPC for a new control plane, as EKS does."""
     existing = subject.document.network.existing
     if existing is None or subject.document.cluster.existing is not None:
         return
@@ -43,7 +43,7 @@ def _a_control_plane_is_in_two_zones(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _a_clusters_subnets_are_named(subject: Subject) -> Iterator[Problem]:
-    """Require the subnets of nodes where the cluster is there already: what it has for itself may not be meant for them."""
+    """Require node subnets with an existing cluster. The cluster's own subnets may not be meant for nodes."""
     cluster = subject.document.cluster.existing
     if cluster is not None and subject.document.network.existing is None:
         yield Problem(
@@ -55,7 +55,7 @@ def _a_clusters_subnets_are_named(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _an_existing_cluster_is_another_ones(subject: Subject) -> Iterator[Problem]:
-    """Refuse the name of the stack's own cluster: what has it in a tag is taken for the stack's when it is destroyed."""
+    """Refuse the name of the stack's own cluster. `destroy` treats resources tagged with it as the stack's."""
     cluster, own = subject.document.cluster.existing, names.cluster_name(subject.stack)
     if cluster is not None and cluster.name == own:
         yield Problem(
@@ -67,7 +67,7 @@ def _an_existing_cluster_is_another_ones(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _the_add_ons_of_a_cluster_that_is_there_are_its_owners(subject: Subject) -> Iterator[Problem]:
-    """Refuse Container Insights, an add-on, in a cluster that is there already, where there may be one."""
+    """Refuse Container Insights, an add-on, in an existing cluster, which may already have it."""
     logs = subject.document.logs
     if subject.document.cluster.existing is not None and logs is not None and logs.container_insights is not None:
         yield Problem(
@@ -78,7 +78,7 @@ def _the_add_ons_of_a_cluster_that_is_there_are_its_owners(subject: Subject) -> 
 
 @rule
 def _a_public_gateway_has_subnets(subject: Subject) -> Iterator[Problem]:
-    """Require a public subnet in each zone of nodes for a public gateway: targets elsewhere get no requests."""
+    """Require a public subnet in each node zone for a public gateway. Targets in other zones get no requests."""
     network, gateway = subject.document.network.existing, subject.document.gateway
     if network is None or gateway is None or gateway.exposure != "public":
         return

@@ -1,4 +1,4 @@
-"""Several fleets: their models, their nodes, and what all of them share."""
+"""Rules about several fleets: their models, their nodes and shared settings."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from spec.wording import did_you_mean, one_of
 
 @rule
 def _names_are_distinct(subject: Subject) -> Iterator[Problem]:
-    """Require a name of its own of each fleet."""
+    """Require a unique name for each fleet."""
     seen: set[str] = set()
     for fleet in subject.document.each_fleet:
         if fleet.name and fleet.name in seen:
@@ -29,7 +29,7 @@ def _models_are_known(subject: Subject) -> Iterator[Problem]:
     """Require models that models.serving or the release has."""
     models = subject.document.models
     if models.release is None:
-        return  # an ensemble needs no entry in models.serving, and before the first release nothing else names it
+        return  # before the first release, only models.serving lists models, and an ensemble needs no entry there
     known = sorted({*models.serving, *models.release.models})
     for fleet in subject.document.each_fleet:
         for index, model in enumerate(fleet.keys.__dict__.get("models", ()) if fleet.keys is not None else ()):
@@ -53,7 +53,7 @@ def _every_model_has_a_fleet(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _somebody_is_asked(subject: Subject) -> Iterator[Problem]:
-    """Require a weight beyond 0 of one of the fleets that serve a model, and none where there is only one."""
+    """Require a weight above 0 on one of the fleets that serve a model. A model on a single fleet has no weight."""
     fleets = subject.document.each_fleet
     for fleet in fleets:
         for model in fleet.keys.weights if fleet.keys is not None else ():
@@ -68,7 +68,7 @@ def _somebody_is_asked(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _pods_without_gpus_have_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require nodes.cpu of a fleet without GPUs, and of one on nodes.cpu no GPUs."""
+    """Require nodes.cpu for a fleet without GPUs, and no GPUs for a fleet on nodes.cpu."""
     server, cpu = subject.document.triton, subject.document.nodes.cpu
     if server.gpus and server.pool == CPU_POOL_NAME and cpu is not None:
         yield Problem("triton.gpus", f"{server.gpus} are more than the nodes of nodes.cpu have, which is none; use 0")
@@ -98,7 +98,7 @@ def _models_for_gpus_have_some(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
-    """Require pools with nodes for all pods of the fleets that run on them; a node is counted for one fleet."""
+    """Require pools with enough nodes for all pods of their fleets. Each node counts for one fleet only."""
     if subject.document.fleets is None:
         return
     needed: dict[str, list[tuple[str, int]]] = {}
@@ -113,7 +113,7 @@ def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
     for index, pool in enumerate(subject.document.gpu.pools):
         fleets = needed.get(pool.name, [])
         room, total = pool.max if grows else pool.desired, sum(nodes for _, nodes in fleets)
-        # One fleet alone is told with its own key.
+        # A problem of a single fleet is reported with its own key.
         if len(fleets) > 1 and total > room and all(nodes <= room for _, nodes in fleets):
             listed = ", ".join(f"{name} {nodes}" for name, nodes in fleets)
             yield Problem(
@@ -124,7 +124,7 @@ def _fleets_fit_their_pool(subject: Subject) -> Iterator[Problem]:
 
 
 def nodes_for_pods(subject: Subject) -> tuple[GpuPool, int]:
-    """Return the GPU pool of a stack with one fleet, and how many of its nodes the most pods fill. Raises Absent."""
+    """Return the GPU pool of a stack with one fleet, and the nodes that its maximum of pods fills. Raises Absent."""
     pool, types = pool_of(subject)
     per_node = min(triton.pods_per_node(subject.document, pool, known) for known in types)
     return pool, math.ceil(triton.most_pods(subject)[1] / per_node) if per_node else 0
@@ -132,7 +132,7 @@ def nodes_for_pods(subject: Subject) -> tuple[GpuPool, int]:
 
 @rule
 def _targets_are_of_its_models(subject: Subject) -> Iterator[Problem]:
-    """Require targets, in a fleet's own bounds, of models of models.serving that it serves."""
+    """Require targets in a fleet's own autoscaling only for models that it serves and models.serving has."""
     for fleet in subject.document.each_fleet:
         bounds = fleet.keys.autoscaling if fleet.keys is not None else None
         models = sorted(fleet.stack.models.serving)
@@ -147,7 +147,7 @@ def _targets_are_of_its_models(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _one_prometheus(subject: Subject) -> Iterator[Problem]:
-    """Require one prometheusUrl of all fleets that are scaled."""
+    """Require the same prometheusUrl for all scaled fleets."""
     first: str | None = None
     for fleet in subject.document.each_fleet:
         bounds = fleet.stack.autoscaling
@@ -160,7 +160,7 @@ def _one_prometheus(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
-    """Refuse extraObjects of the chart with several fleets: the chart of each has the same values, and would own them."""
+    """Refuse the chart's extraObjects with several fleets, because each fleet's chart would own them."""
     fleets, objects = len(subject.document.fleets or ()), values_of(subject.document).extra_objects
     if fleets > 1 and objects:
         yield Problem(
@@ -172,9 +172,10 @@ def _objects_have_one_owner(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _models_have_what_they_need(subject: Subject) -> Iterator[Problem]:
-    """Require every step of an ensemble on each fleet that serves it: the server loads a step that is not named, and neither
-    the readiness of its pods nor the budget of memory knows of it. Require all that a model asks by itself, too: it asks its
-    own server, and no other.
+    """Require each fleet to have all models that its models need: the steps of an ensemble and the models that they call.
+
+    The server loads a step that the fleet does not list, but its pods' readiness and memory budget ignore that step. A model
+    can only call models on its own server.
     """
     release, needed = subject.document.models.release, subject.document.models.needed
     ensembles = release.ensembles if release is not None else {}
@@ -194,7 +195,7 @@ def _models_have_what_they_need(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _sequences_stay_in_a_fleet(subject: Subject) -> Iterator[Problem]:
-    """Refuse a model with sequence whose requests two fleets share: those of one sequence belong to one server."""
+    """Refuse a model with sequence on two fleets that share its requests. A sequence has to stay on one server."""
     if subject.document.fleets is None:
         return
     fleets = subject.document.each_fleet

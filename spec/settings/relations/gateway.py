@@ -11,7 +11,7 @@ from spec.settings.rule import rule, warning
 
 @rule
 def _clients_ask_models_of_the_release(subject: Subject) -> Iterator[Problem]:
-    """Require that each model of a client is one of the release."""
+    """Require that each model of a client is in the release."""
     gateway, release = subject.document.gateway, subject.document.models.release
     if gateway is None or release is None:
         return
@@ -26,7 +26,7 @@ def _clients_ask_models_of_the_release(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
-    """Require in prod that a public gateway has clients: an address is not who somebody is."""
+    """Require clients for a public gateway in prod, because an IP address does not identify a client."""
     gateway = subject.document.gateway
     if subject.environment == "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
         yield Problem(
@@ -38,9 +38,8 @@ def _public_in_prod_is_for_clients(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
-    """Refuse longer requests through a gateway than a load balancer waits for at a target that leaves it
-    (docs/traffic.md#when-a-pod-ends).
-    """
+    """Refuse requests through a gateway that are longer than a load balancer's wait for a draining target
+    (docs/traffic.md#when-a-pod-ends)."""
     document = subject.document
     if document.gateway is None:
         return
@@ -66,7 +65,7 @@ def _envoys_can_wait_for_requests(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _public_is_for_clients(subject: Subject) -> Iterator[Problem]:
-    """Warn elsewhere of a public gateway without clients."""
+    """Warn of a public gateway without clients outside prod."""
     gateway = subject.document.gateway
     if subject.environment != "prod" and gateway is not None and gateway.exposure == "public" and gateway.clients is None:
         yield Problem(
@@ -80,7 +79,7 @@ def _public_is_for_clients(subject: Subject) -> Iterator[Problem]:
 def _every_route_has_a_rate(subject: Subject) -> Iterator[Problem]:
     """Warn that without models.serving the gateway limits no rate.
 
-    A model without an entry takes the least rate of the others, for it may be an ensemble of them.
+    A model without an entry gets the lowest rate of the others, because it may be an ensemble of them.
     """
     document = subject.document
     if document.gateway is None or document.models.release is None or document.models.serving:

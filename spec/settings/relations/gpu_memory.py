@@ -1,4 +1,4 @@
-"""The GPU memory that models of a pod take, and that a GPU of the pool has."""
+"""The GPU memory that a pod's models need and a GPU of the pool has."""
 
 import math
 import re
@@ -11,12 +11,12 @@ from spec.settings.relations.subject import Subject, of_each_fleet, pool_of
 from spec.settings.rule import rule, warning
 
 CUDA_CONTEXT_MIB = 700
-"""Memory that the CUDA context and its libraries take of each GPU in each pod, before a model: on an H200, rounded up.
+"""GPU memory of the CUDA context and its libraries before any model is loaded, per GPU and pod.
 
-See docs/facts/gpu-memory.md#before-a-model.
+Measured on an H200 and rounded up. See docs/facts/gpu-memory.md#before-a-model.
 """
 CUDA_POOL_MIB = 64
-"""Default of --cuda-memory-pool-byte-size, for each GPU. The pinned pool and the response cache are host memory."""
+"""Default of --cuda-memory-pool-byte-size, per GPU. The pinned pool and the response cache are host memory."""
 _CUDA_POOL = re.compile(r"--cuda-memory-pool-byte-size=([0-9]+):([0-9]+)")
 
 
@@ -33,7 +33,7 @@ def _term(name: str, instances: int, versions: int, mib: int) -> _Term:
 
 
 def cuda_pool_mib(arguments: Sequence[str], gpus: int) -> int:
-    """Return the largest pool that the server makes on one of the GPUs of its pod, in MiB rounded up."""
+    """Return the largest CUDA pool of the server on one of its pod's GPUs, in MiB, rounded up."""
     given = {
         int(gpu): int(size) for gpu, size in (found.groups() for found in map(_CUDA_POOL.fullmatch, arguments) if found)
     }
@@ -43,7 +43,7 @@ def cuda_pool_mib(arguments: Sequence[str], gpus: int) -> int:
 @rule
 @of_each_fleet
 def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
-    """Require as many GPUs of a pod as a language model is split over."""
+    """Require at least as many GPUs per pod as a language model is split over."""
     gpus = subject.document.triton.gpus
     for name, model in subject.document.models.serving.items():
         if model.llm is not None and model.llm.gpus > gpus:
@@ -59,9 +59,9 @@ def _language_models_have_their_gpus(subject: Subject) -> Iterator[Problem]:
 def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
     """Require GPUs that hold the models of a pod.
 
-    `instances` are per GPU and version, so each GPU of a pod holds all of them. A rollout in place loads the new version of
-    every model that changed beside the old one before it ends any (modelctl/rollout/phases.py), so that all count twice.
-    Of models without an entry nothing is known here.
+    `instances` are per GPU and version, so each GPU of a pod holds all of them. An in-place rollout loads the new version of
+    each changed model before it unloads any old one (modelctl/rollout/phases.py). So all models count twice. The memory of
+    models without an entry is unknown here.
     """
     triton, served = subject.document.triton, subject.document.models
     release = served.release
@@ -102,7 +102,7 @@ def _models_fit_a_gpu(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _memory_is_estimated(subject: Subject) -> Iterator[Problem]:
-    """Warn of models on a GPU whose memory nobody has measured."""
+    """Warn of models on a GPU whose memory is not measured."""
     models = subject.document.models
     for name, model in models.serving.items():
         if model.device != "gpu" or model.gpu_memory_mib is not None or name in models.ensembles:
@@ -117,5 +117,5 @@ def _memory_is_estimated(subject: Subject) -> Iterator[Problem]:
 
 
 def misfits(subject: Subject) -> list[Problem]:
-    """Return why the models of a stack do not fit the GPUs of its pods."""
+    """Return the problems if the models of a stack do not fit the GPUs of its pods."""
     return [*_language_models_have_their_gpus(subject), *_models_fit_a_gpu(subject)]

@@ -1,4 +1,4 @@
-"""ARNs, registries and addresses that the stack file names: their partition, region and account against the stack's."""
+"""Checks of ARNs, registries and addresses against the stack's partition, region and account."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from spec.wording import did_you_mean, one_of
 _ECR = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)", re.ASCII)
 _LIKE_ECR = re.compile(r"(?!.*\.vpce\.)(.*dkr\.ecr.*|.*\.amazonaws\.com(\.cn)?\.?)")
 _REGISTRIES = ("gateway.imageRegistry", "charts.registry")
-# What pods and nodes ask. On a machine of one's own (`local`) they may be on that machine.
+# Addresses that pods and nodes connect to. On a local machine (`local`) they may be on that machine.
 _ASKED_BY_PODS = (
     "models.s3Endpoint",
     "autoscaling.prometheusUrl",
@@ -29,11 +29,11 @@ _ASKED_BY_PODS = (
 _ASKED_BY_NODES = ("triton.image", *OWN_IMAGES)
 _HOST = re.compile(r"(?:https?://)?([^/:]+)")
 _CONNECTION = "cluster.apiAccess.runner.connectionArn"
-# Who uses each does so only within an account: EKS its access entries, the load balancer its certificate, Budgets its topic,
-# and the role of deployments the connections that it may name.
+# These are used only within an account: by EKS (access entries), the load balancer (certificate), Budgets (topic) and the
+# deployment role (connections).
 _ACCESS_ENTRIES = ("cluster.adminRoleArns", "cluster.viewRoleArns", "cluster.rolloutRoleArns")
 _OF_THE_ACCOUNT = (*_ACCESS_ENTRIES, "gateway.certificateArn", "cost.topicArn", _CONNECTION)
-# AWS Budgets and Alertmanager send to a topic wherever it is; IAM is in no region; a connection is used in all of them
+# Budgets and Alertmanager send to topics in any region, IAM has no regions, and a connection works in all regions
 # (https://docs.aws.amazon.com/dtconsole/latest/userguide/welcome-connections-how-it-works-global.html).
 _OF_ANY_REGION = (
     *_ACCESS_ENTRIES,
@@ -42,7 +42,7 @@ _OF_ANY_REGION = (
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield path and text of every valid text below a section, those in lists too."""
+    """Yield path and value of every valid text in a section, including lists."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Section):
@@ -55,7 +55,7 @@ def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _arns(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
-    """Yield path, partition, region and account of every ARN of the stack file."""
+    """Yield path, partition, region and account of every ARN in the stack file."""
     for path, text in _texts(subject.document):
         if text.startswith("arn:"):
             _, partition, _, region, account, *_ = text.split(":")
@@ -64,7 +64,7 @@ def _arns(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
 
 @rule
 def _readers_of_releases_are_of_other_accounts(subject: Subject) -> Iterator[Problem]:
-    """Refuse the stack's own account among those that may read its releases: its roles do so by their own policies."""
+    """Refuse the stack's own account in readerAccounts, because its roles have their own read policies."""
     own = subject.document.allowed_account_ids or ()
     for index, account in enumerate(subject.document.models.reader_accounts or ()):
         if account in own:
@@ -76,7 +76,7 @@ def _readers_of_releases_are_of_other_accounts(subject: Subject) -> Iterator[Pro
 
 @rule
 def _arns_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
-    """Require ARNs of the partition (aws, aws-us-gov, aws-cn) that the region is in: none reaches into another."""
+    """Require ARNs of the region's partition (aws, aws-us-gov, aws-cn), because partitions cannot reach each other."""
     region = subject.document.region
     own = partition_of(region)
     for path, partition, _, _ in _arns(subject):
@@ -88,7 +88,7 @@ def _arns_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _arns_are_of_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require ARNs of the stack's region; topics of cost and monitoring and connections may be of any that there is."""
+    """Require ARNs of the stack's region. Topics of cost and monitoring and connections may be in any existing region."""
     region = subject.document.region
     for path, partition, there, _ in _arns(subject):
         if partition != partition_of(region) or not there:
@@ -102,7 +102,7 @@ def _arns_are_of_the_region(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _arns_are_of_the_account(subject: Subject) -> Iterator[Problem]:
-    """Require administrators, certificate, connection and the budget's topic of an account of aws:allowedAccountIds."""
+    """Require roles, certificate, connection and budget topic of an account of aws:allowedAccountIds."""
     for path, why in _of_other_accounts(subject):
         if path.startswith(_OF_THE_ACCOUNT):
             yield Problem(path, f"{why}; give one of the same account")
@@ -110,7 +110,7 @@ def _arns_are_of_the_account(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _others_have_to_let_the_stack_in(subject: Subject) -> Iterator[Problem]:
-    """Warn of topics and queues of another account, which has to let this stack in."""
+    """Warn of topics and queues in another account, whose policies have to allow this stack."""
     for path, why in _of_other_accounts(subject):
         if not path.startswith(_OF_THE_ACCOUNT):
             yield Problem(path, f"{why}; nothing arrives there unless its policy lets this stack's account send")
@@ -127,7 +127,7 @@ def _of_other_accounts(subject: Subject) -> Iterator[tuple[str, str]]:
 def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
     """Refuse Amazon Managed Service for Prometheus and connections to GitHub in China, and budgets in GovCloud.
 
-    What is spent in GovCloud is billed to an account of the other regions, which budgets it:
+    GovCloud costs are billed to an account in the other regions, and that account has the budget:
     https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-billing.html
     """
     region, monitoring = subject.document.region, subject.document.monitoring
@@ -146,7 +146,7 @@ def _services_are_in_the_partition(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _registries_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
-    """Require registries of ECR in the stack's partition: nodes have credentials for no other."""
+    """Require ECR registries in the stack's partition, because nodes have no credentials for others."""
     region = subject.document.region
     for path, text in _texts(subject.document):
         if path not in (*_ASKED_BY_NODES, *_REGISTRIES):
@@ -175,7 +175,7 @@ def _registries_are_of_the_partition(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _others_are_asked(subject: Subject) -> Iterator[Problem]:
-    """Warn of addresses that every pod or node has of itself, but in local."""
+    """Warn of addresses that mean each pod or node itself, except in local."""
     for path, text in _texts(subject.document):
         asked = path in _ASKED_BY_PODS or path in _ASKED_BY_NODES
         match = _HOST.match(text) if asked and subject.environment != "local" else None
@@ -188,7 +188,7 @@ def _others_are_asked(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _own_images_are_examples(subject: Subject) -> Iterator[Problem]:
-    """Warn of the digests that the shipped stack files have for the images of modelctl and the worker."""
+    """Warn about the placeholder digests of the modelctl and worker images in the shipped stack files."""
     for path, image in _texts(subject.document):
         name = OWN_IMAGES.get(path)
         if name is not None and subject.environment != "local" and image.endswith(example_digest(name)):

@@ -1,4 +1,4 @@
-"""Instances of models whose entries in `models.serving` give none, as `modelctl release` derives them."""
+"""Default instances for models whose entries in `models.serving` have none, as `modelctl release` derives them."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from spec.settings.release import Release
 from spec.settings.serving import ModelServing
 
 INSTANCES_PER_GPU = 2
-"""A bounded queue in front of one instance can stall a request (docs/serving.md#known-limits-of-the-server)."""
+"""With a single instance, a bounded queue can stall a request (docs/serving.md#known-limits-of-the-server)."""
 
 
 def derive_instances(settings: Settings, release: Release, models: Iterable[str]) -> dict[str, int]:
     """Return the models of `models` that get two instances: the smallest first, as long as no rule refuses the stack.
 
-    `release` is the release to derive them for, with its versions. Only models on GPUs whose requests wait in a dynamic
-    batcher get two: sequences have places of their own, and engines of language models take every request at once.
+    `release` is the release to derive them for, with its versions. Only GPU models with a dynamic batcher get two. Sequences
+    have their own slots, and engines of language models accept all requests at once.
     """
     serving = settings.models.serving
     candidates = [name for name in models if _may_have_two(serving[name])]

@@ -1,4 +1,4 @@
-"""Lists that AWS keeps in one place with a limit: a policy's characters, a security group's rules."""
+"""AWS limits: the size of a bucket or role policy, and the rules of a security group."""
 
 from collections.abc import Iterator
 
@@ -7,23 +7,26 @@ from spec.settings.relations.subject import Subject
 from spec.settings.rule import rule, warning
 
 MOST_READER_ACCOUNTS = 200
-"""Each is in two statements of the bucket's policy, which may have 20 KB: with the longest partition's name 82 bytes.
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-policies.html"""
+"""Each account is in two statements of the bucket policy: 82 bytes with the longest partition name, of at most 20 KB.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-policies.html
+"""
 MOST_REPLY_CHARACTERS = 7000
-"""Of the ARNs of queues. IAM takes 10,240 in all policies that are written into a role, and the worker's other rights need
-some 2,000: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
+"""The limit for the reply queues' ARNs. IAM allows 10,240 characters in all inline policies of a role, and the worker's
+other permissions need about 2,000: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html.
+"""
 USUAL_RULES = 60
 MOST_RULES = 1000
-"""Of a security group: those that an account has without asking for more, and what no quota exceeds.
-https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
+"""The default quota of rules in a security group, and the maximum that AWS grants.
+https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
+"""
 _LISTENERS = 2
-"""Ports of the gateway's load balancer: its controller makes a rule for each range and port."""
+"""Ports of the gateway's load balancer. Its controller creates a rule for each range and port."""
 _AROUND_AN_ARN = len('"",')
 
 
 @rule
 def _readers_fit_a_policy(subject: Subject) -> Iterator[Problem]:
-    """Refuse more accounts that may read the releases than the policy of a bucket has room for."""
+    """Refuse more reader accounts than the bucket policy has room for."""
     readers = subject.document.models.reader_accounts or ()
     if len(readers) > MOST_READER_ACCOUNTS:
         yield Problem(
@@ -35,7 +38,7 @@ def _readers_fit_a_policy(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _replies_fit_a_policy(subject: Subject) -> Iterator[Problem]:
-    """Refuse more queues for replies than the policy of the workers' role has room for."""
+    """Refuse more reply queues than the policy of the worker role has room for."""
     worker = subject.document.worker
     arns = worker.reply_queue_arns if worker is not None else ()
     characters = sum(len(arn) + _AROUND_AN_ARN for arn in arns)
@@ -48,7 +51,7 @@ def _replies_fit_a_policy(subject: Subject) -> Iterator[Problem]:
 
 
 def _security_groups(subject: Subject) -> Iterator[tuple[str, int, str]]:
-    """Yield path, number of rules and what they are of for each list that becomes rules of a security group."""
+    """Yield path, number and sources of the rules for each list that becomes rules of a security group."""
     access = subject.document.cluster.api_access
     if access is not None:
         named = len(access.cidrs) + len(access.security_groups) + (access.runner is not None)
@@ -60,7 +63,7 @@ def _security_groups(subject: Subject) -> Iterator[tuple[str, int, str]]:
 
 @rule
 def _no_quota_has_as_many_rules(subject: Subject) -> Iterator[Problem]:
-    """Refuse more ranges and groups than any security group has rules."""
+    """Refuse more ranges and groups than any security group can have rules."""
     for path, rules, what in _security_groups(subject):
         if rules > MOST_RULES:
             yield Problem(
@@ -71,7 +74,7 @@ def _no_quota_has_as_many_rules(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _the_usual_quota_has_fewer_rules(subject: Subject) -> Iterator[Problem]:
-    """Warn of more ranges and groups than a security group has rules, unless AWS has raised the account's quota."""
+    """Warn of more ranges and groups than the default quota of rules, which AWS can raise."""
     for path, rules, what in _security_groups(subject):
         if rules > USUAL_RULES:
             yield Problem(

@@ -12,7 +12,7 @@ _GIB = 1024**3
 
 @rule
 def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place of a release that is mounted."""
+    """Refuse in-place rollouts with a mounted release."""
     access = subject.document.models.access
     if access not in {"s3", "local"} and subject.document.triton.rollout == "in-place":
         yield Problem(
@@ -24,7 +24,7 @@ def _one_release_does_not_change(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _a_cache_of_nodes_is_filled(subject: Subject) -> Iterator[Problem]:
-    """Require access local of a pool that keeps releases on its nodes, and room for the release."""
+    """Require access: local for a pool that caches releases on its nodes, and a cache that holds the release."""
     models = subject.document.models
     for index, pool in enumerate(subject.document.gpu.pools):
         if pool.model_cache_gib is None:
@@ -44,7 +44,7 @@ def _a_cache_of_nodes_is_filled(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _rollouts_replace_one_version_by_one(subject: Subject) -> Iterator[Problem]:
-    """Refuse rollouts in place of models that are served in several versions."""
+    """Refuse in-place rollouts with models that are served in several versions."""
     release = subject.document.models.release
     if release is not None and release.others and subject.document.triton.rollout == "in-place":
         yield Problem(

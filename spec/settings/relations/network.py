@@ -1,4 +1,4 @@
-"""The VPC and what is in it: zones of the region, ways out for images and services, subnets with room for the nodes."""
+"""The VPC and its resources: zones of the region, routes to images and services, subnets with room for the nodes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _WITHOUT_NAT = "mirror images to ECR and name them in helm-values, and give serv
 
 @rule
 def _a_runner_reaches_github(subject: Subject) -> Iterator[Problem]:
-    """Require a NAT gateway for a runner in the VPC: GitHub has no endpoint there."""
+    """Require a NAT gateway for a runner in the VPC, because GitHub has no VPC endpoint."""
     network, inside = subject.document.network, subject.document.cluster.api_access
     if inside is not None and inside.runner is not None and network.existing is None and network.nat == "none":
         yield Problem(
@@ -49,13 +49,13 @@ def _zones_are_of_the_region(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _images_can_be_pulled(subject: Subject) -> Iterator[Problem]:
-    """Require an image of ECR in the region where there is no NAT."""
+    """Require an ECR image in the region if there is no NAT."""
     if subject.document.network.nat == "none":
         yield from image_without_the_internet(subject.document.triton.image, subject.document.region, "without NAT")
 
 
 def image_without_the_internet(image: str, region: str, why: str) -> Iterator[Problem]:
-    """Yield that nodes that only reach the services of their region cannot pull the image, unless it is in ECR there."""
+    """Yield a problem if the image is not in the region's ECR. These nodes reach only services of their region."""
     if f".dkr.ecr.{region}.amazonaws.com" not in image.partition("/")[0]:
         yield Problem(
             "triton.image",
@@ -66,20 +66,20 @@ def image_without_the_internet(image: str, region: str, why: str) -> Iterator[Pr
 
 @warning
 def _sections_need_the_internet(subject: Subject) -> Iterator[Problem]:
-    """Warn of each section whose images or services are not to be had without NAT."""
+    """Warn of each section whose images or services cannot be reached without NAT."""
     document = subject.document
     if document.network.nat != "none":
         return
     services = _services_without_endpoint(document)
     for key, charts in document.charts_by_key.items():
-        # That no GPU node is of use then is told of network.nat.
+        # A rule of network.nat already reports that GPU nodes are of no use then.
         if charts and key != "gpu":
             needs = [f"the images of {' and '.join(chart.name for chart in charts)}", *services.get(key, ())]
             yield Problem(key, f"without NAT no pod reaches {', '.join(needs)}; {_WITHOUT_NAT}")
 
 
 def _services_without_endpoint(document: Document) -> Mapping[str, list[str]]:
-    """Return the services of AWS that the pods of each section ask, and that no endpoint of ours leads to."""
+    """Return the AWS services that each section's pods call and that have no endpoint in the stack."""
     monitoring, tracing = document.monitoring, document.tracing
     found: dict[str, list[str]] = {"monitoring": [], "logs": [], "tracing": []}
     if monitoring is not None and monitoring.amp is not None:
@@ -97,7 +97,7 @@ def _services_without_endpoint(document: Document) -> Mapping[str, list[str]]:
 def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
     """Require private subnets with addresses for every node and one block of 16 for its pods.
 
-    In the worst case all nodes that may land in a zone do: GPUs are often to be had in one zone only.
+    In the worst case all nodes run in one zone, because GPU capacity is often available in only one.
     """
     for room, needed in _crowded_zone(subject, full=False):
         yield Problem(
@@ -109,7 +109,7 @@ def _private_subnets_hold_every_node(subject: Subject) -> Iterator[Problem]:
 
 @warning
 def _private_subnets_hold_full_nodes(subject: Subject) -> Iterator[Problem]:
-    """Warn of private subnets without addresses for as many pods as nodes may have."""
+    """Warn of private subnets that lack addresses for nodes with the maximum of pods."""
     if any(_crowded_zone(subject, full=False)):
         return
     for room, needed in _crowded_zone(subject, full=True):
@@ -121,7 +121,7 @@ def _private_subnets_hold_full_nodes(subject: Subject) -> Iterator[Problem]:
 
 
 def _crowded_zone(subject: Subject, *, full: bool) -> Iterator[tuple[int, int]]:
-    """Yield the addresses that there are and that are needed in the first zone that lacks some."""
+    """Yield the available and the required addresses of the first zone that lacks some."""
     network = subject.document.network
     names = zone_names(network.zones)
     if not LARGEST_VPC_PREFIX <= network.cidr.prefixlen <= smallest_prefix(len(names)) or len(set(names)) != len(names):
@@ -135,9 +135,9 @@ def _crowded_zone(subject: Subject, *, full: bool) -> Iterator[tuple[int, int]]:
 
 
 def addresses_per_zone(document: Document, zones: Sequence[str], *, full: bool = True) -> dict[str, int]:
-    """Return the most addresses that nodes may take in each zone: every group at its max, all of its nodes in that zone.
+    """Return the most addresses that nodes may need in each zone: every group at its max, with all nodes in that zone.
 
-    `full`: with as many pods as they may have; else with a block of addresses each, without which there is none.
+    With `full`, each node has its maximum of pods; otherwise it has one block of addresses, the minimum of a node.
     """
     own = sum(addresses_of_nodes(group.types, group.max, full=full) for group in document.nodes.groups)
     needed = dict.fromkeys(zones, own)
@@ -149,7 +149,7 @@ def addresses_per_zone(document: Document, zones: Sequence[str], *, full: bool =
 
 
 def addresses_of_nodes(types: Sequence[InstanceType], nodes: int, *, full: bool = True) -> int:
-    """Return the most addresses that so many nodes take, of whichever of the types they are."""
+    """Return the most addresses that this many nodes of any of the types need."""
     if not types:
         return 0
     return nodes * (addresses_per_node(max_pods(types)) if full else fewest_addresses_per_node())

@@ -1,4 +1,4 @@
-"""The autoscaler of nodes, system nodes and pools."""
+"""The node autoscaler, system nodes and pools."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from spec.settings.scheduling.pods import fleets_without_gpus
 
 @rule
 def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
-    """Require two system nodes for Karpenter's pods, which refuse to share one."""
+    """Require two system nodes with Karpenter, because its two pods do not share a node."""
     nodes = subject.document.nodes
     if subject.document.node_autoscaler == "karpenter" and nodes.system.min < 2:
         yield Problem(
@@ -22,8 +22,9 @@ def _karpenter_is_not_on_one_node(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _karpenter_starts_no_system_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require nodes.system.max that is desired with Karpenter: nothing else adds system nodes, and EKS itself goes beyond
-    max while it replaces nodes.
+    """Require nodes.system.max equal to desired with Karpenter, because only node groups start system nodes.
+
+    EKS itself goes beyond max while it replaces nodes.
     """
     system = subject.document.nodes.system
     if subject.document.node_autoscaler == "karpenter" and system.max > system.desired:
@@ -36,7 +37,7 @@ def _karpenter_starts_no_system_nodes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _nodes_for_workers_have_both(subject: Subject) -> Iterator[Problem]:
-    """Require Karpenter, and workers or a fleet without GPUs, for nodes.cpu."""
+    """Require Karpenter, and workers or a fleet without GPUs, with nodes.cpu."""
     document = subject.document
     if document.nodes.cpu is None:
         return
@@ -56,7 +57,7 @@ def _nodes_for_workers_have_both(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_pool
 def _names_differ(subject: PoolSubject) -> Iterator[Problem]:
-    """Refuse a GPU pool with the name of nodes.cpu: pods for one could land on the other."""
+    """Refuse a GPU pool with the name of nodes.cpu, because pods could land on the wrong nodes."""
     if subject.document.nodes.cpu is not None and subject.pool.name == CPU_POOL_NAME:
         yield Problem(f"{subject.path}.name", f"'{CPU_POOL_NAME}' is the name of the nodes for workers; use another")
 
@@ -68,7 +69,7 @@ def _is_karpenters(subject: PoolSubject) -> bool:
 @rule
 @of_each_pool
 def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
-    """Require min and desired 0 of pools with Karpenter, which starts nodes for pods only."""
+    """Require min and desired 0 for pools with Karpenter, which starts nodes only for pods."""
     if not _is_karpenters(subject):
         return
     for key, value in (("min", subject.pool.min), ("desired", subject.pool.desired)):
@@ -84,9 +85,9 @@ def _karpenter_keeps_no_empty_nodes(subject: PoolSubject) -> Iterator[Problem]:
 @rule
 @of_each_pool
 def _karpenter_knows_whole_gpus(subject: PoolSubject) -> Iterator[Problem]:
-    """Refuse shared GPUs with Karpenter, which takes from EC2 what a node will offer.
+    """Refuse shared GPUs with Karpenter, because it takes a new node's resources from EC2's data.
 
-    NodeOverlay, which could add to it, is alpha.
+    NodeOverlay could add them, but it is alpha.
     """
     if _is_karpenters(subject) and subject.pool.sharing.strategy != "exclusive":
         yield Problem(

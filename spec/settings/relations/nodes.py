@@ -11,7 +11,7 @@ from spec.wording import one_of
 
 @rule
 def _types_are_in_the_region(subject: Subject) -> Iterator[Problem]:
-    """Require types without GPUs that the region has, where spec/catalog.py knows it (not of GovCloud and China)."""
+    """Require types without GPUs that the region offers, if spec/catalog.py lists the region (not GovCloud and China)."""
     region = subject.document.region
     if region not in LISTED_REGIONS:
         return

@@ -1,6 +1,6 @@
-"""The OpenAI-compatible front end (`triton.openai`): what it has no room for.
+"""Restrictions of the OpenAI-compatible front end (`triton.openai`).
 
-It is another program, which starts the server with a model repository and nothing else that this platform sets:
+The front end is another program. Of this platform's settings it passes only the model repository to the server:
 https://github.com/triton-inference-server/server/blob/v2.71.0/python/openai/openai_frontend/main.py#L247-L270.
 """
 
@@ -17,7 +17,7 @@ _OTHERWISE = "or remove triton.openai"
 
 @rule
 def _it_serves_language_models(subject: Subject) -> Iterator[Problem]:
-    """Require llm of every model: the front end knows a model's tensors by its backend, vllm or tensorrtllm."""
+    """Require llm for every model. The front end derives a model's tensors from its backend, vllm or tensorrtllm."""
     if subject.document.triton.openai is None:
         return
     serving = subject.document.models.serving
@@ -36,7 +36,7 @@ def _it_serves_language_models(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
-    """Refuse what tritonserver would be told by a flag that the front end has not."""
+    """Refuse options of tritonserver that the front end has no flag for."""
     document = subject.document
     triton = document.triton
     if triton.openai is None:
@@ -67,7 +67,7 @@ def _its_server_has_few_options(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _its_clients_may_ask_every_model(subject: Subject) -> Iterator[Problem]:
-    """Refuse clients that may ask some models alone: which one a request asks is in its body, which Envoy does not read."""
+    """Refuse clients with a list of models. The model's name is in the request body, which Envoy does not read."""
     gateway = subject.document.gateway
     if subject.document.triton.openai is None or gateway is None:
         return

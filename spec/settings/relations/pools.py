@@ -14,7 +14,7 @@ _MORE_SIZES = 2
 @rule
 @of_each_pool
 def _types_are_in_the_region(subject: PoolSubject) -> Iterator[Problem]:
-    """Require types that the region has, where spec/catalog.py knows it (not of GovCloud and China)."""
+    """Require types that the region offers, if spec/catalog.py lists the region (not GovCloud and China)."""
     region = subject.document.region
     if region not in LISTED_REGIONS:
         return
@@ -47,7 +47,7 @@ def _zones_are_the_networks(subject: PoolSubject) -> Iterator[Problem]:
 @warning
 @of_each_pool
 def _another_size_is_at_hand(subject: PoolSubject) -> Iterator[Problem]:
-    """Warn of a pool of one instance type that an autoscaler grows, if larger sizes have the same GPUs.
+    """Warn of a pool with one instance type and a node autoscaler if larger sizes have the same GPUs.
 
     If the zones have no capacity of the only type, pods wait (https://github.com/aws/karpenter-provider-aws/issues/9554).
     """

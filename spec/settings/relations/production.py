@@ -1,4 +1,4 @@
-"""The invariants of every stack that is `environment: prod`. Each violation names one."""
+"""The invariants of every stack with `environment: prod`. Each violation names its invariant."""
 
 from collections.abc import Iterator
 
@@ -27,14 +27,14 @@ def _private_endpoint(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _roles_are_bounded(subject: Subject) -> Iterator[Problem]:
-    """Require the permissions boundary of the stack's roles."""
+    """Require the permissions boundary for the stack's roles."""
     if _is_prod(subject) and not subject.document.permissions_boundary:
         yield _broken("permissionsBoundary", "permissions boundary", "roles have no upper limit", "remove the key")
 
 
 @rule
 def _zones_stay(subject: Subject) -> Iterator[Problem]:
-    """Require zones by name: a number means the first zones that offer the types of the pools (`spec.zones`)."""
+    """Require zones by name. A number means the first zones that offer the pools' types (`spec.zones`), which can change."""
     zones = subject.document.network.zones
     if _is_prod(subject) and isinstance(zones, int):
         yield _broken(
@@ -55,14 +55,14 @@ def _nat_per_zone(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _deletion_protection(subject: Subject) -> Iterator[Problem]:
-    """Require deletion protection of the cluster."""
+    """Require deletion protection for the cluster."""
     if _is_prod(subject) and not subject.document.cluster.deletion_protection:
         yield _broken("cluster.deletionProtection", "deletion protection", "the cluster can be deleted", "use true")
 
 
 @rule
 def _account_is_named(subject: Subject) -> Iterator[Problem]:
-    """Require the account."""
+    """Require aws:allowedAccountIds."""
     if _is_prod(subject) and subject.document.allowed_account_ids is None:
         yield _broken(
             "aws:allowedAccountIds",
@@ -74,7 +74,7 @@ def _account_is_named(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _audit_trail(subject: Subject) -> Iterator[Problem]:
-    """Require a year of audit logs."""
+    """Require at least a year of audit logs."""
     days = subject.document.cluster.log_retention_days
     if _is_prod(subject) and days < _MIN_LOG_RETENTION_DAYS:
         yield _broken(
@@ -88,7 +88,7 @@ def _audit_trail(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
-    """Require two pods of Triton."""
+    """Require at least two Triton pods."""
     document = subject.document
     replicas, path = document.triton.replicas, "triton.replicas"
     if replicas is None and document.autoscaling is not None:
@@ -99,7 +99,7 @@ def _survives_a_pod(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _survives_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require two system nodes."""
+    """Require at least two system nodes."""
     system = subject.document.nodes.system
     if _is_prod(subject) and system.min < 2:
         yield _broken("nodes.system.min", "two system nodes", f"{system.min} node holds all of DNS", "use 2 or more")
@@ -108,7 +108,7 @@ def _survives_a_node(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
-    """Require two zones of Triton's pool; network.zones has at least two by its own rule."""
+    """Require at least two zones for Triton's pool; another rule requires two for network.zones."""
     document = subject.document
     for index, pool in enumerate(document.gpu.pools):
         if not _is_prod(subject) or pool.name != document.triton.pool or pool.zones is None:
@@ -125,7 +125,8 @@ def _survives_a_zone(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _capacity_stays(subject: Subject) -> Iterator[Problem]:
-    """Require another capacity than spot for Triton's pool, unless Karpenter starts its nodes, which falls back."""
+    """Refuse spot capacity for Triton's pool, unless Karpenter starts its nodes, because Karpenter falls back to
+    on-demand."""
     document = subject.document
     for index, pool in enumerate(document.gpu.pools):
         if not _is_prod(subject) or pool.name != document.triton.pool or pool.capacity != "spot":
@@ -141,7 +142,7 @@ def _capacity_stays(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _image_is_ones_own(subject: Subject) -> Iterator[Problem]:
-    """Require a registry of one's own for Triton's image: each new node pulls it, whoever is down or has removed it."""
+    """Require a private registry for Triton's image: each new node pulls it, even if NVIDIA's registry is down."""
     image, version = subject.document.triton.image, subject.document.triton.version
     if _is_prod(subject) and image.startswith(f"{TRITON_UPSTREAM_REPOSITORY}@"):
         yield _broken(
@@ -154,7 +155,7 @@ def _image_is_ones_own(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _models_are_of_aws(subject: Subject) -> Iterator[Problem]:
-    """Require S3 and SQS of AWS, which the stack's keys, policies and alarms are about."""
+    """Require S3 and SQS of AWS, because the stack's keys, policies and alarms apply only to them."""
     document = subject.document
     found = {"models.s3Endpoint": document.models.s3_endpoint}
     if document.worker is not None:
@@ -166,7 +167,7 @@ def _models_are_of_aws(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _watched_twice(subject: Subject) -> Iterator[Problem]:
-    """Require two Prometheus."""
+    """Require at least two Prometheus replicas."""
     monitoring = subject.document.monitoring
     if _is_prod(subject) and monitoring is not None and monitoring.replicas < 2:
         yield _broken("monitoring.replicas", "two Prometheus", "nothing is watched while 1 is replaced", "use 2 or more")
@@ -174,7 +175,7 @@ def _watched_twice(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _alerts_reach_somebody(subject: Subject) -> Iterator[Problem]:
-    """Require somebody who is sent alerts."""
+    """Require a recipient of alerts."""
     monitoring = subject.document.monitoring
     if _is_prod(subject) and monitoring is not None and monitoring.alert_topic_arn is None:
         yield _broken(

@@ -1,4 +1,4 @@
-"""The options of models, the server, and the pinned release."""
+"""Relations between the options of models, the server and the pinned release."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from spec.wording import did_you_mean, one_of
 
 @dataclass(frozen=True)
 class _Entry:
-    """One model of `models.serving`, and its path."""
+    """One model of `models.serving` and its path."""
 
     name: str
     model: ModelServing
@@ -27,7 +27,7 @@ class _Entry:
 
 
 def _of_each_model(check: Callable[[_Entry], Iterator[Problem]]) -> Callable[[Subject], Iterator[Problem]]:
-    """Make a rule about one model one about all: a value that one of them lacks does not end it for the others."""
+    """Turn a rule about one model into a rule about all. A missing value of one model does not stop the others."""
 
     @wraps(check)
     def run(subject: Subject) -> Iterator[Problem]:
@@ -43,7 +43,7 @@ def _of_each_model(check: Callable[[_Entry], Iterator[Problem]]) -> Callable[[Su
 @rule
 @_of_each_model
 def _is_in_the_release(entry: _Entry) -> Iterator[Problem]:
-    """Require models of the release only."""
+    """Require models that are in the release."""
     release = entry.subject.document.models.release
     if release is not None and entry.name not in release.models:
         near = did_you_mean(entry.name, release.models)
@@ -66,7 +66,7 @@ def _resources_are_there(entry: _Entry) -> Iterator[Problem]:
 
 @rule
 def _cache_has_a_size_and_a_use(subject: Subject) -> Iterator[Problem]:
-    """Require triton.responseCacheMiB where a model has responseCache, and only there."""
+    """Require triton.responseCacheMiB if a model has responseCache, and refuse it otherwise."""
     cached = [name for name, model in subject.document.models.serving.items() if model.response_cache]
     size = subject.document.triton.response_cache_mib
     path = "triton.responseCacheMiB"
@@ -95,16 +95,16 @@ def _resources_have_a_use(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
-    """Require a release that was made from models.serving and the GPUs of Triton's pool as they are now.
+    """Require a release that was made from the current models.serving and the GPUs of Triton's pool.
 
-    The pods get the configs of the release: what was changed since then would be served nowhere.
+    Pods use the configs of the release, so later changes of models.serving would have no effect.
     """
     models = subject.document.models
     release = models.release
     if release is None:
         return
     for fleet in subject.document.each_fleet:
-        nodes_of(replace(subject, document=fleet.stack))  # without known nodes there is nothing to compare with
+        nodes_of(replace(subject, document=fleet.stack))  # raises Absent if the nodes are unknown
     path, again = "models.release.serving", f"run `python -m modelctl release … --pin stacks/Pulumi.{subject.stack}.yaml`"
     if not models.serving:
         if release.serving is not None:
@@ -121,8 +121,9 @@ def _release_is_made_of_this(subject: Subject) -> Iterator[Problem]:
 @rule
 @_of_each_model
 def _slo_is_not_below_a_record(entry: _Entry) -> Iterator[Problem]:
-    """Refuse an SLO below the p95 that the same model's largest requests had on a GPU that is at least as fast
-    (spec/measured_latency.py), unless `tuned` has evidence for requests of another size.
+    """Refuse an SLO below the measured p95 of a model's largest requests on a GPU at least as fast.
+
+    The measurements are in spec/measured_latency.py. `tuned` with evidence for requests of another size is an exception.
     """
     model, largest, document = entry.model, LARGEST.get(entry.name), entry.subject.document
     capabilities = [known.compute_capability for pool in document.gpu.pools for known in pool.gpu_types]
@@ -141,7 +142,7 @@ def _slo_is_not_below_a_record(entry: _Entry) -> Iterator[Problem]:
 @warning
 @of_each_fleet
 def _instances_have_cpus(subject: Subject) -> Iterator[Problem]:
-    """Warn of more instances on the CPU than a pod has vCPUs."""
+    """Warn of more CPU instances than a pod has vCPUs."""
     models = subject.document.models
     instances = {name: models.instances_of(name) for name, model in models.serving.items() if model.device == "cpu"}
     total, cpu = sum(instances.values()), subject.document.triton.cpu

@@ -16,7 +16,7 @@ from spec.stack_names import environments_in_name
 
 @dataclass(frozen=True)
 class Subject:
-    """A stack file (perhaps with values missing because they are invalid), the stack's name, and the date of the run."""
+    """A stack file (without its invalid values), the stack's name and the date of the run."""
 
     document: Document
     stack: str
@@ -24,14 +24,17 @@ class Subject:
 
     @property
     def environment(self) -> str:
-        """Return what the stack is, as its file says; where that is misspelt, as its name does, which hides no rule."""
+        """Return the environment from the file. If it is missing or misspelt there, return it from the stack's name.
+
+        The fallback keeps the environment's rules active.
+        """
         said: str | None = self.document.__dict__.get("environment")
         return said or next(iter(environments_in_name(self.stack)), "")
 
 
 @dataclass(frozen=True)
 class PoolSubject:
-    """One GPU pool of a stack file, and its path."""
+    """One GPU pool of a stack file and its path."""
 
     pool: GpuPool
     path: str
@@ -39,7 +42,7 @@ class PoolSubject:
 
 
 def of_each_pool(check: Callable[[PoolSubject], Iterator[Problem]]) -> Callable[[Subject], Iterator[Problem]]:
-    """Make a rule about one pool one about all: a value that one of them lacks does not end it for the others."""
+    """Turn a rule about one pool into a rule about all. A missing value of one pool does not stop the others."""
 
     @wraps(check)
     def run(subject: Subject) -> Iterator[Problem]:
@@ -53,7 +56,7 @@ def of_each_pool(check: Callable[[PoolSubject], Iterator[Problem]]) -> Callable[
 
 
 def of_each_fleet(check: Callable[[Subject], Iterator[Problem]]) -> Callable[[Subject], Iterator[Problem]]:
-    """Make a rule about Triton one about each fleet, as if it were the only one: what one of them lacks ends no other."""
+    """Turn a rule about Triton into a rule about each fleet. A missing value of one fleet does not stop the others."""
 
     @wraps(check)
     def run(subject: Subject) -> Iterator[Problem]:
@@ -61,7 +64,7 @@ def of_each_fleet(check: Callable[[Subject], Iterator[Problem]]) -> Callable[[Su
         for fleet in subject.document.each_fleet:
             try:
                 for found in check(replace(subject, document=fleet.stack)):
-                    # What a candidate shares with the release has been told of that.
+                    # Problems that a candidate shares with the release are already reported for the release.
                     if not (fleet.candidate and found in told):
                         yield fleet.problem(found)
                     told.append(found)
@@ -72,7 +75,7 @@ def of_each_fleet(check: Callable[[Subject], Iterator[Problem]]) -> Callable[[Su
 
 
 def nodes_of(subject: Subject) -> tuple[GpuPool | CpuPool, list[InstanceType]]:
-    """Return the group of nodes that Triton runs on and its instance types; raises Absent when one of them is not known."""
+    """Return the node group of Triton and its instance types. Raises Absent if the group or a type is unknown."""
     cpu = subject.document.nodes.__dict__.get("cpu")
     if cpu is None or subject.document.triton.pool != CPU_POOL_NAME:
         return pool_of(subject)
@@ -80,14 +83,14 @@ def nodes_of(subject: Subject) -> tuple[GpuPool | CpuPool, list[InstanceType]]:
 
 
 def types_of(group: NodeGroup) -> list[InstanceType]:
-    """Return the instance types of a group; raises Absent when one of them is not known."""
+    """Return the instance types of a group. Raises Absent if one of them is unknown."""
     if not group.types or len(group.types) != len(group.instance_types):
         raise Absent("instanceTypes")
     return group.types
 
 
 def pool_of(subject: Subject) -> tuple[GpuPool, list[InstanceType]]:
-    """Return the GPU pool that Triton runs on and its instance types; raises Absent when there is none of known types."""
+    """Return the GPU pool of Triton and its instance types. Raises Absent if the pool or a type is unknown."""
     wanted = subject.document.triton.pool
     pool = next((pool for pool in subject.document.gpu.pools if pool_name(pool) == wanted), None)
     if pool is None:

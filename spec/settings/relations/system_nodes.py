@@ -1,4 +1,4 @@
-"""The pods that run on nodes without GPUs, and the room that there is for them."""
+"""The pods on nodes without GPUs, and the room on these nodes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ _MOST_NAMED = 4
 
 @rule
 def _an_envoy_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require pods of the gateway that a system node has room for."""
+    """Require gateway pods that fit on a system node."""
     yield from _fits_a_node(subject, "gateway", envoys(subject.document), subject.document.nodes.system)
 
 
 @rule
 def _a_worker_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require workers that a node of theirs has room for."""
+    """Require workers that fit on one of their nodes."""
     nodes = subject.document.nodes
     yield from _fits_a_node(subject, "worker", workers(subject.document), nodes.cpu or nodes.system)
 
@@ -46,10 +46,10 @@ def _fits_a_node(subject: Subject, section: str, pods: Sequence[Pods], group: No
 
 @rule
 def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require system nodes with room for every pod that runs on them at most, one more for an update among them.
+    """Require system nodes with room for the maximum of their pods, plus one pod for an update.
 
-    Nodes of `min` to `max` are started by cluster-autoscaler alone; else `desired` is their number, and in staging and prod
-    the pods have to fit the nodes that are left when the zone with the most of them is lost.
+    Only cluster-autoscaler grows the nodes from `min` to `max`. Otherwise their number is `desired`, and in staging and prod
+    the pods have to fit on the remaining nodes after the loss of the zone with the most nodes.
     """
     document = subject.document
     system = document.nodes.system
@@ -63,7 +63,7 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
     on_each = daemons(document, gpu=False)
     room = room_of(types, on_each)
     if any(not room.holds(one.request) for one in (*envoys(document), *here)):
-        return  # told with the key of that pod
+        return  # reported with the key of that pod
 
     def left(count: int) -> int:
         return after_losing_a_zone(count, zones) if loses else count
@@ -93,7 +93,7 @@ def _everything_fits_the_system_nodes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
-    """Require nodes.cpu.max that holds every worker, one more for an update, and every pod of fleets without GPUs."""
+    """Require nodes.cpu.max for all workers, one more for an update, and all pods of fleets without GPUs."""
     document = subject.document
     group = document.nodes.cpu
     if group is None:
@@ -101,7 +101,7 @@ def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
     room, pods = room_of(types_of(group), daemons(document, gpu=False)), [*workers(document), *fleets_without_gpus(document)]
     wanted = [*pods, *surge(pods)]
     if any(not room.holds(one.request) for one in pods):
-        return  # told with the worker's key, or the fleet's
+        return  # reported with the key of the worker or the fleet
     pending = without_room(wanted, group.max, room)
     if pending:
         more = range(group.max + 1, _MOST_NODES * 10)
@@ -117,7 +117,7 @@ def _workers_fit_their_nodes(subject: Subject) -> Iterator[Problem]:
 
 
 def _larger(types: Sequence[InstanceType]) -> list[InstanceType]:
-    """Return the larger types of the first one's family, smallest first."""
+    """Return the larger types in the family of the first one, smallest first."""
     family = [known for known in INSTANCE_TYPES.values() if known.family == types[0].family]
     return sorted((known for known in family if known.vcpus > types[0].vcpus), key=lambda known: known.vcpus)
 
@@ -131,7 +131,7 @@ def _nodes(count: int) -> str:
 
 
 def _listed(pending: Counter[str], pods: Sequence[Pods]) -> str:
-    """Name those that find no room, with what each asks for: `envoy (2 of 3, 1010m CPU and 1056 MiB each)`."""
+    """Return the pods without room and the request of each: `envoy (2 of 3, 1010m CPU and 1056 MiB each)`."""
     found = [
         f"{one.name} ({pending[one.name]} of {one.count}, {one.request}{' each' if one.count > 1 else ''})"
         for one in sorted(pods, key=lambda one: -one.request.millis)

@@ -1,7 +1,7 @@
 """The TensorRT of a stack's server, and the plans of its release.
 
-A plan is loaded by the very version that built it. One that was built to be version-compatible is loaded by newer ones too,
-where the server allows it: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/engine-compatibility.html.
+TensorRT loads a plan only in the version that built it. A version-compatible plan also loads in newer versions if the server
+allows it: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/engine-compatibility.html.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 
 @dataclass(frozen=True)
 class Runtime:
-    """The TensorRT of a server: its version as far as it is known (`11`, `11.1.0`), and whether it takes older plans."""
+    """The TensorRT of a server: its version as far as known (`11`, `11.1.0`), and whether it loads older plans."""
 
     version: str
     compatible: bool = False
 
 
 def runtime(document: Document) -> Runtime | None:
-    """Return what runs plans in a stack: what it says itself, or what is known of its release; None: neither."""
+    """Return the TensorRT of a stack, from its file or from the facts of its Triton release; None if unknown."""
     version = document.triton.tensorrt or document.triton.ngc_release.tensorrt
     if version is None:
         return None
@@ -33,7 +33,7 @@ def runtime(document: Document) -> Runtime | None:
 
 
 def mistake(built: str, runs: Runtime) -> str | None:
-    """Return why a plan that TensorRT `built` made is not loaded; None where it is, or where that cannot be told."""
+    """Return why this server does not load a plan of TensorRT `built`; None if it does, or if that is unknown."""
     one, other = _parts(built), _parts(runs.version)
     known = min(len(one), len(other))
     if one[:known] == other[:known] or (runs.compatible and one[:known] < other[:known]):
@@ -44,7 +44,7 @@ def mistake(built: str, runs: Runtime) -> str | None:
 @rule
 @of_each_fleet
 def _plans_are_of_the_servers_tensorrt(subject: Subject) -> Iterator[Problem]:
-    """Require plans that the server's TensorRT built: with another image, the release needs other plans."""
+    """Require plans that the server's TensorRT built. Another image needs a release with other plans."""
     release, runs, image = subject.document.models.release, runtime(subject.document), subject.document.triton.version
     for model, versions in (release.tensorrt if release is not None else {}).items():
         for built in versions:

@@ -9,9 +9,9 @@ from spec.settings.rule import warning
 
 @warning
 def _failures_need_the_gateway(subject: Subject) -> Iterator[Problem]:
-    """Warn that without the gateway failed traces are kept like others.
+    """Warn that without the gateway failed traces are sampled like others.
 
-    Triton's spans do not say that an execution failed; Envoy's do.
+    Triton's spans do not record that an execution failed; Envoy's do.
     """
     tracing = subject.document.tracing
     if tracing is not None and subject.document.gateway is None and tracing.keep_percent < 100:

@@ -1,4 +1,4 @@
-"""The server, the GPU pool that it runs on, and the version of Kubernetes."""
+"""The server, its GPU pool and the Kubernetes version."""
 
 import math
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from spec.settings.serving import ModelServing
 from spec.versions import KUBERNETES, OLDEST_TRITON_WITHOUT_STARVATION, driver_key
 from spec.wording import did_you_mean, one_of
 
-# Each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
+# During a change, each of two served versions of a model is downloaded with both (docs/facts/triton-s3.md#copies).
 _COPIES_IN_PLACE = 4
-# The container's rotated logs, as the chart has it.
+# The rotated logs of the container, as in the chart.
 _LOGS_MIB = 256
 _ON_DISK: tuple[ModelAccess, ...] = ("s3", "local")
-# In requests/s: `modelctl release` derives a delay only if a batch, of two at least, fills within 1000 µs.
+# Requests/s. `modelctl release` derives a delay only if a batch of at least two fills within 1000 µs.
 _LOWEST_RATE_WITH_DELAY = 1000
-# Images lie on the same disk: Triton's 10 GB of layers and the 20 GB that they unpack to.
+# Images use the same disk: Triton's 10 GB of layers and the 20 GB of unpacked files.
 _IMAGES_GIB = 30
 
 
@@ -46,7 +46,7 @@ def _driver_runs_the_image(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _batchers_do_not_starve(subject: Subject) -> Iterator[Problem]:
-    """Refuse a queue delay on several instances before 26.08: the batcher can stop dispatching
+    """Refuse a queue delay with several instances before 26.08, because the batcher can stop dispatching
     (docs/facts/triton-configuration.md#releases).
     """
     version = subject.document.triton.version
@@ -66,18 +66,18 @@ def _batchers_do_not_starve(subject: Subject) -> Iterator[Problem]:
 
 
 def starved(subject: Subject) -> list[Problem]:
-    """Return why the batchers of a stack could stop dispatching."""
+    """Return the problems if the batchers of a stack could stop dispatching."""
     return list(_batchers_do_not_starve(subject))
 
 
 @rule
 @of_each_fleet
 def _pool_exists(subject: Subject) -> Iterator[Problem]:
-    """Require a pool of gpu.pools."""
+    """Require that the pool is in gpu.pools."""
     names = list(dict.fromkeys(pool.name for pool in subject.document.gpu.pools))
     wanted = subject.document.triton.pool
     if wanted == CPU_POOL_NAME and (subject.document.nodes.cpu is not None or subject.document.triton.gpus == 0):
-        return  # told as that of a fleet without GPUs
+        return  # reported by the rule about fleets without GPUs
     if wanted not in names:
         pools = (
             f"{did_you_mean(wanted, names)}use {one_of(names)}" if names else "add it to gpu.pools, or use cpu (nodes.cpu)"
@@ -88,7 +88,7 @@ def _pool_exists(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
-    """Require GPUs that Triton can run on."""
+    """Require GPUs that the Triton release supports."""
     release = subject.document.triton.ngc_release
     _, types = pool_of(subject)
     for known in types:
@@ -103,11 +103,11 @@ def _gpus_can_run_the_image(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require no more GPUs per pod than a node of the pool has, and one where GPUs are shared."""
+    """Require no more GPUs per pod than a node of the pool has. A shared GPU allows exactly one share."""
     pool, types = pool_of(subject)
     gpus = subject.document.triton.gpus
     if not gpus:
-        return  # told as that of a fleet without GPUs
+        return  # reported by the rule about fleets without GPUs
     if pool.sharing.strategy != "exclusive":
         if gpus != 1:
             yield Problem(
@@ -126,7 +126,7 @@ def _gpus_are_on_a_node(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require no more memory per pod than a node has left beside the kubelet and the add-ons."""
+    """Require no more memory per pod than the kubelet and the add-ons leave on a node."""
     pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_mib)
     beside = values_of(subject.document).beside
@@ -143,10 +143,10 @@ def _memory_fits_a_node(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
-    """Require memory of a pod for /dev/shm, volumes in memory, the server and the response cache."""
+    """Require enough pod memory for /dev/shm, memory volumes, the server and the response cache."""
     triton = subject.document.triton
     values = values_of(subject.document)
-    # Under MPS the pod's /dev/shm is that of the daemon (docs/facts/gpu-nodes.md#shared-memory-under-mps).
+    # Under MPS the pod uses the daemon's /dev/shm (docs/facts/gpu-nodes.md#shared-memory-under-mps).
     shared = 0 if _has_shm_of_mps(subject) else values.shm
     needed = shared + values.extra_memory + values.server + (triton.response_cache_mib or 0)
     if triton.memory_gib * 1024 < needed:
@@ -162,7 +162,7 @@ def _memory_holds_the_server(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _cpu_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require no more vCPUs per pod than a node has left beside the kubelet and the add-ons."""
+    """Require no more vCPUs per pod than the kubelet and the add-ons leave on a node."""
     pool, types = nodes_of(subject)
     smallest = min(types, key=lambda known: known.allocatable_cpu_millis)
     beside = values_of(subject.document).beside_millis
@@ -182,7 +182,7 @@ def _containers(amount: str, beside: int) -> str:
 @rule
 @of_each_fleet
 def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
-    """Require disks of nodes that hold the release as often as a pod copies it."""
+    """Require node disks that hold all of a pod's copies of the release."""
     release = subject.document.models.release
     access = subject.document.models.access
     if release is None or access not in _ON_DISK:
@@ -208,10 +208,10 @@ def _release_fits_a_node(subject: Subject) -> Iterator[Problem]:
 @rule
 @of_each_fleet
 def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
-    """Require room for all pods in the nodes that there are, or, with an autoscaler of nodes, that there may be."""
+    """Require nodes for all pods: the desired nodes, or with a node autoscaler the maximum."""
     pool, types = nodes_of(subject)
     if isinstance(pool, CpuPool):
-        return  # they share these nodes with the workers, and are counted with them
+        return  # they share these nodes with the workers, and another rule counts both
     per_node = min(pods_per_node(subject.document, pool, known) for known in types)
     path, pods = most_pods(subject)
     grows = subject.document.node_autoscaler != "none"
@@ -228,7 +228,7 @@ def _replicas_fit_the_pool(subject: Subject) -> Iterator[Problem]:
 
 
 def most_pods(subject: Subject) -> tuple[str, int]:
-    """Return the most pods that there may be and where the stack says so; Absent where it does not."""
+    """Return the key and value of the maximum number of pods. Raises Absent if the stack file does not set it."""
     triton, autoscaling = subject.document.triton, subject.document.autoscaling
     if subject.document.pod_autoscaler != "none" and autoscaling is not None:
         return "autoscaling.maxReplicas", autoscaling.max_replicas
@@ -238,7 +238,7 @@ def most_pods(subject: Subject) -> tuple[str, int]:
 
 
 def pods_per_node(document: Document, pool: GpuPool | CpuPool, known: InstanceType) -> int:
-    """Return the pods of Triton for which a node has GPUs (or shares of them), memory, CPU and disk."""
+    """Return how many Triton pods fit on a node, by GPUs (or their shares), memory, CPU and disk."""
     triton, room, values = document.triton, _room(document, known), values_of(document)
     gpus = [known.gpus * pool.sharing.replicas // triton.gpus] if isinstance(pool, GpuPool) and triton.gpus else []
     return min(
@@ -251,7 +251,7 @@ def pods_per_node(document: Document, pool: GpuPool | CpuPool, known: InstanceTy
 
 
 def _room(document: Document, known: InstanceType) -> Room:
-    """Return what a node has for Triton's pods."""
+    """Return the room on a node for Triton's pods."""
     return room_of([known], daemons(document, gpu=known.gpus > 0))
 
 
@@ -287,7 +287,7 @@ def pod_disk_gib(
     access: ModelAccess = "s3",
     values: PodValues = CHART_DEFAULTS,
 ) -> int:
-    """Ephemeral storage that a pod asks for, in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
+    """Return the ephemeral storage request of a pod in whole GiB (`triton.ephemeralMebibytes` in charts/triton)."""
     others = values.tmp + values.extra_disk + _LOGS_MIB
     if access not in _ON_DISK:
         return math.ceil(others / 1024)
@@ -301,7 +301,7 @@ def pod_disk_gib(
 
 
 def instances_per_pod(document: Document, model: str, wants: ModelServing) -> int:
-    """Return the instances of a model in one pod: `instances` are per GPU on GPUs, unless it takes all of them by itself."""
+    """Return the instances of a model in one pod. On GPUs `instances` are per GPU, unless the model places itself."""
     release = document.models.release
     each = wants.device == "gpu" and (release is None or model not in release.self_placed)
     return document.models.instances_of(model) * (document.triton.gpus if each else 1)

@@ -1,4 +1,4 @@
-"""The workers and the models that they ask: requests at a time, and the memory left for objects of the bucket."""
+"""The workers and their models: concurrent requests, and the memory left for objects of the bucket."""
 
 from collections.abc import Iterator
 
@@ -12,17 +12,17 @@ from spec.settings.rule import rule
 from spec.settings.worker import Worker
 
 _WITHOUT_REQUESTS_MIB = 200
-"""Measured: 107 MiB with its clients, and up to 71 MiB while it reads one message of 1 MiB."""
+"""Measured: 107 MiB with the clients, and up to 71 MiB more while reading one message of 1 MiB."""
 _MESSAGE_MIB = 5
-"""SQS's largest message and its tensors: `0,` is two bytes in a message, and eight as FP64."""
+"""The largest SQS message and its tensors: `0,` takes two bytes in a message and eight as FP64."""
 _COPIES = 4
-"""Of an object: as it was read, as an array's bytes, in a gRPC message, and as that is sent."""
+"""Copies of an object: the bytes read, the array, the gRPC message and its serialized form."""
 _LEAST_INPUT_MIB = 16
 
 
 @rule
 def _requests_have_their_time(subject: Subject) -> Iterator[Problem]:
-    """Require a longest request of workers that is no shorter than a request of any model may be."""
+    """Require a longest request of the workers that is at least the longest request of each model."""
     worker = subject.document.worker
     for name, model in (subject.document.models.serving if worker is not None else {}).items():
         stream = f", and a stream of {model.longest_stream_seconds} s" if model.longest_stream_seconds is not None else ""
@@ -36,7 +36,7 @@ def _requests_have_their_time(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def _memory_holds_requests(subject: Subject) -> Iterator[Problem]:
-    """Require memory of a worker for its requests, each as large as SQS's largest message, and for 16 MiB of objects."""
+    """Require enough worker memory for its requests with SQS's largest messages, and for 16 MiB of objects."""
     worker = subject.document.worker
     if worker is None:
         return
@@ -51,12 +51,12 @@ def _memory_holds_requests(subject: Subject) -> Iterator[Problem]:
 
 
 def concurrency(worker: Worker, document: Document) -> int:
-    """Return the requests of a worker at a time: the number of the stack, or `2 * largest batch * instances of a pod`.
+    """Return the concurrent requests of a worker: the configured number, or `2 * largest batch * instances of a pod`.
 
-    Of the model for which that is the most: one batch is computed while the next one gathers, so that an instance never
-    waits for the worker, and no more, because what waits longer waits better in the queue. A model of which neither the
-    stack nor the release says its batch counts with the one that is assumed for the autoscaler too. A worker that is
-    refused takes less by itself.
+    The model with the largest product counts. One batch is computed while the next one gathers, so an instance never waits
+    for the worker; more requests would only wait, and they wait better in the queue. If neither the stack nor the release
+    has a model's batch size, the autoscaler's assumed batch size counts. A worker whose requests are rejected takes fewer by
+    itself.
     """
     if worker.concurrency is not None:
         return worker.concurrency
@@ -69,10 +69,10 @@ def concurrency(worker: Worker, document: Document) -> int:
 
 
 def memory_mib(requests: int, objects_mib: int) -> int:
-    """Return the memory of a worker with so many requests at a time and a batch that waits, and objects of so many MiB."""
+    """Return the MiB that a worker needs for its concurrent requests, one waiting batch and objects of this size."""
     return _WITHOUT_REQUESTS_MIB + _MESSAGE_MIB * (requests + BATCH) + _COPIES * objects_mib
 
 
 def input_mib(worker: Worker, document: Document) -> int:
-    """Return the MiB of objects that a worker may read at a time."""
+    """Return the MiB of objects that a worker may read at once."""
     return (worker.memory_mib - memory_mib(concurrency(worker, document), 0)) // _COPIES

@@ -1,1 +1,1 @@
-"""Requests of the pods of a stack, and the room that its nodes have for them."""
+"""The resource requests of a stack's pods, and the room on its nodes."""

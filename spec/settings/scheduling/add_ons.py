@@ -1,6 +1,6 @@
-"""EKS's add-ons: which a stack has, and their pods: where, how many, what each asks for (docs/facts/requests.md).
+"""The EKS add-ons of a stack and their pods: placement, number and requests (docs/facts/requests.md).
 
-An add-on that a stack registers and that is missing here fails a test. Third-party charts are in `spec/charts.py`.
+A test fails if a stack registers an add-on that is missing here. Third-party charts are in `spec/charts.py`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from spec.pod_sets import NOTHING, PodSet, Request
 from spec.settings.model import Document
 
-# One container each of the EBS driver asks for this, and so do those of the Mountpoint and FSx drivers that set nothing.
+# The request of an EBS driver container, and of the Mountpoint and FSx driver containers that set none.
 _CSI_CONTAINER = Request(10, 40)
 
 ADDONS: Mapping[str, tuple[PodSet, ...]] = {
-    # aws-node and the agent of network policies
+    # aws-node and the network policy agent
     "vpc-cni": (PodSet("aws-node", Request(25) + Request(25), "every node"),),
     "kube-proxy": (PodSet("kube-proxy", Request(100), "every node"),),
     "coredns": (PodSet("coredns", Request(100, 70), count=2),),
     "metrics-server": (PodSet("metrics-server", Request(100, 200), count=2),),
-    # Beside it on GPU nodes runs dcgm-server, which asks for nothing.
+    # On GPU nodes, dcgm-server runs next to it without requests.
     "eks-node-monitoring-agent": (PodSet("eks-node-monitoring-agent", Request(10, 30), "every node"),),
     "eks-pod-identity-agent": (PodSet("eks-pod-identity-agent", NOTHING, "every node"),),
     "aws-ebs-csi-driver": (
@@ -30,7 +30,7 @@ ADDONS: Mapping[str, tuple[PodSet, ...]] = {
         PodSet("s3-csi-node", _CSI_CONTAINER * 3, "every node"),
         PodSet("s3-csi-controller", NOTHING),
     ),
-    # With the configuration of infra/platform/container_insights.py, which leaves Fluent Bit and the exporters of GPUs out.
+    # With the configuration in infra/platform/container_insights.py, without Fluent Bit and the GPU exporters.
     "amazon-cloudwatch-observability": (
         PodSet("cloudwatch-agent", Request(250, 128), "every node"),
         PodSet("amazon-cloudwatch-observability-controller-manager", Request(100, 64)),
@@ -55,7 +55,7 @@ _ADDONS_OF_ACCESS: Mapping[str, str] = {"mountpoint": "aws-mountpoint-s3-csi-dri
 
 
 def addons(document: Document) -> list[str]:
-    """Return the names of EKS's add-ons that a stack has."""
+    """Return the names of the EKS add-ons of a stack."""
     mounts = _ADDONS_OF_ACCESS.get(document.models.access)
     insights = document.logs is not None and document.logs.container_insights is not None
     return [

@@ -1,8 +1,8 @@
-"""Pods onto equal nodes, the largest first (those that refuse to share a node before them), each onto the first node with
-room: first-fit decreasing.
+"""First-fit decreasing placement of pods on equal nodes.
 
-That never finds room where there is none, and may miss a way to fit that a search would find; the scheduler, which takes
-pods one by one as they come, searches no better.
+Pods that do not share a node come first, then the largest. Each goes onto the first node with room. The result never exceeds
+the room, but it may miss a placement that a search would find. The scheduler places pods in order of arrival and searches no
+better.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spec.settings.scheduling.pods import Pods
 
 @dataclass(frozen=True)
 class Room:
-    """The room of a node for pods, beside the kubelet and its DaemonSets."""
+    """The room on a node for pods, after the kubelet and the DaemonSets."""
 
     free: Request
     pods: int
@@ -35,9 +35,9 @@ class Room:
 
 
 def room_of(types: Iterable[InstanceType], daemons: Sequence[Pods]) -> Room:
-    """Return the room of a node that may be any of the types: as much of each resource as all of them have.
+    """Return the room on a node of any of the types: the minimum of each resource.
 
-    `daemons`: the pods of DaemonSets, one of each on the node.
+    `daemons` are the DaemonSet pods, one of each on the node.
     """
     known, taken = list(types), NOTHING
     for one in daemons:
@@ -52,17 +52,17 @@ def room_of(types: Iterable[InstanceType], daemons: Sequence[Pods]) -> Room:
 
 
 def after_losing_a_zone(nodes: int, zones: int) -> int:
-    """Return the nodes that are left when the zone with the most of them is lost; they are spread evenly."""
+    """Return the nodes that remain after losing the zone with the most nodes. They are spread evenly."""
     return nodes - math.ceil(nodes / zones)
 
 
 def without_room(pods: Sequence[Pods], nodes: int, room: Room) -> Counter[str]:
-    """Return how many pods of each name find no room on so many nodes."""
+    """Return how many pods of each name find no room on this many nodes."""
     on_each = [room] * nodes
     left: Counter[str] = Counter()
     for one in sorted(pods, key=lambda one: (one.apart, _share(one.request, room), one.name), reverse=True):
         waiting = one.count
-        # Equal pods fill one node after the other: where one of them finds no room, neither does the next.
+        # Equal pods fill one node after the other. If one finds no room, the next ones do not either.
         for index, here in enumerate(on_each):
             placed = min(waiting, here.count(one.request), 1 if one.apart else waiting)
             on_each[index] = Room(here.free + one.request * -placed, here.pods - placed)
@@ -73,9 +73,9 @@ def without_room(pods: Sequence[Pods], nodes: int, room: Room) -> Counter[str]:
 
 
 def surge(pods: Iterable[Pods]) -> list[Pods]:
-    """Return the room that updates need: of the largest of the pods that start before an old one ends.
+    """Return the room that updates need: the largest request of the pods that start before an old one stops.
 
-    One is enough, however many Deployments change at a time: each that finds the place ends an old pod and leaves it.
+    One pod is enough for any number of concurrent updates, because each new pod stops an old one and frees its room.
     """
     rolled = [one.request for one in pods if one.surges and one.count]
     if not rolled:
@@ -85,7 +85,7 @@ def surge(pods: Iterable[Pods]) -> list[Pods]:
 
 
 def total(pods: Iterable[Pods]) -> Request:
-    """Return what all pods together ask for."""
+    """Return the sum of the requests of all pods."""
     result = NOTHING
     for one in pods:
         result = result + one.request * one.count

@@ -1,4 +1,4 @@
-"""The pods of a stack, from its settings and the values of its charts."""
+"""The pods of a stack, from its settings and its charts' values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True)
 class Pods:
-    """Equal pods: how many, and what each asks for, the containers `beside` the first among it. The rest as of `PodSet`."""
+    """Equal pods: their number and the request of each, including its sidecars (`beside`). The rest is as in `PodSet`."""
 
     name: str
     request: Request
@@ -36,25 +36,25 @@ class Pods:
 
 
 def daemons(document: Document, *, gpu: bool) -> list[Pods]:
-    """Return the pods of DaemonSets on each node, with a GPU or without."""
+    """Return the DaemonSet pods on each node with or without a GPU."""
     wanted: tuple[Where, ...] = ("every node", "GPU nodes") if gpu else ("every node",)
     return [pods for where, pods in _others(document) if where in wanted]
 
 
 def on_system_nodes(document: Document) -> list[Pods]:
-    """Return the pods that have only system nodes to run on, but for workers and DaemonSets."""
+    """Return the pods that run only on system nodes, without workers and DaemonSets."""
     found = [pods for where, pods in _others(document) if where == "system nodes"]
     found += envoys(document)
     monitoring = document.monitoring
     if monitoring is not None and monitoring.parity_image is not None:
         found.append(Pods(names.PARITY_EXPORTER, PARITY_EXPORTER, 1))
-    if document.triton.comparer_image is not None:  # there is room for it whenever a rollout starts it
+    if document.triton.comparer_image is not None:  # reserve its room before a rollout starts it
         found.append(Pods(names.COMPARER, COMPARER, 1))
     return found
 
 
 def envoys(document: Document) -> list[Pods]:
-    """Return the proxies that Envoy Gateway makes."""
+    """Return the Envoy pods that Envoy Gateway creates."""
     gateway, beside = document.gateway, SHUTDOWN_MANAGER
     if gateway is None:
         return []
@@ -62,7 +62,7 @@ def envoys(document: Document) -> list[Pods]:
 
 
 def workers(document: Document) -> list[Pods]:
-    """Return the workers, as many as there may be."""
+    """Return the maximum number of workers."""
     worker = document.worker
     if worker is None:
         return []
@@ -71,8 +71,9 @@ def workers(document: Document) -> list[Pods]:
 
 
 def fleets_without_gpus(document: Document) -> list[Pods]:
-    """Return the pods of Triton that run on `nodes.cpu`, as many as there may be. An update takes one away before it
-    adds one (`rollout.spareGpu` of charts/triton).
+    """Return the Triton pods on `nodes.cpu`, up to their maximum.
+
+    An update removes one before it adds one (`rollout.spareGpu` of charts/triton).
     """
     found = []
     for fleet in document.each_fleet:
@@ -91,7 +92,7 @@ def _others(document: Document) -> Iterator[tuple[Where, Pods]]:
     others_cluster = document.cluster.existing is not None
     for addon in addons(document):
         for pods in ADDONS[addon]:
-            # Those of a cluster that was there already are its owner's, and run on nodes of the owner.
+            # In an existing cluster, these pods belong to its owner and run on the owner's nodes.
             if pods.where != "system nodes" or not others_cluster:
                 yield pods.where, _pods(pods, {}, document)
     mps = any(pool.sharing.strategy == "mps" for pool in document.gpu.pools)
@@ -118,5 +119,5 @@ def _request(pods: PodSet, values: Mapping[str, Any]) -> Request:
 
 @cache
 def _values(chart: str) -> Mapping[str, Any]:
-    """Return `helm-values/<chart>/base.yaml`; nothing where there is no checkout that has it."""
+    """Return `helm-values/<chart>/base.yaml`, or an empty mapping if no checkout has it."""
     return helm_values.base_values(chart, _ROOT) if (_ROOT / helm_values.folder(chart)).is_dir() else {}

@@ -1,4 +1,4 @@
-"""The requests of containers, read from `resources` as Kubernetes writes them."""
+"""The requests of containers, from `resources` in Kubernetes notation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MIB: Mapping[str, float] = {"Ki": 1 / 1024, "Mi": 1, "Gi": 1024, "Ti": 1024**2,
 
 
 def requested(resources: Mapping[str, Any]) -> Request:
-    """Return what the `resources` of a container ask for; where it has limits alone, those are its requests."""
+    """Return the requests in a container's `resources`. A limit without a request counts as the request."""
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return Request(cpu_millis(str(asked.get("cpu", 0))), _mib(str(asked.get("memory", 0))))
 
 
 def _mib(quantity: str) -> int:
-    """Return a Kubernetes quantity of memory in whole MiB, rounded up: `1Gi` -> 1024."""
+    """Return a Kubernetes memory quantity in whole MiB, rounded up: `1Gi` -> 1024."""
     for suffix, factor in _MIB.items():
         if quantity.endswith(suffix):
             bytes_or_mib = float(quantity.removesuffix(suffix)) * factor
