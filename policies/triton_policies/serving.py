@@ -333,7 +333,7 @@ POLICIES: tuple[Policy, ...] = (
         settings={
             "maxReplicas": number("replicas that an autoscaler may ask for", 20, local=4, dev=8, staging=8),
             "minReplicas": number("replicas that are always there of what customers wait for", 2, local=1, dev=1),
-            "alwaysOn": strings("names of the workloads that customers wait for", ["triton"]),
+            "alwaysOn": strings("names of the workloads that customers wait for", ["triton", "triton-blue", "triton-green"]),
         },
         types=(SCALED_OBJECT, HPA),
         judge=_scaling,

@@ -100,11 +100,16 @@ def first_inference(stack: str, *, yes: bool, seconds: float = READY_SECONDS) ->
 
 
 def require_models(settings: Settings) -> None:
-    """Refuse a stack without a pinned release if MODELS does not exist.
+    """Refuse a stack without a pinned release if MODELS does not exist, or if the release needs a signature.
 
     It refuses before anything is created. Raises NotUp.
     """
-    if settings.models.release is None and not MODELS.is_dir():
+    if settings.models.release is not None:
+        return
+    if settings.models.signers:
+        sign = f"`python3 -m modelctl release {MODELS} --stack {settings.stack} --sign KEY`"
+        raise NotUp(f"{stack_file(settings.stack)} has models.signers, and only you can sign: {sign}, then {_AGAIN}")
+    if not MODELS.is_dir():
         raise NotUp(f"there is no directory {MODELS}, whose models are to be served: `make models` makes it, then {_AGAIN}")
 
 

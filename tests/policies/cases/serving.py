@@ -374,6 +374,10 @@ CASES = (
                 ("it: spec.minReplicaCount: is 1, less than 2: one pod less and customers wait. Fix: set it to 2 or more"),
                 environment="staging",
             ),
+            fail(
+                {"spec.minReplicaCount": 1, "spec.scaleTargetRef.name": "triton-green"},
+                ("it: spec.minReplicaCount: is 1, less than 2: one pod less and customers wait. Fix: set it to 2 or more"),
+            ),
         ),
         unknown="spec.maxReplicaCount",
     ),

@@ -37,6 +37,11 @@ RIGHT = {"outputs": [{"name": "TEXT", "data": ["EKS"]}]}
 ASKED = Question({"inputs": []}, {"TEXT": ["EKS"]})
 OUTPUTS = {"clusterName": "triton-staging", "region": "us-west-2", "modelBucket": "b", "tritonRoleArn": "arn"}
 HISTORY = "stack history --json --page-size 1 --stack staging"
+SIGNER = """-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEQawat/2aFIDW+MEb9tX78BS0iFg3
+jyUzqFPcT2OA9qKXT/08Tpz89J2LRAH9FnRCacjhuCJV+X3JsQqaPRedug==
+-----END PUBLIC KEY-----
+"""
 WITHOUT_A_RELEASE = {"models.release": REMOVED}
 PICTURES = {"models.release.models": {"text_in_picture": 1}, "models.release.id": "3f2a9c1b7d04" + 52 * "0"}
 
@@ -136,6 +141,17 @@ def test_models_have_to_be_there_where_none_are_released(monkeypatch: pytest.Mon
         NotUp, match=r"^there is no directory \.models, whose models are to be served: `make models` makes it"
     ):
         command.require_models(settings(WITHOUT_A_RELEASE))
+
+
+def test_a_stack_with_signers_gets_its_first_release_from_whoever_can_sign() -> None:
+    signed = {"models.access": "local", "models.signers": [SIGNER]}
+    with pytest.raises(NotUp) as refused:
+        command.require_models(settings({**WITHOUT_A_RELEASE, **signed}))
+    assert str(refused.value).startswith(
+        "stacks/Pulumi.staging.yaml has models.signers, and only you can sign: "
+        "`python3 -m modelctl release .models --stack staging --sign KEY`, then "
+    )
+    command.require_models(settings({**PICTURES, **signed}))
 
 
 def test_a_stack_without_a_release_gets_the_models_that_make_writes(
