@@ -144,7 +144,8 @@ def test_models_have_to_be_there_where_none_are_released(monkeypatch: pytest.Mon
 
 
 def test_a_stack_with_signers_gets_its_first_release_from_whoever_can_sign() -> None:
-    signed = {"models.access": "local", "models.signers": [SIGNER]}
+    image = f"123456789012.dkr.ecr.us-west-2.amazonaws.com/modelctl@sha256:{32 * '1b'}"
+    signed = {"models.access": "local", "models.fetcher": {"image": image}, "models.signers": [SIGNER]}
     with pytest.raises(NotUp) as refused:
         command.require_models(settings({**WITHOUT_A_RELEASE, **signed}))
     assert str(refused.value).startswith(
