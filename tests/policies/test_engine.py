@@ -1,4 +1,4 @@
-"""The pack's side of the engine's calls."""
+"""The policy pack's handling of the engine's calls."""
 
 from __future__ import annotations
 
