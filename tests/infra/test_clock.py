@@ -1,4 +1,4 @@
-"""The program looks at no clock: what it registers follows from the stack file and the day that the file was judged by."""
+"""The program reads no clock: it registers the same for the same stack file and the day that the file was checked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load balancer's name, as a Gateway's status says it."""
+"""The load balancer's host name in the status of a Gateway."""
 
 from __future__ import annotations
 
