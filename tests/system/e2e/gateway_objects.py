@@ -1,4 +1,4 @@
-"""Objects of the gateway in a cluster, as the program makes them."""
+"""Objects of the gateway in a cluster, as the program creates them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLURALS = {
 
 
 def apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:
-    """Apply an object as the program's provider does, so that a field goes when it is not in it any more."""
+    """Apply an object as the program's provider does, so a field that it no longer has is removed."""
     kube.apply(path(manifest["kind"], manifest["apiVersion"], manifest["metadata"]), dict(manifest), manager=FIELD_MANAGER)
 
 
