@@ -90,7 +90,6 @@ def deployment(overrides: Mapping[str, Any] | None = None, **options: Any) -> Ob
 
 
 def pod(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
-    """Return the pod spec."""
     return deployment(overrides, **options)["spec"]["template"]["spec"]
 
 

@@ -1,4 +1,4 @@
-"""The program reads no clock: it registers the same for the same stack file and the day that the file was checked for."""
+"""The program reads no clock: its registrations depend only on the stack file and the day of the file's check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load balancer's host name in the status of a Gateway."""
+"""The load balancer's address in a Gateway's status."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
 
 
 def test_karpenter_has_its_identity_in_its_own_pod_however_late_the_association_is() -> None:
-    """The values set what EKS's webhook adds (defaults of its main.go): a pod that is admitted too early gets none of it."""
+    """The values set the additions of EKS's webhook (defaults of its main.go). It skips a pod that is admitted too early."""
     given = karpenter_values()
     assert given["controller"]["env"] == [
         {"name": "AWS_REGION", "value": "us-west-2"},

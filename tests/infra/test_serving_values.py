@@ -22,7 +22,7 @@ WANTED = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 1, "peakRate": 1}
 
 
 def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, Any]:
-    """Return the values for a stack with changes to its file, and with additional sections."""
+    """Return the values for a stack with changes to its file, and with other sections of its fleet's arguments."""
     read = settings(changes)
     assert isinstance(read.models.release, Release)
     args = FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release)

@@ -44,7 +44,7 @@ _MAY_MEND: dict[str, set[str]] = {
     "gateway-tls": {"EnvoyProxy"},
     "budget-present": {"Budget"},
 }
-"""Policy -> kinds of which an added resource may be the one that a stack lacks, or may decide about another one."""
+"""Policy -> kinds of which one more resource may be the missing one, or may decide about another one."""
 _COUNTED = {"budget-present": {"Budget"}, "nat-ha-in-prod": {"NatGateway"}}
 """Policy -> kinds that count whatever their properties are."""
 _WITH_UNKNOWN = [case for case in CASES if case.unknown is not None]

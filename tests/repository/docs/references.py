@@ -53,7 +53,7 @@ class Files:
 
     def __post_init__(self) -> None:
         folders = {str(parent) for path in self.paths for parent in PurePosixPath(path).parents}
-        # Git knows the outputs of commands by their paths too.
+        # .gitignore names the outputs of commands.
         ignored = self.text(".gitignore").split() if ".gitignore" in self.paths else []
         made = {line.strip("/") for line in ignored if line.startswith("/")}
         object.__setattr__(self, "_known", frozenset(self.paths) | folders | made)

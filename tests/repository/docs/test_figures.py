@@ -44,7 +44,7 @@ def figures(text: str) -> Iterator[str]:
 
 
 def recorded(record: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield the numbers of a record and of its table on the results page, each with half a unit of its last digit."""
+    """Yield the numbers of a record and of its table on the results page, with half a unit of each last digit."""
     yield from ((number, 0.0) for number in _numbers(record))
     for line in results_page.tables(record):
         yield from (_printed(found[0]) for found in _NUMBER.finditer(line))

@@ -36,7 +36,7 @@ WRITES = {
     ("destroy", "destroy"): {"id-token"},
     ("images", "publish"): {"attestations", "id-token", "packages"},
 }
-"""The write permissions of each job. A job that is missing here has none."""
+"""The write permissions of each job. A job that is missing here may write nothing."""
 _ENVIRONMENTS = {
     stack: load_stack_file(stack_names.file_of(stack, files.ROOT)).environment for stack in stack_names.names(files.ROOT)
 }

@@ -73,7 +73,6 @@ def steps() -> list[Step]:
 
 
 def step(workflow: str, job: str, name: str) -> Step:
-    """Return the step with this name."""
     (found,) = [one for one in steps() if (one.workflow, one.job, one.content.get("name")) == (workflow, job, name)]
     return found
 

@@ -238,8 +238,8 @@ def _is_in_vpc(peer: Peer, world: World) -> bool:
 def beyond_limits(world: World) -> list[str]:
     """Return rules that AWS's policy engine does not enforce as written.
 
-    It stores 24 ports for one address, over all policies of a pod. It also decides egress before it translates a Service's
-    address into a pod's address, so a Service that an isolated pod calls has to have the container's port.
+    It stores 24 ports for one address, over all policies of a pod. It decides egress before it replaces a Service's address
+    by a pod's. So a Service that an isolated pod calls has to have the container's port.
     """
     found = []
     for name, peers in world.peers.items():

@@ -20,9 +20,9 @@ NAMES = ["triton-blue", "triton-green"]
 
 
 def with_candidate() -> dict[str, Any]:
-    """Return prod, whose release serves from the green slot, while 5 % of the requests go to a candidate in the blue slot.
+    """Return prod with a release in the green slot and a candidate in the blue slot.
 
-    Without `speech`, because sequences cannot be split between releases.
+    The candidate gets 5 % of the requests. Without `speech`, because sequences cannot be split between releases.
     """
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     models = config["triton-eks:models"]

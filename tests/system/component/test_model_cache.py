@@ -1,4 +1,4 @@
-"""A stack whose models are on FSx for Lustre: file system, link to the bucket, network access, volume, and their order."""
+"""A stack whose models are on FSx for Lustre: file system, link to the bucket, allowed traffic, volume, and their order."""
 
 from __future__ import annotations
 

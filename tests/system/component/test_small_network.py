@@ -1,4 +1,4 @@
-"""A stack with its nodes in one zone of a small network, and with an instance type that only its file describes."""
+"""A stack with its nodes in one zone of a small network. Only its file describes their instance type."""
 
 from __future__ import annotations
 

@@ -39,8 +39,6 @@ class Image:
 
     @classmethod
     def extracted(cls, layout: Path, root: Path) -> Image:
-        """Extract the image of a layout to `root`."""
-
         def blob(digest: str) -> Path:
             return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 

@@ -127,7 +127,6 @@ class Site:
         raise AssertionError(f"no pod of {namespace} runs {container} as a process")
 
     def record(self, name: str) -> processes.Record:
-        """Return the record of a running process."""
         record = processes.find(self.home, name)
         assert record is not None, f"no process {name} is running"
         return record

@@ -72,7 +72,7 @@ def new_key() -> str:
 def closed(kube: KubeClient) -> Iterator[None]:
     """Apply the program's objects for the whole gateway with clients during the block.
 
-    During the block no policy grants access, and MODEL has none either.
+    At the end it removes all access policies, including MODEL's.
     """
     refusal = model_access.refusal()
     section = Section.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "clients": {"a": {}}})

@@ -76,7 +76,6 @@ def broken(account: Account) -> dict[str, int]:
 
 
 def infer_path(model: str = MODEL) -> str:
-    """Return the path of inference over HTTP."""
     return f"/v2/models/{model}/infer"
 
 

@@ -21,6 +21,5 @@ def apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:
 
 
 def path(kind: str, api_version: str, metadata: Mapping[str, Any]) -> str:
-    """Return the URL path of an object."""
     plural = _PLURALS.get(kind, f"{kind.lower()}s")
     return object_path(api_version, plural, metadata.get("namespace"), metadata["name"])

@@ -145,7 +145,6 @@ class Nodes(Twin):
 
 
 def instance_of(node: Object) -> str:
-    """Return the id of a node's instance."""
     return str(node["spec"]["providerID"]).rpartition("/")[2]
 
 

@@ -43,9 +43,9 @@ def servers_alone(folder: Path) -> Iterator[Twin]:
 
 
 def prepare_models(twin: Twin, stack: str) -> None:
-    """Do the work of `make models`, and let a stack serve the models on the twin, without GPUs and from its S3.
+    """Do the work of `make models`, and let a stack serve the models on the twin.
 
-    Its server is older than `model_metrics`.
+    The stack has no GPUs and uses the twin's S3. The server is older than `model_metrics`.
     """
     build.build(twin.checkout / ".models")
     file, yaml = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml", YAML()

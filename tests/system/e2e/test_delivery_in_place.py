@@ -72,7 +72,7 @@ class InPlace(Twin):
         return found
 
     def asking(self, model: str) -> Ask:
-        """Send requests for the version that clients are told, to each pod of the model's fleets in turn."""
+        """Send requests for the version published to clients, to each pod of the model's fleets in turn."""
         addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods() if model in FLEETS[_fleet(pod)]]
         return versions_in_turn.asking(self.kube(), model, addresses)
 

@@ -45,7 +45,6 @@ class Scaled(Monitored):
         assert done.returncode == 0, done.stdout
 
     def autoscaler(self) -> dict[str, Any]:
-        """Return Triton's HorizontalPodAutoscaler."""
         found: dict[str, Any] = json.loads(self.kubectl("get horizontalpodautoscaler triton --namespace triton -o json"))
         return found
 

@@ -156,7 +156,6 @@ def tritons(kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 @pytest.fixture
 def address() -> str:
-    """Return a pod's address."""
     return free_address()
 
 

@@ -1,4 +1,4 @@
-"""The real Karpenter when EC2 has no machines, takes them back, or lets them expire, and when Karpenter itself is killed."""
+"""The real Karpenter if EC2 lacks machines or takes them back, if nodes expire, and if Karpenter itself is killed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Rehearses a change under load, of the workloads in a state, of `local`, and of `local` next to a state: the findings and
-the outcome of each request.
+"""Rehearses a change under load, and checks its findings and the outcome of each request.
+
+The workloads are those in a state, `local`, and `local` next to a state.
 """
 
 from __future__ import annotations

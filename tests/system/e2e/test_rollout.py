@@ -76,12 +76,12 @@ class Stack:
         return data
 
     def asking(self) -> Ask:
-        """Send requests for the version that clients are told, to each present pod in turn."""
+        """Send requests for the version published to clients, to each present pod in turn."""
         addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods().values()]
         return versions_in_turn.asking(self._twin.servers().cluster().client, MODEL, addresses)
 
     def answers(self) -> list[float]:
-        """Return each pod's answer to 1 in the version that clients are told."""
+        """Return each pod's answer to 1 in the version published to clients."""
         version = json.loads(self.served()[MODEL])["stable"]
         found = []
         for pod in self.pods().values():

@@ -73,7 +73,6 @@ class Stack:
         return found
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        """Return objects of the cluster."""
         listed: list[dict[str, Any]] = json.loads(self._twin.shell(f"kubectl get {kind} -A -o json").stdout)["items"]
         return listed
 

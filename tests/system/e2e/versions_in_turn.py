@@ -1,4 +1,4 @@
-"""Requests to pods without a gateway, for the version of a model that clients are told: each pod in turn."""
+"""Requests to pods without a gateway, for the version of a model published to clients: each pod in turn."""
 
 from __future__ import annotations
 

@@ -40,7 +40,6 @@ class FollowingServers(Servers):
         return self.directory / f"{name}.disk"
 
     def log(self, name: str) -> Path:
-        """Return the follower's log."""
         return self.directory / f"{name}.follow.txt"
 
     def follow(self, name: str, address: str) -> None:
@@ -54,7 +53,6 @@ class FollowingServers(Servers):
             follower.wait()
 
     def stop(self) -> None:
-        """Stop all servers and followers."""
         super().stop()
         for name in [*self.followers]:
             self.end_follower(name)

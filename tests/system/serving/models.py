@@ -84,7 +84,6 @@ def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing
 
 
 def config(timing: Timing) -> str:
-    """Return its config.pbtxt."""
     return textwrap.dedent(f"""\
         backend: "python"
         max_batch_size: {timing.batch}

@@ -57,7 +57,6 @@ def failing_code(version: int, *, every: int, after: int = 20) -> str:
 
 
 def golden(version: int, *, expected: float | None = None) -> str:
-    """Return golden.json of a version."""
     tensor = {"datatype": "FP32", "shape": [1, 1]}
     out = 41.0 + version if expected is None else expected
     return json.dumps(

@@ -160,7 +160,7 @@ class Watchman:
 
 
 def ask(url: str) -> int:
-    """Return the status of a response; 0 if there is none."""
+    """Return the status of a response; 0 if no server responds."""
     try:
         return _HTTP.get(url).status_code
     except httpx.HTTPError:

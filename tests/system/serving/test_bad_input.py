@@ -143,7 +143,7 @@ def test_a_model_that_the_release_lacks_is_named_by_the_readiness_probe(kubelet:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Return a port without a listener that no other program gets: it is bound here, and a listener may bind it again."""
+    """Yield a port without a listener. It is bound here, so no program gets it by chance, but a server may listen on it."""
     with socket.socket() as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))

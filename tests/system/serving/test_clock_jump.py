@@ -53,7 +53,7 @@ def clock(tmp_path: Path) -> Clock:
 
 
 async def jump(clock: Clock, answered: Callable[[], int], seen: Callable[[], float]) -> None:
-    """Set the clock to each of the jumps, with some answers before and after each, and check that the server sees it.
+    """Set the clock to each of the jumps, and check that the server sees it. Some answers come before and after each jump.
 
     `seen`: the latest time that the server has seen; it never goes back with the server's clock.
     """
@@ -129,7 +129,7 @@ def test_messages_are_answered_once_when_the_clock_of_workers_and_servers_jumps(
 def test_a_worker_whose_clock_goes_back_keeps_the_messages_that_it_has(
     clock: Clock, kubelet: Kubelet, repository: Path, tmp_path: Path
 ) -> None:
-    """It holds as many as it may at a time, so a message whose visibility timeout ran out would have to wait."""
+    """It holds as many as it may at a time. So a message whose visibility timeout runs out stays visible in the queue."""
     gate = tmp_path / "open"
     models.write(repository, timing=Timing(gate=gate, batch=4, instances=2, queue=64))
     pod = kubelet.pod({"echo": 1}, repository).start().until_ready()

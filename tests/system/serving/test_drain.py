@@ -55,7 +55,7 @@ def make_pod(kubelet: Kubelet, repository: Path) -> MakePod:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """Return a file that a model waits for, so a test's request stays in execution for as long as the test needs."""
+    """Return a file that a model waits for. It keeps a test's request in execution for as long as the test needs."""
     return tmp_path / "open"
 
 

@@ -91,7 +91,7 @@ output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1000 ] } ]
 
 
 def transformer() -> onnx.ModelProto:
-    """400 MB of embeddings: row i is full of i, so the first score is the mean of the ids, and the second is 100."""
+    """Return a model with 400 MB of embeddings: row i is full of i. The first score is the ids' mean, the second is 100."""
     table = np.repeat(np.arange(WORDS, dtype=np.float32)[:, None], WIDTH, axis=1)
     weights = np.zeros((WIDTH, 2), dtype=np.float32)
     weights[:, 0] = 1 / WIDTH
@@ -109,7 +109,7 @@ def transformer() -> onnx.ModelProto:
 
 
 def detector() -> onnx.ModelProto:
-    """The brightest value of an image of any size."""
+    """Return a model that finds the brightest value of an image of any size."""
     nodes = [helper.make_node("ReduceMax", ["picture"], ["brightest"], axes=[1, 2, 3], keepdims=0)]
     return onnx_models.model(
         nodes, {"picture": ("FLOAT", ["batch", 3, "height", "width"])}, {"brightest": ("FLOAT", ["batch"])}

@@ -39,9 +39,10 @@ def site(empty_site: Site) -> Site:
 
 
 class AskingFleet(LocalFleet):
-    """Has clients that do not learn of new versions: each list of its pods sends one request to each for one version.
+    """Has clients that do not learn of new versions: each list of its pods sends a request to each.
 
-    So there is a request between any two looks of a rollout at the pods' counts, whatever the speed of either.
+    The requests are for one version. So there is a request between any two looks of a rollout at the pods' counts, whatever
+    the speed of either.
     """
 
     def __init__(self, site: Site, version: int) -> None:
@@ -55,7 +56,7 @@ class AskingFleet(LocalFleet):
 
 
 class TimedFleet(LocalFleet):
-    """Records when clients were told of a new stable version."""
+    """Records when a new stable version was published to clients."""
 
     told: float = 0.0
 

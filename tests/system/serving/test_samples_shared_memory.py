@@ -1,4 +1,4 @@
-"""Shared memory between a client and a real server on one host: disabled behind the admin key, cleaned up after any crash.
+"""Shared memory between a client and a real server on one host: behind the admin key, and cleaned up after any crash.
 
 The server runs with the arguments of the rendered chart. Client shared memory is on in 2.51, as `--allow-client-shm=true`
 sets it since 26.05.

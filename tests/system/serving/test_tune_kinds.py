@@ -52,9 +52,9 @@ ensemble_scheduling {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a pipeline of two models that sleep 4 ms a batch, a model that streams its answers, and one that keeps a state.
+    """Return a pipeline of two models, a model that streams its answers, and a model that keeps a state.
 
-    All of them wait instead of computing, so they are as fast on a busy machine.
+    All models sleep instead of computing (in the pipeline 4 ms a batch), so they are as fast on a busy machine.
     """
     ignored = shutil.ignore_patterns("__pycache__", "release.yaml", "2")
     repository = tmp_path_factory.mktemp("repository") / "models"

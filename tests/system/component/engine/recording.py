@@ -38,7 +38,7 @@ class Registration:
     id: str = ""
     outputs: Values = field(default_factory=dict)
     known: bool = True
-    """False if its provider has no configuration yet: the engine does not call such a provider, and has no outputs of it."""
+    """False if its provider has no configuration yet. The engine does not call such a provider, so it has no outputs."""
 
 
 @dataclass
