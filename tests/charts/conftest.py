@@ -1,4 +1,4 @@
-"""The real server of the nvidia-pytriton wheel, where a test needs it."""
+"""Fixture for the real tritonserver of the nvidia-pytriton wheel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Third-party charts that the Go module of their program ships, for tests that render our values with them."""
+"""Third-party charts from the Go modules of their programs, for tests that render our values with real charts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from twin.releases import go_module
 
 
 def module(chart: str) -> Path:
-    """The root of the module with a chart of `charts.registry.CHARTS`. Raises ToolError where it cannot be had."""
+    """Return the root of the module that ships a chart of `charts.registry.CHARTS`. Raises ToolError if unavailable."""
     return go_module.folder(CHARTS[chart])
 
 
 def readers_of_secrets(objects: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The ClusterRoles that the policy `rbac-no-cluster-secrets` refuses, by name."""
+    """Return the names of the ClusterRoles that the policy `rbac-no-cluster-secrets` refuses."""
     roles = [item for item in objects if item["kind"] == "ClusterRole"]
     case = Case("rbac-no-cluster-secrets", CLUSTER_ROLE, {}, (), None)
     return [role["metadata"]["name"] for role in roles if judge(case, {"rules": role.get("rules") or []}).told]
 
 
 def unknown(values: Mapping[str, Any], known: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """The paths of our values that a chart's own values.yaml has not.
+    """Return the paths of our values that are missing from a chart's own values.yaml.
 
-    Helm takes any key, and one that is misspelt changes nothing. What is empty in `known` may hold anything.
+    Helm accepts any key, so a misspelt key changes nothing. An empty value in `known` may hold anything.
     """
     for key, value in values.items():
         if key not in known:

@@ -15,7 +15,7 @@ RESTRICTED_VOLUMES = {
 
 
 def violations(spec: dict[str, Any]) -> list[str]:
-    """Return what the `restricted` level would refuse in a pod spec, one line each."""
+    """Return the violations of the `restricted` level in a pod spec, one line each."""
     found = [f"{field}: true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
     for volume in spec.get("volumes", []):
         kinds = set(volume) - {"name"}

@@ -1,4 +1,4 @@
-"""Renders of the Triton chart as the tests want them: real value files, the program's computed values, lookups."""
+"""Renders the Triton chart for tests: with real value files, the program's computed values, and lookups."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ COMPUTED: Mapping[str, Any] = {
 """The values that the Pulumi program computes for one environment."""
 
 IN_PLACE: Mapping[str, Any] = {"rollout": {"mode": "in-place"}, "modelRepository": {"s3": {"prefix": "live"}}}
-"""The values that turn a render into one for in-place rollouts."""
+"""The values that render the chart for in-place rollouts."""
 
 
 def render(
@@ -41,9 +41,9 @@ def render(
     name: str = "triton",
     kube_version: str = helm.DEFAULT_KUBE_VERSION,
 ) -> list[Object]:
-    """The chart with the computed values and `overrides`, over an environment's value files when one is named.
+    """Render the chart with the computed values and `overrides`, on top of an environment's value files if it is named.
 
-    `release.models` of the overrides replaces the computed one, all other maps are merged.
+    `release.models` of the overrides replaces the computed map; all other maps are merged.
     """
     values = merge(COMPUTED, overrides or {})
     models = (overrides or {}).get("release", {}).get("models")
@@ -59,7 +59,7 @@ def render_values(
     name: str = "triton",
     kube_version: str = helm.DEFAULT_KUBE_VERSION,
 ) -> list[Object]:
-    """The chart with exactly these values, over an environment's value files when one is named."""
+    """Render the chart with exactly these values, on top of an environment's value files if it is named."""
     return helm.render(
         CHART,
         name=name,
@@ -75,7 +75,7 @@ def value_files(environment: str) -> list[Path]:
 
 
 def only(objects: Iterable[Object], kind: str, name: str | None = None) -> Object:
-    """The one object of a kind (and name); an assertion error when there are none or several."""
+    """Return the only object of a kind (and name). Fails the test if there are none or several."""
     found = [o for o in objects if o["kind"] == kind and name in (None, o["metadata"]["name"])]
     assert len(found) == 1, f"{len(found)} objects of kind {kind}, name {name}"
     return found[0]
@@ -90,17 +90,16 @@ def deployment(overrides: Mapping[str, Any] | None = None, **options: Any) -> Ob
 
 
 def pod(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
-    """The pod spec."""
     return deployment(overrides, **options)["spec"]["template"]["spec"]
 
 
 def container(overrides: Mapping[str, Any] | None = None, **options: Any) -> Object:
-    """The server's."""
+    """Return the container of the server."""
     return pod(overrides, **options)["containers"][0]
 
 
 def env(overrides: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Object]:
-    """Environment variables by name, each without its name."""
+    """Return the environment variables by name, each without its name."""
     return {
         entry["name"]: {key: value for key, value in entry.items() if key != "name"}
         for entry in container(overrides, **options)["env"]
@@ -108,6 +107,6 @@ def env(overrides: Mapping[str, Any] | None = None, **options: Any) -> dict[str,
 
 
 def flag(container: Object, name: str) -> str:
-    """The value of one flag, which must be there exactly once."""
+    """Return the value of a flag. Fails the test unless the flag is there exactly once."""
     (found,) = [arg.partition("=")[2] for arg in container["args"] if arg.partition("=")[0] == name]
     return found

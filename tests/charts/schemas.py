@@ -1,4 +1,4 @@
-"""Rendered objects against the strict schemas of a Kubernetes minor, custom kinds against their definitions."""
+"""Validates rendered objects: against strict schemas of a Kubernetes minor, custom resources against their CRDs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kubernetes_validate import utils
 from tests import crds
 
 KUBERNETES_MINORS = ("1.34", "1.35", "1.36")
-"""Those that the platform installs (spec/charts.py)."""
+"""The Kubernetes minors that the platform installs (spec/charts.py)."""
 CUSTOM_KINDS: Mapping[str, str] = {"monitoring.coreos.com": "kube-prometheus-stack"}
-"""API group -> the chart that defines it, for kinds that charts make and Kubernetes does not know."""
+"""API group -> the chart that defines it, for kinds that charts create and Kubernetes lacks."""
 
-# The library reads its schemas, of megabytes, anew for each document.
+# Without this the library reads its multi-megabyte schemas again for each document.
 _schema_once = cache(utils.schema_contents)
 _validated: set[tuple[str, str]] = set()
 
 
 def assert_valid(objects: Iterable[Mapping[str, Any]], minor: str) -> None:
-    """No unknown field, none missing, none of another type; a kind without a schema fails too.
+    """Check for unknown or missing fields and wrong types. A kind without a schema fails too.
 
-    Equal documents are validated once. Skips the test where the definitions of a custom kind cannot be had.
+    Equal documents are validated once. Skips the test if the definitions of a custom kind are unavailable.
     """
     for document in objects:
         text = json.dumps(document, sort_keys=True)

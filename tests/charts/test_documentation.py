@@ -1,4 +1,4 @@
-"""The chart describes its values, and its files are in order."""
+"""The chart describes all its values, and its files are in order."""
 
 import json
 from collections.abc import Iterator

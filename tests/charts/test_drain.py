@@ -1,4 +1,4 @@
-"""Stopping a pod: the times belong together (docs/drain.md)."""
+"""Pod shutdown: its time limits fit together (docs/drain.md)."""
 
 import pytest
 

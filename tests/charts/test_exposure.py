@@ -1,4 +1,4 @@
-"""Services, NetworkPolicy, identity and the pod's security: who reaches the server, and what it may do."""
+"""Services, NetworkPolicy, identity and pod security: access to the server, and its permissions."""
 
 import pytest
 

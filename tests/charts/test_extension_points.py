@@ -1,4 +1,4 @@
-"""Additions to the pod of Triton: where they land, what they cost, and what the chart refuses of them."""
+"""Additions to the Triton pod: their place in it, their resources, and the additions that the chart refuses."""
 
 import json
 from pathlib import Path

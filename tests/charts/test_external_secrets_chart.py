@@ -1,4 +1,4 @@
-"""Our values through the chart of the External Secrets Operator, as its Go module has it (of version 1.3), and real Helm."""
+"""Renders our values with real Helm and the External Secrets Operator chart from its Go module (version 1.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twin.releases import helm
 
 @pytest.fixture(scope="module")
 def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart without the one that it depends on and that our values leave out: Helm would look for it."""
+    """Return the chart without its dependency: our values disable it, but Helm would look for it."""
     source = module(PIN.name) / "deploy" / "charts" / PIN.name
     target = tmp_path_factory.mktemp("charts") / PIN.name
     for path in source.rglob("*"):

@@ -1,4 +1,4 @@
-"""Our values through the real chart of Envoy Gateway, which its Go module ships, and real Helm."""
+"""Renders our values with real Helm and the Envoy Gateway chart from its Go module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twin.releases import helm
 
 @pytest.fixture(scope="module")
 def gateway_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart of Envoy Gateway, whose Go module has it with placeholders for the image of its release."""
+    """Return the Envoy Gateway chart. In its Go module, placeholders stand for the image of the release."""
     source = module(ENVOY_GATEWAY.name) / "charts" / "gateway-helm"
     target = tmp_path_factory.mktemp("charts") / "gateway-helm"
     for path in source.rglob("*"):
@@ -55,7 +55,7 @@ def render(chart: Path, minor: str, computed: dict[str, Any] | None = None) -> l
 
 def test_every_value_is_one_that_the_chart_has(gateway_chart: Path) -> None:
     known = yaml.safe_load((gateway_chart / "values.yaml").read_text())
-    # It stands in the template alone.
+    # It is only in the template.
     known["deployment"]["priorityClassName"] = None
     assert list(unknown(helm_values.base_values(ENVOY_GATEWAY.name), known)) == []
 
@@ -90,7 +90,7 @@ def test_every_object_is_valid(gateway_chart: Path, minor: str) -> None:
 
 
 def test_with_a_registry_of_ones_own_no_image_comes_from_docker_hub(gateway_chart: Path) -> None:
-    """Check Envoy's own image too: the chart leaves it to the controller, which takes a constant of its own."""
+    """Check Envoy's own image too: the chart leaves it to the controller, which uses a constant."""
     registry = "123456789012.dkr.ecr.us-west-2.amazonaws.com/docker-hub"
     gateway = Gateway.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "imageRegistry": registry})
     text = yaml.safe_dump_all(render(gateway_chart, KUBERNETES_MINORS[0], controller_values(gateway)))
@@ -105,7 +105,7 @@ def test_with_a_registry_of_ones_own_no_image_comes_from_docker_hub(gateway_char
 
 
 def test_envoy_counts_the_calls_of_each_method_for_grpc_routes() -> None:
-    """Check that what `calls` of spec/prometheus/gateway.py reads is on by default, after the filter that limits rates."""
+    """Check that the metrics for `calls` of spec/prometheus/gateway.py are on by default, after the rate limit filter."""
     internal = module(ENVOY_GATEWAY.name) / "internal"
     route = (internal / "gatewayapi/route.go").read_text()
     pattern = r"KindGRPCRoute \{.*?EnableGRPCStats == nil \{\s+\S+EnableGRPCStats = new\(true\)"
@@ -125,5 +125,5 @@ def test_its_ports_and_webhooks_are_in_the_table_of_connections(gateway_chart: P
 
 
 def test_its_controller_reads_the_secrets_of_all_namespaces(gateway_chart: Path) -> None:
-    """Certificates and keys may be anywhere: docs/security.md#secrets names it."""
+    """Certificates and keys may be in any namespace, as docs/security.md#secrets says."""
     assert readers_of_secrets(render(gateway_chart, KUBERNETES_MINORS[-1])) == ["gateway-helm-envoy-gateway-role"]

@@ -1,4 +1,4 @@
-"""twin.releases.helm: real Helm, offline, with errors for people."""
+"""twin.releases.helm: runs real Helm offline and reports readable errors."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from twin.releases.helm import HelmError
 
 
 def chart(folder: Path, template: str, *, kube_version: str = "", values: str = "{}\n", schema: str = "") -> Path:
-    """A small chart with one template."""
+    """Return a small chart with one template."""
     (folder / "templates").mkdir()
     constraint = f"kubeVersion: '{kube_version}'\n" if kube_version else ""
     (folder / "Chart.yaml").write_text(f"apiVersion: v2\nname: small\nversion: 1.2.3\n{constraint}")

@@ -1,4 +1,4 @@
-"""Our values through the real chart of Karpenter, which its Go module ships, and real Helm."""
+"""Renders our values with real Helm and the Karpenter chart from its Go module."""
 
 from collections.abc import Mapping
 from pathlib import Path

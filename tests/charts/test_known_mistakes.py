@@ -1,4 +1,4 @@
-"""None of the published mistakes about Triton is in the chart or its values.
+"""The chart and its values have none of the published mistakes about Triton.
 
 See docs/facts/triton-configuration.md#fields-that-articles-invent.
 """
@@ -11,7 +11,7 @@ import pytest
 from tests.charts import rendering
 from tests.charts.rendering import CHART, ENVIRONMENTS, VALUE_FILES
 
-# What each pattern finds, as it stands in published articles and charts.
+# Matches of each pattern, as published in articles and charts.
 MISTAKES = {
     r"triton_infer(ence)?_": "triton_inference_queue_size",
     r"triton_(gpu_util|model_load)": "triton_gpu_utilization_percent",

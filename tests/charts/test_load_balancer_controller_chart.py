@@ -1,4 +1,4 @@
-"""Our values and rights against the chart and the policy of the AWS Load Balancer Controller, from its Go module."""
+"""Our values and permissions against the AWS Load Balancer Controller's chart and policy, from its Go module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INGRESS_ALONE = re.compile(
     r"(cognito-idp|waf-regional|wafv2|shield):.*"
     r"|elasticloadbalancing:(CreateRule|DeleteRule|ModifyRule|SetRulePriorities|SetWebAcl|ModifyIpPools)"
 )
-"""Application load balancers have rules, firewalls, logins and address pools; network load balancers have none of them."""
+"""Only application load balancers have rules, firewalls, logins and address pools; network load balancers have none."""
 
 
 def chart() -> Path:
@@ -59,7 +59,7 @@ def test_its_pods_ask_for_what_they_are_counted_with() -> None:
 
 
 def intercepted(objects: list[Object]) -> set[str]:
-    """The resources that the controller's webhooks are asked about when they are made or changed."""
+    """Return the resources whose creation or change calls the controller's webhooks."""
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     return {
         resource
@@ -120,7 +120,7 @@ def test_the_controller_is_what_the_stack_says(minor: str) -> None:
 
 
 def test_no_webhook_intercepts_services_and_by_default_one_would() -> None:
-    """Whatever is installed while its pods are away would fail: docs/facts/charts.md#webhooks-on-services."""
+    """Otherwise every install would fail while the controller's pods are away: docs/facts/charts.md#webhooks-on-services."""
     assert "services" not in intercepted(render(values()))
     assert "services" in intercepted(render(values() | {"enableServiceMutatorWebhook": True}))
 
@@ -150,7 +150,7 @@ def test_the_webhooks_trust_the_certificate_that_the_pods_serve_and_each_render_
 
 
 def test_an_upgrade_keeps_the_certificate_that_is_there(tmp_path: Path) -> None:
-    """Helm's `lookup` finds nothing without a cluster: here the template finds a Secret in its place."""
+    """Helm's `lookup` finds nothing without a cluster, so here the template finds a fake Secret."""
     copy = tmp_path / "chart"
     shutil.copytree(chart(), copy, copy_function=shutil.copyfile)
     for path in (copy, *copy.rglob("*")):

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible front end in the place of tritonserver."""
+"""The OpenAI-compatible front end, run instead of tritonserver."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ FLAGS = {
     "--http-max-input-size",
     "--enable-kserve-frontends",
 }
-"""Those of the flags of the real program that the chart gives:
-https://github.com/triton-inference-server/server/blob/v2.71.0/python/openai/openai_frontend/main.py#L92-L226."""
+"""Flags of the real program that the chart sets:
+https://github.com/triton-inference-server/server/blob/v2.71.0/python/openai/openai_frontend/main.py#L92-L226.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_a_tokenizer_is_a_name_or_a_directory() -> None:
 
 @pytest.mark.parametrize(("longest", "pre_stop"), [(60, 45), (600, 585), (20, 15)])
 def test_the_server_is_told_to_end_when_30_seconds_are_enough_for_what_is_open(longest: int, pre_stop: int) -> None:
-    """It has no flag for its exit timeout; the grace period is that of a server which has."""
+    """The front end has no flag for its exit timeout. The grace period is the same as for tritonserver, which has one."""
     drain = {"preStopSeconds": 15, "longestRequestSeconds": longest, "longestBatchSeconds": 10}
     pod, plain = (rendering.pod({**more, "drain": drain}, environment="prod") for more in (TOKENIZER, {}))
     assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": pre_stop}}}

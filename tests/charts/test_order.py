@@ -1,4 +1,4 @@
-"""Accounts, addresses and rules are there before the pods that need them, and until the last of these has ended."""
+"""Accounts, addresses and rules exist before the pods that need them, and until the last of these pods has exited."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Objects = list[dict[str, Any]]
 
 
 def before_the_deployment(objects: Objects) -> list[str]:
-    """Return what goes before the Deployment on create, and after it on destroy, as the official provider orders them."""
+    """Return the objects that the official provider creates before the Deployment and deletes after it."""
     orders = dict(sorted_with_dependencies(objects))
     [deployment] = [index for index, manifest in enumerate(objects) if manifest["kind"] == "Deployment"]
     assert all(not earlier for index, earlier in orders.items() if index != deployment)

@@ -1,4 +1,4 @@
-"""Arithmetic of the chart against independent oracles, over random values."""
+"""Compares the chart's arithmetic with independent oracles, over random values."""
 
 import string
 from typing import Any
@@ -14,7 +14,7 @@ seconds = st.integers(1, 3600)
 model_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30).filter(
     lambda name: name[0] in string.ascii_letters + string.digits
 )
-# No release has two whose names differ in upper and lower case only.
+# A release never has two names that differ only in case.
 models = st.lists(
     st.tuples(model_names, st.integers(1, 10**6)), min_size=1, max_size=6, unique_by=lambda one: one[0].lower()
 ).map(dict)

@@ -1,7 +1,7 @@
-"""The rendered pod against the real tritonserver: it starts with the chart's arguments, and the probes tell the truth.
+"""Starts the real tritonserver with the rendered pod's arguments, and checks that the probes report the true state.
 
-Only what a machine without a container has to replace is replaced: the repository (a folder here), the volumes, and, in
-`TritonServer.localize`, the addresses and the flags that this older server lacks.
+The test replaces only what needs a container: the repository (a folder here) and the volumes. `TritonServer.localize`
+also replaces the addresses and the flags that this older server lacks.
 """
 
 import json
@@ -46,7 +46,7 @@ response_cache { enable: true }
 
 @dataclass(frozen=True)
 class Pod:
-    """A rendered pod as a process."""
+    """A rendered pod that runs as a process."""
 
     spec: Object
     process: subprocess.Popen[bytes]
@@ -54,7 +54,7 @@ class Pod:
     log: Path
 
     def status(self, path: str, port: str, headers: dict[str, str] | None = None, method: str = "GET") -> int:
-        """The HTTP status of a path on a named port, 0 when nothing listens."""
+        """Return the HTTP status of a path on a named port, 0 if nothing listens there."""
         request = urllib.request.Request(self._url(path, port), headers=headers or {}, method=method)  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
@@ -65,12 +65,12 @@ class Pod:
             return 0
 
     def text(self, path: str, port: str) -> str:
-        """The body of a path on a named port, which must answer with success."""
+        """Return the body of a path on a named port. Fails unless the request succeeds."""
         with urllib.request.urlopen(self._url(path, port), timeout=10) as answer:  # noqa: S310
             return answer.read().decode()
 
     def post(self, path: str, body: Object) -> Object:
-        """The JSON answer to a JSON request over HTTP."""
+        """Return the JSON response to a JSON request over HTTP."""
         data = json.dumps(body).encode()
         request = urllib.request.Request(self._url(path, "http"), data=data, method="POST")  # noqa: S310
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
@@ -86,7 +86,7 @@ class Pod:
         return (self.log.parent / "admin-key").read_text()
 
     def probe(self, probe: Object) -> bool:
-        """One round of a rendered probe, as the kubelet would judge it."""
+        """Run a rendered probe once, and evaluate it as the kubelet does."""
         if "httpGet" in probe:
             return 200 <= self.status(probe["httpGet"]["path"], probe["httpGet"]["port"]) < 400
         environment = {"POD_IP": self.address, "PATH": os.environ["PATH"]}
@@ -111,7 +111,7 @@ def pod(real_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> 
     values = {"release": {"models": {"first": 1, "second": 1}, "configName": "local"}, "server": server}
     spec = rendering.pod(values, environment="local")
     (container,) = spec["containers"]
-    # An address of its own, as a pod has, made of this process's id.
+    # A separate address, as a pod has, built from this process's id.
     address = f"127.{100 + os.getpid() // 65536 % 100}.{os.getpid() // 256 % 256}.{os.getpid() % 254 + 1}"
     arguments = [f"--model-repository={folder / 'repository'}", *container["args"][1:]]
     *shell, server_command = container["command"]
@@ -139,7 +139,7 @@ def pod(real_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def _wait_until_started(pod: Pod, container: Object) -> None:
     deadline = time.monotonic() + START_DEADLINE_SECONDS
-    # Metrics have a listener of their own, which may be the later one.
+    # The metrics have their own listener, which may start later.
     while not (pod.probe(container["startupProbe"]) and pod.status("/metrics", "metrics") == 200):
         if pod.process.poll() is not None or time.monotonic() > deadline:
             pytest.fail(f"the startup probe never passed; the server's log:\n{pod.log.read_text()[-4000:]}")
@@ -189,7 +189,7 @@ def test_a_response_comes_from_the_cache_the_second_time(pod: Pod) -> None:
 
 
 def test_the_rate_limiter_is_on_and_the_named_config_chosen(pod: Pod) -> None:
-    """As the server itself lists its options in the log."""
+    """The server lists its options in the log."""
     options = dict(re.findall(r"^\| (\w+) +\| (\S+) +\|$", pod.log.read_text(), re.MULTILINE))
     assert options["rate_limit"] == "EXEC_COUNT"
     assert options["cache_enabled"] == "1"

@@ -1,4 +1,4 @@
-"""Values of a wrong type or form: the schema refuses each with its path, and all of them at once."""
+"""Values of a wrong type or form: the schema refuses all of them at once, each with its path."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from twin.releases import helm
 from twin.releases.helm import HelmError
 
 SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-"""A name of an object of Kubernetes, as Helm prints the pattern of one."""
+"""Name of a Kubernetes object, as Helm prints its pattern."""
 HOST = r"[0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?(\\.[0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?)*"
 
 

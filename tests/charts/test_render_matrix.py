@@ -1,4 +1,4 @@
-"""Every combination that the program can ask for is valid for every Kubernetes minor that we support."""
+"""Each combination of the program's settings renders valid objects for each supported Kubernetes minor."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Replicas, rollout, disruption and placement; `replicas` has one owner (docs/facts/scaling.md#one-owner-of-replicas)."""
+"""Replicas, rollout, disruption and placement. `replicas` has one owner (docs/facts/scaling.md#one-owner-of-replicas)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The command line and the environment of the server."""
+"""The command line and the environment variables of the server."""
 
 import re
 import subprocess
@@ -156,7 +156,7 @@ def test_the_environment_of_the_server() -> None:
 
 
 def _started(folder: Path) -> list[str]:
-    """Run the container's command with a server that prints its arguments, and /run/triton as a folder."""
+    """Run the container's command with a server that prints its arguments, and with `folder` as /run/triton."""
     words = rendering.container()["command"][:-1]
     words[2] = words[2].replace("/run/triton", str(folder))
     done = subprocess.run([*words, "printf", "%s\n", "--a=b c"], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Cache volume, /dev/shm, /tmp and what the pod asks of its node.
+"""Cache volume, /dev/shm, /tmp and the pod's resource requests.
 
 See docs/facts/triton-s3.md#copies and docs/facts/triton-server.md#shared-memory.
 """

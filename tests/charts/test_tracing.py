@@ -1,4 +1,4 @@
-"""Tracing: the server's flags, the way to the collector, and what is refused."""
+"""Tracing: the server's flags, the address of the collector, and the refused values."""
 
 from typing import Any
 

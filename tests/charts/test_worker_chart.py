@@ -1,4 +1,4 @@
-"""The chart of the workers: what it renders with what the program computes, what it refuses, what it says of itself."""
+"""The workers' chart: its objects with the program's computed values, the values that it refuses, its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of a chart: all of them, and those that values.yaml describes in a `# --` comment."""
+"""The values of a chart: all values, and the values that a `# --` comment in values.yaml describes."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ _KEY = re.compile(r"^( *)([A-Za-z0-9_]+):")
 
 
 def documented(text: str) -> set[str]:
-    """Dotted paths of the values that have a comment."""
+    """Return the dotted paths of the values that have a `# --` comment."""
     found, parents, described = set(), list[str](), False
     for line in text.splitlines():
         key = _KEY.match(line)
@@ -21,7 +21,7 @@ def documented(text: str) -> set[str]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Dotted paths of all values that are no map; an empty map is one too."""
+    """Return the dotted paths of all values that are no map or an empty map."""
     if isinstance(value, dict) and value:
         for key, below in value.items():
             yield from leaves(below, f"{path}.{key}".removeprefix("."))

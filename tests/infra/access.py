@@ -24,7 +24,7 @@ SECURITY_GROUP = "sg-0123456789abcdef0"
 
 
 def stack(environment: str = "staging", **changes: Any) -> Stack:
-    """Return the stack of an environment; all but `local` are protected."""
+    """Return the stack of an environment. All except `local` are protected."""
     tags = {"owner": "me", "project": PROJECT, "environment": environment}
     return replace(Stack(environment, environment, ACCOUNT, tags, protected=environment != "local"), **changes)
 
@@ -32,7 +32,7 @@ def stack(environment: str = "staging", **changes: Any) -> Stack:
 def access(
     of: Stack | None = None, *, version: str = "1.35", provider: k8s.Provider | None = None, **network: Any
 ) -> ClusterAccess:
-    """Return access with ids as plain text, which is all that functions look at; components need a `provider` too."""
+    """Return access with plain-text ids, which is enough for functions. Components also need a `provider`."""
     of = of or stack()
     output: Any = pulumi.Output.from_input if provider is not None else lambda value: value
     return ClusterAccess(

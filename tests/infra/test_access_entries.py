@@ -1,4 +1,4 @@
-"""Who gets into the cluster, and as what."""
+"""The principals that may use the cluster, and their permissions."""
 
 from __future__ import annotations
 

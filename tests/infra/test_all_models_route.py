@@ -1,4 +1,4 @@
-"""Routes for clients that know nothing of the gateway: what they reach, which they are refused, and how they are limited."""
+"""Routes for clients that do not know the gateway: the requests that they allow or refuse, and their rate limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICE = "inference.GRPCInferenceService"
 
 
 def stack(serving: dict[str, Any] | None = None, **changes: Any) -> Settings:
-    """A stack that serves `busy` and `small` through a gateway, with other settings of models and other keys."""
+    """Return a stack that serves `busy` and `small` through a gateway, with other model settings and other keys."""
     models = {"busy": BUSY, "small": SMALL} if serving is None else serving
     keys = {"gateway": GATEWAY, **changes, "models.release": None, "models.serving": models}
     release = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 123456, "models": dict.fromkeys(models, 1)}
@@ -30,12 +30,12 @@ def stack(serving: dict[str, Any] | None = None, **changes: Any) -> Settings:
 
 
 def routed(read: Settings) -> dict[str, Any]:
-    """The specs of the objects by kind."""
+    """Return the specs of the objects by kind."""
     return {one["kind"]: one["spec"] for one in all_models_route.manifests(read, DRAIN)}
 
 
 def grpc_paths(match: dict[str, Any]) -> list[str]:
-    """The calls of the inference service that a match of a GRPCRoute takes, as Envoy Gateway reads it."""
+    """Return the methods of the inference service that a GRPCRoute match accepts, as Envoy Gateway reads it."""
     calls = (
         *("ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig"),
         *("ModelInfer", "ModelStreamInfer", "ModelStatistics", "RepositoryIndex", "RepositoryModelLoad"),
@@ -68,7 +68,7 @@ def test_streams_pass_only_where_a_model_streams() -> None:
 
 
 def test_a_models_own_route_comes_first() -> None:
-    """Of two routes Envoy Gateway takes the one with an exact path, then the longer path, then the one with more headers
+    """Of two routes, Envoy Gateway prefers an exact path, then the longer path, then more headers
     (https://github.com/envoyproxy/gateway/blob/v1.9.0/internal/gatewayapi/sort.go).
     """
     tell = {**CPU, "decoupled": True, "latencyHistogram": False}
@@ -142,7 +142,7 @@ def test_no_request_says_its_model_to_the_logs() -> None:
 
 
 def test_they_are_limited_by_the_lowest_peak_rate() -> None:
-    """25 and three standard deviations (15), however much busier the others are."""
+    """The limit is the lowest peak rate, 25, plus three standard deviations (15); busier models do not raise it."""
     policy = routed(stack())["BackendTrafficPolicy"]
     assert policy["rateLimit"]["local"]["rules"] == [{"limit": {"requests": 40, "unit": "Second"}}]
     assert [(target["kind"], target["name"]) for target in policy["targetRefs"]] == [
@@ -166,7 +166,7 @@ def test_clients_without_restrictions_are_known_there() -> None:
 
 
 def test_sequences_keep_to_the_route_of_their_model() -> None:
-    """Without its header, a sequence would be spread over servers that refuse their part."""
+    """Without the model's header, a sequence would be spread over servers that refuse its parts."""
     track = {**CPU, "sequence": {"strategy": "direct"}}
     (rule,) = routed(stack({"busy": BUSY, "track": track}))["GRPCRoute"]["rules"]
     assert grpc_paths(rule["matches"][0]) == READS

@@ -1,4 +1,4 @@
-"""Mistakes in a stack file, as the program tells them to the engine."""
+"""Mistakes in a stack file, as the program reports them to the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.system.component.engine.stack_run import previewed
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, main: Callable[[], None]) -> list[str]:
-    """The lines of the one error that the engine is told before the program ends as one that has explained itself."""
+    """Return the lines of the only error that the program reports to the engine before it exits as already explained."""
     errors: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", errors.append)
     with pytest.raises(SystemExit) as ended:

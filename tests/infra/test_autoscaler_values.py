@@ -1,4 +1,4 @@
-"""Values of the charts that scale pods, against docs/facts/charts.md: the charts cannot be pulled here."""
+"""Values of the charts that scale pods, against docs/facts/charts.md, because the charts cannot be pulled here."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two releases on two Deployments in the program: who is asked for a model, by which part, and who reads the bucket."""
+"""Two releases on two Deployments in the program: each model's Services and weights, and the bucket's readers."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ BOTH = ["triton-blue", "triton-green"]
 
 
 def shares(changes: dict[str, Any]) -> dict[str, dict[str, int | None]]:
-    """By model, the Services that are asked over gRPC, each with its weight."""
+    """Return each model's Services for gRPC requests, with their weights."""
     made = settings(changes)
     assert made.gateway is not None
     routed = routed_model.routed(made.models, made.gateway, made.each_fleet)
@@ -84,7 +84,7 @@ def test_the_pods_of_a_slot_serve_their_release_with_all_its_models(slot: str) -
 
 @pytest.mark.parametrize("pods", [1, 3])
 def test_a_candidate_changes_no_value_of_the_pods_that_serve_on_nodes_without_gpus(pods: int) -> None:
-    """A value that changes replaces them, while they are compared with the candidate's."""
+    """A changed value replaces the pods while they are compared with the candidate's pods."""
     serving = {"classify": {key: value for key, value in CLASSIFY.items() if key != "gpuMemoryMiB"} | {"device": "cpu"}}
     scaled = {**SCALED, "autoscaling": scaling(minReplicas=1, maxReplicas=4), "models.serving": serving}
     on_cpus = {"instanceTypes": ["m7i.2xlarge"], "max": 20, "diskGiB": 100}

@@ -1,4 +1,4 @@
-"""Where a resource is made, as the engine is told it."""
+"""The place in the program that creates a resource, as the engine gets it."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_the_stack_is_that_of_the_sdk_up_to_the_programs_first_file(tmp_path: Pa
     assert [(frame.pc.uri, frame.pc.line) for frame in told] == [(entry.as_uri(), 9), (entry.as_uri(), 12)]
     assert told == list(made.whole.frames)[:2]
     assert len(made.whole.frames) > 2
-    outside = type(made)()  # as in a callback, below which there is no program
+    outside = type(made)()  # as in a callback, which has no program below it
     assert outside.told == outside.whole

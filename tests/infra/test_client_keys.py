@@ -1,4 +1,4 @@
-"""The objects that bring the keys of clients from Secrets Manager to the gateway."""
+"""The objects that copy client keys from Secrets Manager to the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program looks at no clock: what it registers follows from the stack file and the day that the file was judged by."""
+"""The program reads no clock: its registrations depend only on the stack file and the day of the file's check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparer of answers to copies in the cluster: where copies go, what its pod may do, and when it is there."""
+"""The comparer of responses to mirrored requests in the cluster: its routes, its pod's permissions, and when it exists."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_copies_of_compared_models_go_to_it_and_those_of_others_to_the_candidate
                 found[manifest["kind"], model.name] = (copies["backendRef"]["name"], copies["backendRef"]["port"])
                 assert copies["percent"] == 20
                 weights = {each["name"]: each["weight"] for each in rule["backendRefs"]}
-                # Its Service is known to the controller by this alone: without it all requests over gRPC would fail.
+                # Only this tells the controller about the comparer's Service; without it all gRPC requests would fail.
                 unasked = {other: 0} | ({COMPARER: 0} if model.name == "classify" else {})
                 assert weights == {f"triton-{slot}": 100, **unasked}
     assert found == {

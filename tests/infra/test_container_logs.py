@@ -1,6 +1,6 @@
-"""The logs of containers: what may be written, by whom, and what Fluent Bit is told.
+"""Container logs: the allowed settings, the permissions to write, and the configuration of Fluent Bit.
 
-The chart cannot be pulled here: its values are held against what was rendered (docs/facts/charts.md#fluent-bit).
+The chart cannot be pulled here: the tests compare its values with rendered output (docs/facts/charts.md#fluent-bit).
 """
 
 from __future__ import annotations

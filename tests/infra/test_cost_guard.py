@@ -1,4 +1,4 @@
-"""Budget and anomaly alarm, through the twin's handlers; and what a stack file may say of them."""
+"""Budget and anomaly alarm, through the twin's handlers, and their settings in a stack file."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_preview_and_up_register_the_same_a_refresh_finds_no_drift_and_a_destroy
     found = refresh(clients, up)
     assert (found.outputs, found.inputs) == ([], [])
     destroy(clients, up)
-    made(clients)  # nothing of it is in the way of another
+    made(clients)  # the deleted stack left no conflicting resource
 
 
 def test_a_changed_budget_is_changed_in_place(clients: Clients) -> None:

@@ -1,4 +1,4 @@
-"""Which administrator EKS would refuse: the role that makes the cluster has its access entry already."""
+"""The administrator that EKS would refuse: the role that creates the cluster already has an access entry."""
 
 import pulumi
 import pytest
@@ -55,7 +55,7 @@ def test_a_caller_without_a_role_is_no_administrator_of_the_list(caller: str) ->
 
 
 class _Stopped(Exception):
-    """The program got past the warning."""
+    """The program continued after the warning."""
 
 
 @pytest.mark.parametrize("role", ["deployer", "platform-admin"])

@@ -1,6 +1,6 @@
-"""The Helm values of the NVIDIA device plugin: named configurations, and where its pods and NFD's may land.
+"""The Helm values of the NVIDIA device plugin: named configurations, and the nodes of its pods and of NFD's pods.
 
-The chart cannot be pulled here: its values are held against docs/facts/gpu-nodes.md.
+The chart cannot be pulled here: the tests compare its values with docs/facts/gpu-nodes.md.
 """
 
 from typing import Any

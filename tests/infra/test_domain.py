@@ -1,4 +1,4 @@
-"""The load balancer's name, as a Gateway's status says it."""
+"""The load balancer's address in a Gateway's status."""
 
 from __future__ import annotations
 

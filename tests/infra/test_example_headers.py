@@ -1,4 +1,4 @@
-"""The example clients name the model, and the sequence, where the gateway reads them (docs/traffic.md)."""
+"""The example clients name the model and the sequence in the headers that the gateway reads (docs/traffic.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE = {"IN": np.ones((1, 1), np.float32)}
 
 
 class Listener(grpc.GenericRpcHandler):
-    """Answers nothing, and keeps what it was asked with."""
+    """Refuses each call and records its metadata."""
 
     def __init__(self) -> None:
         self.metadata: list[dict[str, str]] = []
@@ -34,7 +34,7 @@ class Listener(grpc.GenericRpcHandler):
 
 
 async def _refuse(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
-    """Answer as a gateway that has no route, but after the request: a client that still writes may see INTERNAL instead."""
+    """Refuse as a gateway without a route, but after the request: a client that still writes may get INTERNAL instead."""
     async for _ in requests:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED)
     yield b""
@@ -68,7 +68,7 @@ async def stream(address: str) -> None:
 
 
 def asked_with(call: Callable[[str], Awaitable[None]]) -> dict[str, str]:
-    """The metadata of the one request that a client sends."""
+    """Return the metadata of the only request that a client sends."""
 
     async def ask() -> dict[str, str]:
         async with listening() as (address, listener):

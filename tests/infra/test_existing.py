@@ -1,4 +1,4 @@
-"""Functions of the AWS provider that find nothing, or too much: only that is no error."""
+"""Errors of the AWS provider's functions: if a function finds no resource or several, that is no error; all else is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FAILED = "invoke of aws:ec2/getVpcEndpoint:getVpcEndpoint failed: invocation of
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, says: str | None) -> bool:
-    """Ask for the endpoint of STS where the provider says this; None: where there is one."""
+    """Look for the STS endpoint while the provider raises this error; None: the provider finds an endpoint."""
 
     def get_vpc_endpoint(**arguments: Any) -> SimpleNamespace:
         assert arguments == {"vpc_id": "vpc-0", "service_name": "com.amazonaws.us-west-2.sts"}

@@ -1,4 +1,4 @@
-"""`models.access: local`: what the stack may say of it, and what the chart is told."""
+"""`models.access: local`: its settings in the stack file, and the chart's values."""
 
 from typing import Any
 
@@ -136,7 +136,7 @@ def test_what_does_not_go_together_is_told(changes: dict[str, Any], said: str) -
 
 
 def test_the_cache_of_a_pool_is_one_resource_with_and_without_fleets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under another name Pulumi would make it anew and delete the old one last, which in the cluster is the same object."""
+    """Under another name Pulumi would delete the old cache last, which is the same object in the cluster."""
     made: list[str] = []
     monkeypatch.setattr(model_volume, "node_cache", lambda name, *_: made.append(name))
     cached = {**LOCAL, "gpu.pools[0].modelCacheGiB": 100}

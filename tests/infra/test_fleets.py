@@ -1,4 +1,4 @@
-"""Several fleets in the program: the pods of each, the routes between them, and what watches each."""
+"""Several fleets in the program: the pods, the routes and the monitoring of each."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Envoy Gateway and the AWS Load Balancer Controller: who reaches Envoy, how it ends, what the controllers are told."""
+"""Envoy Gateway and the AWS Load Balancer Controller: access to Envoy, its shutdown, and the controllers' configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gateway(**keys: Any) -> Gateway:
 
 
 def made(*, traced: bool = False, network: NetworkAccess = NETWORK, **keys: Any) -> dict[str, Manifest]:
-    """The custom resources by kind."""
+    """Return the custom resources by kind."""
     args = InferenceGatewayArgs(
         gateway=gateway(**keys),
         network=network,
@@ -48,7 +48,7 @@ def made(*, traced: bool = False, network: NetworkAccess = NETWORK, **keys: Any)
 
 
 def test_the_histogram_of_times_has_a_bucket_at_each_slo() -> None:
-    """Beside Envoy's own, of which 50 ms is one (source/common/stats/histogram_impl.cc of Envoy 1.39)."""
+    """They add to Envoy's own buckets, which include 50 ms (source/common/stats/histogram_impl.cc of Envoy 1.39)."""
     bootstrap = made()["EnvoyProxy"]["spec"]["bootstrap"]
     (setting,) = json.loads(bootstrap["value"])["stats_config"]["histogram_bucket_settings"]
     assert (bootstrap["type"], setting["match"]) == ("Merge", {"suffix": ".upstream_rq_time"})
@@ -57,7 +57,7 @@ def test_the_histogram_of_times_has_a_bucket_at_each_slo() -> None:
 
 
 def annotations(**keys: Any) -> dict[str, str]:
-    """Those of the Service, without their common prefix."""
+    """Return the Service's annotations, without their common prefix."""
     service = made(**keys)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyService"]
     prefix = "service.beta.kubernetes.io/aws-load-balancer-"
     assert all(key.startswith(prefix) for key in service["annotations"])
@@ -73,7 +73,7 @@ def test_the_definitions_of_the_chart_know_every_field(keys: dict[str, Any]) -> 
 
 
 def test_envoys_image_is_of_a_release_without_known_holes() -> None:
-    """Envoy Gateway would start 1.39.0: https://www.envoyproxy.io/docs/envoy/v1.39.6/version_history/v1.39/v1.39.1."""
+    """By default Envoy Gateway starts 1.39.0: https://www.envoyproxy.io/docs/envoy/v1.39.6/version_history/v1.39/v1.39.1."""
 
     def container(**keys: Any) -> Any:
         return made(**keys)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyDeployment"]["container"]
@@ -143,7 +143,7 @@ def test_without_tls_clients_find_tritons_own_ports() -> None:
 
 
 def test_http_and_grpc_do_not_share_a_listener() -> None:
-    """On one, the Gateway API accepts either kind of route for a host, and refuses the other."""
+    """On one listener the Gateway API accepts only one kind of route for a host, and refuses the other kind."""
     listeners = made(**WITH_ACM)["Gateway"]["spec"]["listeners"]
     kinds = [[kind["kind"] for kind in item["allowedRoutes"]["kinds"]] for item in listeners]
     assert kinds == [["HTTPRoute"], ["GRPCRoute"]]
@@ -183,7 +183,7 @@ def test_the_load_balancer_has_the_tags_that_an_annotation_can_say() -> None:
 
 
 def test_no_cluster_service_takes_the_place_of_an_envoy() -> None:
-    """Without a class it has priority 0, and the scheduler evicts it for whatever has system-cluster-critical."""
+    """Without a class it has priority 0, and the scheduler evicts it for any pod with system-cluster-critical."""
     deployment = made(**WITH_ACM)["EnvoyProxy"]["spec"]["provider"]["kubernetes"]["envoyDeployment"]
     assert deployment["pod"]["priorityClassName"] == "system-cluster-critical"
 
@@ -215,7 +215,7 @@ def test_a_gateway_without_a_collector_does_not_trace() -> None:
 
 
 def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> None:
-    """The namespace's label is the one that helm-values/triton lets in."""
+    """helm-values/triton allows the namespace by this label."""
     policy = rendering.only(rendering.render(environment="prod"), "NetworkPolicy")
     inference, metrics = policy["spec"]["ingress"]
     label = {"namespaceSelector": {"matchLabels": {"triton-eks/inference-client": "true"}}}
@@ -225,7 +225,7 @@ def test_tritons_network_policy_lets_the_gateway_in_and_not_to_its_metrics() -> 
 
 
 def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
-    """See tests/charts/test_load_balancer_controller_chart.py for what that does in the chart."""
+    """tests/charts/test_load_balancer_controller_chart.py tests the effect in the chart."""
     values = controller.values("triton-prod", "us-west-2", "vpc-0123")
     assert values["enableServiceMutatorWebhook"] is False
     assert values["keepTLSSecret"] is True
@@ -235,7 +235,7 @@ def test_the_load_balancer_controllers_webhook_intercepts_no_service() -> None:
 
 
 def statements(partition: str = "aws") -> dict[str, dict[str, Any]]:
-    """Those of the controller's policy, by their id."""
+    """Return the statements of the controller's policy, by their id."""
     account = Account(id="123456789012", partition=partition, region="us-west-2", caller_arn="")
     found = json.loads(controller.policy(account, "triton-prod"))["Statement"]
     by_id = {statement["Sid"]: statement for statement in found}
@@ -255,7 +255,7 @@ def test_the_controllers_policy_is_of_its_account_and_names_every_action(partiti
 
 
 def test_what_the_controller_changes_everywhere_is_of_its_own_cluster() -> None:
-    """Reads are of the whole account; of the rest, what names no resource names this cluster's tag, value and all."""
+    """Reads may cover the whole account. Other statements for all resources require this cluster's tag and value."""
     reads = re.compile(r"\w+:(Describe|List|Get)\w+")
     tags = ("RequestTag/elbv2.k8s.aws/cluster", "ResourceTag/elbv2.k8s.aws/cluster")
     for sid, statement in statements().items():
@@ -269,7 +269,7 @@ def test_what_the_controller_changes_everywhere_is_of_its_own_cluster() -> None:
 
 
 def test_the_controllers_tag_is_given_at_birth_and_never_later() -> None:
-    """Who could tag what exists could make it its own."""
+    """A controller that could tag existing resources could take them over."""
     for sid, statement in statements().items():
         tagging = [action for action in statement["Action"] if action.endswith("Tags")]
         if sid in ("LookAround", "ChangeListeners") or not tagging:
@@ -286,13 +286,13 @@ def test_the_controller_makes_no_application_load_balancer() -> None:
 
 
 def test_the_policy_fits_into_a_role() -> None:
-    """Inline policies of a role have 10,240 characters together."""
+    """All inline policies of a role together may have 10,240 characters."""
     account = Account(id="123456789012", partition="aws-us-gov", region="us-gov-west-1", caller_arn="")
     assert len(controller.policy(account, "triton-staging")) < 10_240
 
 
 def test_a_load_balancer_in_a_vpc_that_was_there_is_told_its_subnets_and_who_is_in_the_vpc() -> None:
-    """Without ids it looks for subnets by their tags, which a VPC of somebody else may not have."""
+    """Without subnet ids, the controller looks for tagged subnets, and another owner's VPC may lack these tags."""
     subnets = {"internal": ["subnet-0a", "subnet-0b"], "public": ["subnet-1a"]}
     network = replace(NETWORK, cidrs=["10.0.0.0/16", "100.64.0.0/16"], load_balancer_subnet_ids=subnets)
     assert annotations(network=network)["subnets"] == "subnet-0a,subnet-0b"

@@ -1,4 +1,4 @@
-"""Where third-party charts come from, and the page that lists it."""
+"""The sources of third-party charts, and the page that lists them."""
 
 import pytest
 

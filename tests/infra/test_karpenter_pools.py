@@ -1,6 +1,7 @@
-"""GPU pools as Karpenter knows them, from the same settings as node groups; the kinds are those of Karpenter's Go module.
+"""GPU pools as Karpenter gets them, from the same settings as node groups, with the kinds of Karpenter's Go module.
 
-The chart of cluster-autoscaler cannot be pulled here: its values are held against docs/facts/charts.md#cluster-autoscaler.
+The chart of cluster-autoscaler cannot be pulled here: the tests compare its values with
+docs/facts/charts.md#cluster-autoscaler.
 """
 
 import json
@@ -84,7 +85,7 @@ def test_parallel_pulls_are_told_to_karpenters_nodes_beside_what_it_tells_them_i
 
 
 def test_karpenter_refuses_a_field_that_it_does_not_know() -> None:
-    """The check can fail."""
+    """Proves that the check can fail."""
     spec = node_pool_spec(pool())
     spec["disruption"]["consolidateWhen"] = "empty"
     node_pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "g5"}, "spec": spec}
@@ -120,7 +121,7 @@ def test_a_pool_has_no_more_gpus_than_its_largest_number_of_nodes() -> None:
 
 
 def test_only_an_empty_node_goes_and_one_at_a_time() -> None:
-    """And none for its age, which asks no budget."""
+    """No node expires by age, because expiry ignores disruption budgets."""
     assert node_pool_spec(pool())["template"]["spec"]["expireAfter"] == "Never"
     assert node_pool_spec(pool())["disruption"] == {
         "consolidationPolicy": "WhenEmpty",
@@ -223,7 +224,7 @@ def test_the_controller_makes_no_instance_profiles_and_has_no_wildcards() -> Non
 
 
 def test_the_policy_fits_a_role() -> None:
-    """10,240 characters, white space not counted, for all inline policies of a role (IAM quotas)."""
+    """All inline policies of a role may have 10,240 characters, without white space (IAM quotas)."""
     assert len(controller_policy(ACCOUNT, "triton-staging", "arn:aws:iam::123456789012:role/" + "x" * 64, "q" * 80)) < 10_240
 
 
@@ -254,7 +255,7 @@ def test_karpenter_is_told_its_cluster_and_its_queue() -> None:
 
 
 def test_karpenter_has_its_identity_in_its_own_pod_however_late_the_association_is() -> None:
-    """The additions of EKS's webhook, by the defaults of its main.go: a pod that is admitted too early gets none."""
+    """The values set the additions of EKS's webhook (defaults of its main.go). It skips a pod that is admitted too early."""
     given = karpenter_values()
     assert given["controller"]["env"] == [
         {"name": "AWS_REGION", "value": "us-west-2"},
@@ -290,7 +291,7 @@ def test_cluster_autoscaler_is_told_where_to_look_or_it_would_not_be_there_at_al
 
 
 def test_cluster_autoscaler_gets_credentials_by_pod_identity() -> None:
-    """Its chart takes variables as a mapping (docs/facts/charts.md#identity-in-aws)."""
+    """Its chart takes environment variables as a mapping (docs/facts/charts.md#identity-in-aws)."""
     given = autoscaler_values("1.35")
     assert isinstance(given["extraEnv"], dict)
     assert_credentials(given["extraEnv"], given["extraVolumeMounts"], given["extraVolumes"])

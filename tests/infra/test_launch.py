@@ -1,4 +1,4 @@
-"""User data of the nodes, read back as cloud-init and nodeadm read it; and launch templates that cannot be."""
+"""User data of the nodes, read as cloud-init and nodeadm read it, and invalid launch templates."""
 
 from email import message_from_string
 from email.message import Message
@@ -10,7 +10,7 @@ from infra.aws.launch import user_data
 
 
 def _part(text: str) -> Message:
-    """The one part of the MIME archive."""
+    """Return the only part of the MIME archive."""
     archive = message_from_string(text)
     assert archive["MIME-Version"] == "1.0"
     assert archive.get_content_type() == "multipart/mixed"

@@ -1,4 +1,4 @@
-"""MIG from the stack file to the node: what pods ask for, what the plugin offers, and how the GPUs are cut at boot."""
+"""MIG from the stack file to the node: the pods' requests, the plugin's resources, and the partitioning of GPUs at boot."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_node_is_configured_and_its_gpus_are_cut_by_two_parts_of_the_user_da
 
 
 def boot(folder: Path, *, enabled: bool, cut: bool = False) -> list[str]:
-    """The changes that the service asks of `nvidia-smi` on a node with GPUs in this state, which obey at once."""
+    """Return the service's changes through `nvidia-smi` on a node with GPUs in this state; the GPUs change at once."""
     mode = folder / "mode"
     mode.write_text("Enabled" if enabled else "Disabled")
     listed = "GPU 0: NVIDIA H100 (UUID: GPU-1)" + ("\\n  MIG 2g.10gb Device 0: (UUID: MIG-1)" if cut else "")
@@ -122,7 +122,7 @@ def boot(folder: Path, *, enabled: bool, cut: bool = False) -> list[str]:
     smi.chmod(0o755)
     script = mig.boot_script(MigLayout("2g.10gb", 3))
     environment: Mapping[str, str] = {"PATH": f"{folder}:{os.defpath}"}
-    # Under the name that it has once it has installed itself.
+    # The script has this name after it has installed itself.
     argv = ["bash", "-c", script, "/usr/local/sbin/mig-layout"]
     subprocess.run(argv, env=environment, check=True, timeout=30, capture_output=True)
     asked = folder / "asked"

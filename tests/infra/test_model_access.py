@@ -1,4 +1,4 @@
-"""Who may ask a model through the gateway, and how often: the objects that Envoy Gateway gets."""
+"""Clients and rate limits of each model at the gateway, in the objects that Envoy Gateway gets."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def models(peak_rate: float = 100.0, **keys: Any) -> dict[str, RoutedModel]:
 
 
 def released(serving: Manifest) -> Models:
-    """A release of two models."""
+    """Return a stack that serves a release of two models."""
     release = {"id": "3f2a9c1b7d04" + 52 * "0", "bytes": 1, "models": {"classify": 1, "detect": 1}}
     return Models.model_validate({"oldReleaseDays": 1, "release": release, "serving": serving})
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
-    """The objects of a model by kind; its policy for gRPC as "SecurityPolicy.grpc"."""
+    """Return the objects of a model by kind; its policy for gRPC as "SecurityPolicy.grpc"."""
     found = {}
     for manifest in routes.manifests([model], DRAIN):
         of_grpc = manifest["metadata"]["name"].endswith(".grpc")
@@ -68,7 +68,7 @@ def made(model: RoutedModel) -> dict[str, Manifest]:
 
 
 def allowed(model: RoutedModel, policy: str = "SecurityPolicy") -> dict[str, Any]:
-    """By client, the principal that may ask the model; all else is denied."""
+    """Return the allowed principal of each client of the model; the policy denies all others."""
     authorization = made(model)[policy]["spec"]["authorization"]
     assert authorization["defaultAction"] == "Deny"
     assert {rule["action"] for rule in authorization.get("rules", [])} <= {"Allow"}
@@ -100,7 +100,7 @@ def test_each_route_has_a_policy_which_comes_before_it() -> None:
 
 
 def test_no_policy_for_grpc_has_the_name_of_another_models() -> None:
-    """Models may be called like that, too."""
+    """Models may have such names too."""
     access = model_access.ModelAccess(gateway().clients or {}, None)
     names = [
         manifest["metadata"]["name"]
@@ -132,7 +132,7 @@ def test_each_client_may_ask_its_models_by_any_of_its_keys() -> None:
 
 
 def over_grpc(changes: dict[str, Any]) -> dict[str, set[str]]:
-    """By model of the three fleets, who may ask it over gRPC. A client of each fleet knows its models."""
+    """Return each model's gRPC clients for the models of the three fleets. The clients of each fleet know its models."""
     clients = {
         "all": {},
         "one": {"models": ["embed"]},
@@ -148,7 +148,7 @@ def over_grpc(changes: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def test_over_grpc_who_may_ask_some_models_of_a_server_is_not_let_in() -> None:
-    """The message names the model, which no proxy reads: the header may say another one that the same pods serve."""
+    """Only the message names the model, and no proxy reads it: the header may name another model of the same pods."""
     found = models()
     assert [*allowed(found["classify"])] == ["team-a", "team-b"]
     assert [*allowed(found["classify"], "SecurityPolicy.grpc")] == ["team-b"]
@@ -157,7 +157,7 @@ def test_over_grpc_who_may_ask_some_models_of_a_server_is_not_let_in() -> None:
 
 def test_over_grpc_who_may_ask_every_model_of_a_fleet_is_let_in_there() -> None:
     of_g5 = {"all", "of-g5"}
-    # tokenize is on the fleet cpu too, which serves nothing else.
+    # tokenize is also on the fleet cpu, which serves no other model.
     assert over_grpc({}) == {"embed": of_g5, "pipeline": of_g5, "tokenize": of_g5, "rank": {"all", "of-p4d"}}
 
 
@@ -212,7 +212,7 @@ def test_a_client_with_a_rate_is_limited_apart_from_the_model(keys: dict[str, An
 
 
 def test_all_limits_of_a_route_have_one_unit() -> None:
-    """Envoy Gateway refuses a limit by the second beside a model's own by the hour."""
+    """Envoy Gateway refuses a limit per second next to a model's own limit per hour."""
     limits = made(models(0.5)["classify"])["BackendTrafficPolicy"]["spec"]["rateLimit"]["local"]["rules"]
     assert [rule["limit"] for rule in limits] == [
         {"requests": 1928, "unit": "Hour"},
@@ -224,7 +224,7 @@ def test_all_limits_of_a_route_have_one_unit() -> None:
     ("served", "most"), [(["classify"], 300), (["classify", "detect"], 150)], ids=["http-and-grpc", "http-alone"]
 )
 def test_what_a_client_gets_at_most_is_told(served: list[str], most: int) -> None:
-    """50 a second, by three Envoys, for each match of the routes that it may take."""
+    """50 a second, from three Envoys, for each match of the routes that the client may use."""
     model = models()["classify"]
     assert model.access is not None
     model = replace(model, access=model.access.of_model("classify", served))

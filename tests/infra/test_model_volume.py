@@ -1,7 +1,7 @@
-"""A release as a volume: what the stack may say, what the chart is told, and what Mountpoint is told.
+"""A release as a volume: its settings in the stack file, the chart's values, and Mountpoint's options.
 
-The driver's chart and a node that mounts cannot be had here: options and attributes are those of the driver's documentation
-(CONFIGURATION.md of awslabs/mountpoint-s3-csi-driver). Sizes and throughputs of FSx are those of its API reference.
+The driver's chart and a node that mounts are not available here. Options and attributes come from the driver's
+documentation (CONFIGURATION.md of awslabs/mountpoint-s3-csi-driver), sizes and throughputs of FSx from its API reference.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_only_the_prefix_of_the_release_is_mounted_and_nothing_can_be_written() 
 
 
 def test_the_mount_is_the_servers_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FUSE hides a file system from every user but the one who mounted it."""
+    """FUSE hides a file system from every user except the user that mounted it."""
     monkeypatch.chdir(ROOT)
     security = rendering.pod()["securityContext"]
     release = settings().models.release

@@ -1,7 +1,7 @@
 """The Helm values of kube-prometheus-stack and of the DCGM exporter.
 
-The charts cannot be pulled on a machine of ours: values are held against docs/facts/charts.md, where
-they were rendered with the pinned charts.
+The charts cannot be pulled on our machines: the tests compare the values with docs/facts/charts.md, which was
+written from renders of the pinned charts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def values(amp: RemoteWrite | None = None, topic: AlertTopic | None = None, **ch
 
 
 def paths(tree: Any, path: str = "") -> dict[str, Any]:
-    """Every key of nested mappings, by its dotted path."""
+    """Return every key of nested mappings, as a dotted path."""
     if not isinstance(tree, dict):
         return {}
     found = {f"{path}{key}": value for key, value in tree.items()}
@@ -88,7 +88,7 @@ def test_samples_leave_signed() -> None:
 
 
 def test_the_containers_that_write_to_aws_get_credentials_by_pod_identity() -> None:
-    """The operator merges `containers` by name; these are the names that it gives them itself."""
+    """The operator merges `containers` by name; these are the names that it uses itself."""
     made = values(amp=AMP, topic=TOPIC)
     for name, spec in (
         ("prometheus", made["prometheus"]["prometheusSpec"]),
@@ -136,7 +136,7 @@ def test_grafana_finds_our_dashboards() -> None:
 
 
 def test_grafana_and_the_exporter_of_objects_read_no_secret_of_other_namespaces() -> None:
-    """Rendered: docs/facts/charts.md#kube-prometheus-stack."""
+    """The rendered result is in docs/facts/charts.md#kube-prometheus-stack."""
     grafana, exporter = values()["grafana"], values()["kube-state-metrics"]
     assert grafana["rbac"] == {"namespaced": True}
     assert {grafana["sidecar"][kind]["resource"] for kind in ("dashboards", "datasources")} == {"configmap"}

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible front end: the values of the chart, and its route through the gateway."""
+"""The OpenAI-compatible front end: the chart's values, and its route through the gateway."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """OpenCost, an option of the stack's monitoring.
 
-The chart cannot be pulled here: its values are held against what its documentation says of them, and no chart renders them.
+The chart cannot be pulled here: the tests compare its values with its documentation, without a render.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values that the program computes are those that `helm-values` must not have."""
+"""The values that the program computes must not be in `helm-values`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spec.test_stack_mistakes_worker import BY_HAND, KEDA
 
 SHIPPED = [load_stack_file(ROOT / "stacks" / f"Pulumi.{name}.yaml") for name in ("local", "dev", "staging", "prod")]
 SHARED_WITH_PEOPLE = {"drain.longestRequestSeconds", "spread.host", "podAnnotations.karpenter.sh/do-not-disrupt"}
-"""The program raises the first, computes the second for packed pods only, and adds the third to those of people."""
+"""The program raises the first, computes the second for packed pods only, and adds the third to the users' annotations."""
 
 
 def not_owned(values: Mapping[str, Any], owned: tuple[str, ...]) -> set[str]:
@@ -41,7 +41,7 @@ def test_every_value_that_the_program_computes_is_one_that_people_cannot_write(r
 def test_a_mistake_in_the_values_stops_the_program_before_it_asks_or_makes_anything(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an engine the first question to the account would fail in another way."""
+    """The program runs without an engine: its first request to the account would raise another error."""
     monkeypatch.chdir(tmp_path)
     base = "server: {extraArgs: [--model-warmup=1]}"
     for path, text in {"charts/triton/values.yaml": "{}", "helm-values/triton/base.yaml": base}.items():

@@ -1,4 +1,4 @@
-"""The parity check in the cluster: what the stack says of it, what its image holds, and what its pod may do."""
+"""The parity check in the cluster: its settings, the contents of its image, and its pod's permissions."""
 
 from __future__ import annotations
 

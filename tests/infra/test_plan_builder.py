@@ -1,4 +1,4 @@
-"""Who the Jobs are that build TensorRT plans, what they may do, and what a stack file says of them."""
+"""The Jobs that build TensorRT plans: their identity, their permissions, and their settings in a stack file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IAM policy documents: who is trusted, bounded to what."""
+"""IAM policy documents: the trusted principals, and their conditions."""
 
 import json
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_trust_in_a_service_may_be_bound_to_one_of_them(bound: dict[str, str], c
 
 
 def test_a_web_identity_must_be_of_one_service_account_and_for_sts() -> None:
-    """`sub` alone would also accept a token that was issued for another audience."""
+    """A condition on `sub` only would also accept a token that was issued for another audience."""
     assert _statements(service_account_trust(PROVIDER, ISSUER, "triton", "server")) == [
         {
             "Effect": "Allow",
@@ -117,7 +117,7 @@ def test_a_pod_identity_must_be_of_one_service_account_of_one_cluster() -> None:
 
 @pulumi.runtime.test
 def test_triton_may_look_for_every_model_read_releases_and_decrypt_through_s3_alone() -> pulumi.Output[None]:
-    """Listing has no prefix condition: Triton calls HeadBucket, which has no prefix: docs/facts/triton-s3.md#rights."""
+    """Listing has no prefix condition: Triton calls HeadBucket, which has no prefix (docs/facts/triton-s3.md#rights)."""
     bucket, key = "arn:aws:s3:::triton-prod-models", "arn:aws:kms:us-west-2:123456789012:key/1"
 
     def check(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which requests have a route to Triton, and how each model's are treated."""
+"""The requests that have a route to Triton, and the settings of each model's routes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVERY = (PLAIN, SEQUENCE, DECOUPLED, UNKNOWN, OF_TWO_FLEETS, WOKEN)
 
 
 def made(model: RoutedModel) -> dict[str, Manifest]:
-    """The objects of one model by kind."""
+    """Return the objects of one model by kind."""
     return {manifest["kind"]: manifest for manifest in routes.manifests([model], Drain(PRE_STOP, LONGEST))}
 
 
@@ -52,7 +52,7 @@ def policy(model: RoutedModel) -> Manifest:
 
 
 def http_rule(model: RoutedModel, method: str, path: str, **headers: str) -> Manifest | None:
-    """The rule that a request takes: the first that matches among those with an exact path, then the others."""
+    """Return the rule that a request matches: the first match among rules with an exact path, then among the others."""
 
     def matches(match: Manifest) -> bool:
         kind, value = match["path"]["type"], match["path"]["value"]
@@ -105,7 +105,7 @@ def test_inference_over_http_is_routed_with_and_without_a_version() -> None:
 
 
 def test_a_name_is_no_pattern() -> None:
-    """A dot is a dot: the requests of one model are not counted, nor let in, as another's."""
+    """The dot matches only a dot: requests for one model are not counted or allowed as requests for another."""
     assert http_rule(UNKNOWN, "POST", "/v2/models/Pipe_line.v2/infer") is not None
     assert http_rule(UNKNOWN, "POST", "/v2/models/Pipe_lineXv2/infer") is None
 
@@ -153,7 +153,7 @@ def test_only_a_decoupled_model_generates(end: str) -> None:
 
 @pytest.mark.parametrize("model", EVERY, ids=lambda model: f"{model.name}-{model.services}")
 def test_metrics_have_no_route(model: RoutedModel) -> None:
-    """Neither their port nor their Service is named anywhere."""
+    """No route names the port or the Service of the metrics."""
     for manifest in made(model).values():
         text = yaml.safe_dump(manifest)
         assert "8002" not in text
@@ -221,7 +221,7 @@ def test_requests_are_sent_again_only_where_no_server_began_them() -> None:
 
 
 def test_a_request_may_take_its_time_in_the_queue_and_its_slo() -> None:
-    """0.2 s here, in whole seconds. A model that the stack does not know: the longest of all. A stream: for ever."""
+    """0.2 s here, rounded up to whole seconds. A model unknown to the stack gets the longest timeout, a stream gets none."""
     assert policy(PLAIN)["timeout"]["http"]["requestTimeout"] == "1s"
     assert policy(UNKNOWN)["timeout"]["http"]["requestTimeout"] == f"{LONGEST}s"
     assert policy(DECOUPLED)["timeout"]["http"]["requestTimeout"] == "0s"
@@ -249,7 +249,7 @@ def test_each_envoy_lets_the_peak_rate_and_what_chance_adds_through(peak: float,
 
 @pytest.mark.parametrize(("model", "counters"), [(PLAIN, 2), (OF_TWO_FLEETS, 2), (SEQUENCE, 2), (DECOUPLED, 2)], ids=str)
 def test_the_rate_is_counted_for_each_match_of_each_rule(model: RoutedModel, counters: int) -> None:
-    """Envoy Gateway makes a route of each, and Envoy a counter of each route: the number that docs/traffic.md gives."""
+    """Envoy Gateway creates a route for each match, and Envoy a counter for each route: the number in docs/traffic.md."""
     rules = [*routes.http_route_spec(model)["rules"], *routes.grpc_route_spec(model)["rules"]]
     assert sum(len(rule["matches"]) for rule in rules) == counters
 

@@ -1,4 +1,4 @@
-"""The objects that scale Triton: the ScaledObject and the HorizontalPodAutoscaler, and how fast either may."""
+"""The objects that scale Triton (ScaledObject and HorizontalPodAutoscaler), and the speed at which they may scale."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_an_outage_of_prometheus_takes_no_pod_away() -> None:
 
 
 def to_zero() -> dict[str, Any]:
-    """The ScaledObject of a fleet that may have no pod."""
+    """Return the ScaledObject of a fleet that may scale to zero."""
     read = settings({**SCALED, "worker": KEDA, "autoscaling": scaling(minReplicas=0)})
     assert read.worker is not None
     spec = scaled_object_spec(read, PROMETHEUS)
@@ -70,7 +70,7 @@ def test_a_fleet_without_pods_gets_its_first_by_a_message_and_no_second() -> Non
 
 
 def test_the_last_pod_stays_for_longer_than_a_fleet_under_load_looks_idle_while_prometheus_fails() -> None:
-    """From its last activity to the fallback that counts as some, with a look that finds KEDA's scalers being made anew."""
+    """The fallback counts as activity. The test adds a poll during which KEDA recreates its scalers."""
 
     def last_pod(after: int) -> tuple[int, int]:
         bounds = scaling(minReplicas=0, scaleDownAfterSeconds=after)
@@ -150,13 +150,13 @@ def test_scalers_know_every_parameter_of_each_trigger_and_miss_none() -> None:
     ],
 )
 def test_a_parameter_that_a_scaler_does_not_know_or_misses_is_said(trigger: dict[str, Any], said: list[str]) -> None:
-    """The check can fail."""
+    """Proves that the check can fail."""
     found = [problem.partition(".")[2] for problem in triggers.problems(trigger)]
     assert [problem for problem in found if problem in said] == said
 
 
 def test_keda_refuses_a_number_where_it_takes_text() -> None:
-    """The check can fail."""
+    """Proves that the check can fail."""
     spec = scaled_object()
     spec["triggers"][0]["metadata"]["threshold"] = 8
     assert crds.problems("keda", manifest(spec)) == ["spec.triggers.0.metadata.threshold: 8 is not of type 'string'"]
@@ -243,7 +243,7 @@ def test_a_fleet_whose_queues_hold_nothing_too_late_looks_back_for_the_pod_s_par
         return int(behavior(read)["scaleDown"]["stabilizationWindowSeconds"])
 
     assert [look_back(start) for start in (15, 400)] == [600, 800]
-    # Of what is assumed, 540 s, the pod takes 300 on a node that is there.
+    # Of the assumed 540 s, the pod takes 300 s on an existing node.
     assert [look_back(start, queueTimeoutMs=25) for start in (15, 90, 180, 540)] == [60, 60, 100, 300]
     assert [look_back(start, "none", queueTimeoutMs=25) for start in (15, 400)] == [60, 400], "no node has to start"
     assert [look_back(start, fewest=0, queueTimeoutMs=25) for start in (15, 400)] == [300, 400], "the last pod may go"
@@ -254,7 +254,7 @@ def test_a_fleet_whose_queues_hold_nothing_too_late_looks_back_for_the_pod_s_par
     st.integers(1, 3600), st.one_of(st.just({}), st.integers(1, 3600).map(lambda after: {"scaleDownAfterSeconds": after}))
 )
 def test_the_api_accepts_the_pace_of_any_start(start: int, after: dict[str, int]) -> None:
-    """0 to 3600 s to look back, 1 to 1800 s for a period (API reference of autoscaling/v2)."""
+    """0 to 3600 s of stabilization window, 1 to 1800 s of period (API reference of autoscaling/v2)."""
     given_ = behavior(settings({**SCALED, "autoscaling": scaling(startSeconds=start, **after)}))
     for rules in given_.values():
         assert 0 <= rules["stabilizationWindowSeconds"] <= 3600

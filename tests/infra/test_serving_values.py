@@ -1,4 +1,4 @@
-"""Values that the program gives to the Triton chart."""
+"""Values that the program passes to the Triton chart."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ WANTED = {"device": "cpu", "sloP95Ms": 50, "expectedRate": 1, "peakRate": 1}
 
 
 def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, Any]:
-    """The values for a stack with changes to its file, and with other sections than those of the file."""
+    """Return the values for a stack with changes to its file, and with other sections of its fleet's arguments."""
     read = settings(changes)
     assert isinstance(read.models.release, Release)
     args = FleetArgs(read.triton, read.triton_nodes, read.models, read.models.release)
@@ -30,7 +30,7 @@ def made(changes: dict[str, Any] | None = None, **sections: Any) -> dict[str, An
 
 
 def served() -> Models:
-    """The section `models` of a stack that says how it wants a model served."""
+    """Return the section `models` of a stack that sets how a model is served."""
     return settings({"models.release": None, "models.serving": {"resnet50": WANTED}}).models
 
 
@@ -98,7 +98,7 @@ def test_the_chart_takes_the_values_of_the_program(rollout: str) -> None:
 
 @pytest.fixture
 def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """base.yaml waits 60 s for a request, dev.yaml 30 s, and prod has no file."""
+    """base.yaml waits 60 s for a request, dev.yaml waits 30 s, and prod has no file."""
     written = {"charts/triton/values.yaml": "drain: {preStopSeconds: 15, longestRequestSeconds: 50}"}
     written |= {
         f"helm-values/triton/{name}.yaml": f"drain: {{longestRequestSeconds: {n}}}"
@@ -115,7 +115,7 @@ def drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("drains")
 def test_gateway_and_traces_go_by_the_drain_that_the_chart_renders() -> None:
-    """By the environment's file, then the base, then the chart's own default."""
+    """The environment's file comes first, then the base, then the chart's default."""
     assert (read_drain("dev", {}), read_drain("prod", {})) == (Drain(15, 30), Drain(15, 60))
 
 
@@ -123,7 +123,7 @@ STREAM = {**WANTED, "decoupled": True}
 
 
 def streams(**seconds: int | None) -> dict[str, ModelServing]:
-    """Models whose requests wait 0.15 s in the queue at most, and whose streams last so long after an SLO of 50 ms."""
+    """Return models whose requests queue for at most 0.15 s; their streams last this long after an SLO of 50 ms."""
     wants = {
         name: {
             **STREAM,

@@ -1,4 +1,4 @@
-"""The program reads its settings from the engine, and refuses what the commands refuse."""
+"""The program reads its settings from the engine, and refuses the same mistakes as the commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_config_set_in_process_is_read_as_well(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _engines(monkeypatch: pytest.MonkeyPatch, file: Path, values: dict[str, Any]) -> None:
-    """The program as the engine runs it: with the values that it has read from the file."""
+    """Set up the program as the engine runs it, with the values that the engine has read from the file."""
     as_text = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
     monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(as_text))
@@ -56,7 +56,7 @@ def _engines(monkeypatch: pytest.MonkeyPatch, file: Path, values: dict[str, Any]
 def test_the_program_refuses_what_the_commands_refuse_though_the_engine_does_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, said: str
 ) -> None:
-    """Of 010 the engine hands over 8, and of two spellings of a key either one."""
+    """For 010 the engine passes 8; for two spellings of a key it passes either one."""
     file = tmp_path / "Pulumi.staging.yaml"
     file.write_text(f"config:\n  {line}\n")
     _engines(monkeypatch, file, config({}))

@@ -1,7 +1,7 @@
-"""The collector: what it is told, that its parts fit, and what it may do.
+"""The collector: its configuration, the consistency of its parts, and its permissions.
 
-The chart cannot be had here: its values are checked against docs/facts/charts.md#opentelemetry-collector. The
-configuration is run by the real collector in tests/system/serving/test_collector.py.
+The chart is not available here: the tests compare its values with docs/facts/charts.md#opentelemetry-collector.
+tests/system/serving/test_collector.py runs the configuration in the real collector.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_any_other_place_gets_otlp_and_needs_no_role() -> None:
 
 
 def test_the_values_are_what_the_chart_asks_for() -> None:
-    """Mode and image have no default; `alternateConfig` takes the place of the chart's own configuration."""
+    """Mode and image have no default; `alternateConfig` replaces the chart's own configuration."""
     values = tracing.values(config(), to_xray=True)
     assert values["mode"] == "deployment"
     assert values["image"]["repository"] == "otel/opentelemetry-collector-contrib"

@@ -15,7 +15,7 @@ OWN_AWS = {"awsEndpoint": "http://127.0.0.1:5000"}
 
 
 def problems(kind: str, spec: dict[str, Any]) -> list[str]:
-    """Return what the API server would refuse."""
+    """Return the errors that the API server would report."""
     manifest = {"apiVersion": "keda.sh/v1alpha1", "kind": kind, "metadata": {"name": "triton-worker"}, "spec": spec}
     return crds.problems("keda", manifest)
 

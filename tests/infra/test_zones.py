@@ -1,4 +1,4 @@
-"""Which zones a network gets from what EC2 offers, and what is said when it does not offer enough."""
+"""The zones that a network uses of those that EC2 offers, and the error if EC2 offers too few."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,7 @@ OFFERING = Offering(
     by_type={
         "m7i.large": ABCD,
         "m6i.large": frozenset({"us-west-2c", "us-west-2d"}),
-        # A zone that is offered without being available: impaired, or closed to this account.
+        # A zone with offers that is not available: impaired, or closed to this account.
         "g5.xlarge": frozenset({"us-west-2c", "us-west-2b", "us-west-2d", "us-west-2e"}),
         "p4d.24xlarge": frozenset({"us-west-2a", "us-west-2b", "us-west-2c"}),
     },
@@ -158,7 +158,7 @@ def test_every_mistake_about_zones_is_said_at_once() -> None:
 
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """EC2's answers in us-east-1, and what was asked."""
+    """Fake EC2's responses in us-east-1, and return the recorded arguments of the calls."""
     asked: list[dict[str, Any]] = []
     offered = [
         ("g5.xlarge", "us-east-1a"),

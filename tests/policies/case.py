@@ -1,4 +1,4 @@
-"""A policy's case: resources that pass, changes that each make one violation, and a value that is not known."""
+"""A policy's case: resources that pass, changes that each cause one violation, and an unknown value."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
 UNKNOWN = UNKNOWN_STRING_VALUE
-"""A value that a preview does not know."""
+"""A value that is unknown in a preview."""
 ABSENT = object()
-"""In a change: the property, or the resource, is not there."""
+"""In a change: the property or the resource is absent."""
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 Path = str | tuple[str | int, ...]
-"""A dotted path with indices (`a.b[0]`), or its steps where a key has a dot in it."""
+"""A dotted path with indices (`a.b[0]`), or its steps if a key contains a dot."""
 Inputs = dict[str, Any]
 Change = Mapping[Path, Any]
 
@@ -34,24 +34,24 @@ class Made:
 
 @dataclass(frozen=True)
 class Failure:
-    """A change of what passes, and all that is told about it. For a stack the change is by resource."""
+    """A change of passing inputs, and all its messages. For a stack, the change maps resources to their changes."""
 
     change: Mapping[Any, Any]
     told: tuple[str, ...]
     environment: str | None = None
     type: str | None = None
-    """Of another type than the case: for policies about things that should not be there at all."""
+    """The resource has another type than the case: for policies about types that must not exist at all."""
     options: Mapping[str, Any] | None = None
 
     def of(self, case: Case) -> Case:
-        """The case as this failure changes it, but for the properties."""
+        """Return the case with this failure's settings, except the changed properties."""
         own = {"environment": self.environment, "type": self.type, "options": self.options}
         return replace(case, **{key: value for key, value in own.items() if value is not None})
 
 
 @dataclass(frozen=True)
 class Case:
-    """`passes`: inputs of a resource `it`, or the resources of a stack. `unknown`: what is not known in a preview."""
+    """`passes`: inputs of a resource `it`, or the resources of a stack. `unknown`: values that are unknown in a preview."""
 
     policy: str
     type: str
@@ -62,7 +62,7 @@ class Case:
     region: str | None = "us-west-2"
     accounts: Sequence[str] = ("123456789012",)
     needs_no_value: bool = False
-    """The rule judges without the unknown value: where it comes from is enough."""
+    """The rule needs no known value: knowing where it comes from is enough."""
     options: Mapping[str, Any] | None = None
     config: Mapping[str, Any] | None = None
 
@@ -74,17 +74,17 @@ def fail(
     type: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Failure:
-    """`told`: every message, exactly, in their order."""
+    """Return a failure. `told`: every message, exact and in order."""
     return Failure(change, told, environment, type, options)
 
 
 def made(type: str, name: str, properties: Inputs | None = None, **sources: str) -> Made:
-    """A resource; `sources` as `subnetIds="a b"`."""
+    """Return a resource; `sources` as `subnetIds="a b"`."""
     return Made(type, name, properties or {}, {key: names.split() for key, names in sources.items()})
 
 
 def changed(inputs: Inputs, change: Change) -> Inputs:
-    """A copy of the inputs with some properties set, or gone where the value is ABSENT."""
+    """Return a copy of the inputs with some properties set; ABSENT removes a property."""
     result = _copied(inputs)
     for path, value in change.items():
         *parents, last = _steps(path)
@@ -101,7 +101,7 @@ def changed(inputs: Inputs, change: Change) -> Inputs:
 
 
 def changed_stack(resources: Sequence[Made], change: Mapping[str, Any]) -> tuple[Made, ...]:
-    """The resources with some changed, gone where the change is ABSENT, and new ones where it is a resource."""
+    """Return the stack with some resources changed; ABSENT removes a resource, and a resource adds itself."""
     found = []
     for one in resources:
         own = change.get(one.name, {})
@@ -116,7 +116,7 @@ def changed_stack(resources: Sequence[Made], change: Mapping[str, Any]) -> tuple
 
 
 def text(path: Path) -> str:
-    """The path as messages have it."""
+    """Return the path as messages print it."""
     if isinstance(path, str):
         return path
     told = ""
@@ -137,7 +137,7 @@ def _steps(path: Path) -> list[str | int]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy in which nothing is there twice: a change of one place must not be one of another."""
+    """Return a copy in which no two places share an object, so a change of one place does not change another."""
     if isinstance(value, dict):
         return {key: _copied(member) for key, member in value.items()}
     return [_copied(member) for member in value] if isinstance(value, list) else value

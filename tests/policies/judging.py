@@ -1,4 +1,4 @@
-"""Judges cases with the policies as Pulumi's SDK has them, in this process."""
+"""Evaluates cases with the policies in this process, through Pulumi's SDK."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BY_ID = {policy.id: policy for policy in POLICIES}
 
 @dataclass(frozen=True)
 class Verdict:
-    """Violations, and what is told of all that could not be judged; None where there is nothing."""
+    """Violations, and the message about all values that could not be evaluated; each is None if there is none."""
 
     told: tuple[str, ...]
     unjudged: str | None
 
 
 def judge(case: Case, given: Inputs | Sequence[Made]) -> Verdict:
-    """Return the verdict of the case's policy about the inputs, or about the stack."""
+    """Return the verdict of the case's policy on the inputs or on the stack."""
     run = Run(region=case.region, accounts=frozenset(case.accounts))
     policy: Any = to_sdk(BY_ID[case.policy], run)
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""The configuration that workflows and the twin give to the pack."""
+"""The policy pack's configuration as the workflows and the twin set it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/policies.md and the pack's data say what the code says, and what AWS and the program say."""
+"""docs/policies.md and the pack's data agree with the code, with AWS and with the program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_strict_value_of_a_setting_is_one_that_its_schema_takes() -> None:
 
 
 def test_versions_and_gpus_are_those_of_the_program() -> None:
-    """The pack imports nothing of the program, so that it can judge it; what both know must not drift apart."""
+    """The pack imports nothing from the program, because it checks the program; so a test keeps both in agreement."""
     known = {version: KUBERNETES_SUPPORT[version].standard_until.isoformat() for version in END_OF_STANDARD_SUPPORT}
     assert known == END_OF_STANDARD_SUPPORT
     assert {name: gpus_of(name) for name in INSTANCE_TYPES} == {name: one.gpus for name, one in INSTANCE_TYPES.items()}

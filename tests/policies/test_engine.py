@@ -1,4 +1,4 @@
-"""The pack's side of the engine's calls."""
+"""The policy pack's handling of the engine's calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFUSED = "s3-public-access-blocked"
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return what has become Python's objects so far, while a pack that is made is ours."""
+    """Return the properties converted to Python objects so far. Restores the SDK's servicer at the end."""
     monkeypatch.setattr(sdk_policy, "_PolicyAnalyzerServicer", sdk_policy._PolicyAnalyzerServicer)
     deserialize = engine.deserialize_properties
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Every policy: what passes, what each violation is told as, and what becomes of a value that is not known yet."""
+"""Each policy: passing resources, the message of each violation, and the handling of unknown values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAY_MEND: dict[str, set[str]] = {
     "gateway-tls": {"EnvoyProxy"},
     "budget-present": {"Budget"},
 }
-"""Policy -> kinds of which one more may be the very resource that a stack lacks, or may decide about another."""
+"""Policy -> kinds of which one more resource may be the missing one, or may decide about another one."""
 _COUNTED = {"budget-present": {"Budget"}, "nat-ha-in-prod": {"NatGateway"}}
 """Policy -> kinds that count whatever their properties are."""
 _WITH_UNKNOWN = [case for case in CASES if case.unknown is not None]
@@ -60,7 +60,7 @@ def test_every_policy_has_a_case_with_a_violation() -> None:
 
 def test_every_policy_has_a_case_with_an_unknown_value() -> None:
     without = sorted(BY_ID.keys() - {case.policy for case in _WITH_UNKNOWN})
-    # They read no value: something is there or not, or an option says it. Of SSH keys an unknown one is one (see its cases).
+    # They read no value: a resource exists or not, or an option decides. An unknown SSH key counts as a key (see its cases).
     assert without == ["budget-present", "iam-no-static-keys", "k8s-explicit-provider", "lasting-protected", "ng-no-ssh"]
 
 
@@ -99,7 +99,7 @@ def test_an_unknown_value_is_no_violation_and_switches_no_important_rule_off_in_
 
 @pytest.mark.parametrize("case", _STACKS, ids=_id)
 def test_a_resource_without_properties_is_no_violation(case: Case) -> None:
-    """It is unknown, not empty: the engine has no properties of an object while its cluster does not exist."""
+    """Its inputs are unknown, not empty: the engine has no properties of an object while its cluster does not exist."""
     for empty in case.passes:
         stack = [replace(one, properties={}) if one is empty else one for one in case.passes]
         assert judge(case, stack).told == (), empty
@@ -139,7 +139,7 @@ def test_a_resource_without_properties_hides_no_violation_that_it_cannot_mend(ca
 def test_a_defect_beside_a_resource_without_properties_never_passes_in_silence(
     case: Case, failure: Failure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Policy, "tells_unknown", True)  # of every severity
+    monkeypatch.setattr(Policy, "tells_unknown", True)  # of each severity
     stack = changed_stack(case.passes, failure.change)
     for kind in {one.type for one in (*case.passes, *stack)}:
         verdict = judge(failure.of(case), [*stack, made(kind, "empty")])
@@ -155,7 +155,7 @@ def _of(case: Case, *names: str) -> list[Made]:
 
 
 def test_an_unknown_value_hides_no_violation_beside_it() -> None:
-    """Of the same resource, in the same list, after the unknown one."""
+    """The violation is on the same resource, in the same list, after the unknown value."""
     case = next(case for case in CASES if case.policy == "sg-no-world-ingress" and "ingress" in case.passes)
     assert isinstance(case.passes, dict)
     open_rule = {"cidrBlocks": ["0.0.0.0/0"], "fromPort": 22, "toPort": 22}
@@ -173,7 +173,7 @@ def test_what_waits_is_one_sentence_for_the_whole_stack_and_told_once() -> None:
         ("iam-no-wildcard", "a.policy"),
     ):
         waiting.add(policy, place)
-    waiting.add("s3-tls-only", "models.policy")  # of a resource that is replaced, the engine asks twice
+    waiting.add("s3-tls-only", "models.policy")  # for a replaced resource, the engine calls twice
     assert waiting.take() == (
         "3 checks wait for values that are known only while `pulumi up` runs. The policies run again there, and a mandatory "
         "one still refuses: iam-no-wildcard (a.policy, b.policy), s3-tls-only (models.policy)"

@@ -1,4 +1,4 @@
-"""Every script that a person starts says with `--help` what it does, and does nothing."""
+"""`--help` of every script for people prints its description and changes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def programs() -> list[str]:
 
 @pytest.mark.parametrize("module", programs())
 def test_a_program_says_what_it_does(module: str) -> None:
-    # Asked only where a parser answers: any other program would begin to work.
+    # Only if it has a parser: any other program would start to work.
     assert has_a_command_line(ROOT / f"{module.replace('.', '/')}.py")
     assert "usage: " in (help_of(module, ()) or "").lower()
 

@@ -1,4 +1,4 @@
-"""`pip install triton-eks` brings modelctl and stackctl, and nothing of Pulumi; so does the image of modelctl."""
+"""`pip install triton-eks` and the image of modelctl bring modelctl and stackctl, without Pulumi."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS = 300
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """The address of an S3 with an empty bucket."""
+    """Start an S3 with an empty bucket, and return its address."""
     aws_environment.use_none_of_the_developers(monkeypatch, tmp_path)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -46,7 +46,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a program as on another machine, without this checkout on its path; return what it prints."""
+    """Run a program as on another machine, without this checkout on its path, and return its output."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -78,7 +78,7 @@ def imports() -> grimp.ImportGraph:
 
 
 def imported(*, tuning: bool) -> set[str]:
-    """The packages, ours and others', that modelctl imports in the end; with or without `modelctl tune`."""
+    """Return all packages, ours and others', that modelctl imports, with or without `modelctl tune`."""
     roots = {name for name in imports().modules if name.partition(".")[0] == "modelctl"}
     found = {name for name in roots if tuning or not name.startswith("modelctl.tune")}
     new = found
@@ -94,7 +94,7 @@ def locked(lock: Path) -> set[str]:
 
 
 def without_a_package(modules: set[str], packages: set[str]) -> set[str]:
-    """The modules that none of the packages brings."""
+    """Return the modules that belong to none of the packages."""
     brought = importlib.metadata.packages_distributions()
     return {name for name in modules if not {canonicalize_name(one) for one in brought.get(name, [])} & packages}
 
@@ -108,7 +108,7 @@ def test_the_image_has_what_modelctl_imports() -> None:
 
 
 def test_both_images_have_the_aws_services_that_their_code_calls() -> None:
-    """Of botocore's definitions the images have no others."""
+    """The images contain only these service definitions of botocore."""
     build = (ROOT / "images" / "build").read_text(encoding="utf-8")
     kept = set(re.findall(r"botocore/data/!\((.+)\)", build)[0].split("|")) - {"*.json", "*.gz"}
     called = set()
@@ -122,7 +122,7 @@ def test_both_images_have_the_aws_services_that_their_code_calls() -> None:
 
 
 def test_what_both_images_need_has_one_version() -> None:
-    """The worker's packages are a layer of both."""
+    """The worker's packages are a layer of both images."""
     worker = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "worker" / "requirements.txt").read_text(), re.MULTILINE))
     modelctl = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK.read_text(), re.MULTILINE))
     common = worker.keys() & modelctl.keys()
@@ -144,6 +144,6 @@ def test_tuning_needs_the_extra_of_models_beside_it() -> None:
 
 
 def test_the_environment_has_no_aws_in_front_of_a_persons_own() -> None:
-    """`make venv` removes the programs of awscli, version 1: on an activated PATH `aws login` would be unknown."""
+    """`make venv` removes the programs of awscli version 1: in the activated environment `aws login` would be unknown."""
     assert importlib.metadata.version("awscli").startswith("1.")
     assert sorted(path.name for path in Path(sys.executable).parent.glob("aws*")) == []

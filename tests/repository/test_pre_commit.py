@@ -1,4 +1,4 @@
-""".pre-commit-config.yaml runs what `make lint` runs, and needs no network."""
+""".pre-commit-config.yaml runs the same checks as `make lint`, without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make release`: what it refuses, all at once, and what a release consists of."""
+"""`make release`: it refuses all mistakes at once, and creates the parts of a release."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GROUPS = ("e2e", "properties", "keda", "hpa")
 
 
 class Checkout:
-    """A repository with what the command reads, in a folder with the `make` that it calls."""
+    """A repository with the files that the command reads, in a folder with the `make` that it calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Checkout:
         self.git("commit", "--quiet", "--message", "one more")
 
     def record(self, *groups: str, result: str = "passed", revision: str | None = None, file: str = ".records/slow") -> None:
-        """Write runs of groups of the slow tests, of the present revision."""
+        """Record runs of groups of slow tests on the present revision."""
         path = self.folder / file
         path.parent.mkdir(exist_ok=True)
         lines = [
@@ -141,7 +141,7 @@ def test_a_version_is_compared_by_number(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize(("changed", "exit_code"), [("tests/slow_tests.txt", 0), ("CHANGELOG.md", 0), (".gitignore", 1)])
 def test_a_run_counts_until_the_code_changes(checkout: Checkout, changed: str, exit_code: int) -> None:
-    """The commit that keeps the record of a run comes after that run."""
+    """The commit that stores the record of a run comes after that run."""
     checkout.record(*_GROUPS)
     (checkout.folder / changed).write_text((checkout.folder / changed).read_text() + "more\n")
     checkout.commit()

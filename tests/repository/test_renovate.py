@@ -1,4 +1,4 @@
-"""renovate.json follows each `# renovate:` comment to the pin below it, and asks datasources that Renovate has."""
+"""renovate.json finds the pin below each `# renovate:` comment, and uses datasources that Renovate has."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from twin.host.tools import FAMILIES, MODULES
 
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text(encoding="utf-8"))
 DATASOURCES = {"aws-eks-addon", "docker", "github-releases", "helm"}
-"""Those in use, of https://docs.renovatebot.com/modules/datasource/."""
+"""The datasources in use, of https://docs.renovatebot.com/modules/datasource/."""
 VERSIONINGS = {"loose", "semver"}
-"""Those in use, of https://docs.renovatebot.com/modules/versioning/."""
+"""The versionings in use, of https://docs.renovatebot.com/modules/versioning/."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The values that Renovate takes from one comment and the line below it."""
+    """The values that Renovate reads from one comment and the line below it."""
 
     datasource: str
     package: str
@@ -103,7 +103,7 @@ def test_programs_of_workflows_are_asked_for_by_their_module() -> None:
 
 
 def test_each_program_of_the_twin_has_a_rule() -> None:
-    """Renovate leaves out what go.mod calls indirect, as it calls the module of a `tool` line."""
+    """Renovate skips modules that go.mod marks as indirect, and go.mod marks the module of a `tool` line like that."""
     [rule] = [rule for rule in CONFIG["packageRules"] if rule.get("matchDepTypes") == ["indirect"]]
     modules = set()
     for file in MODULES.glob("*/go.mod"):
@@ -130,7 +130,7 @@ _A_PIN = re.compile(
 
 
 def test_no_file_has_pins_that_no_manager_reads() -> None:
-    """Of the files that say what is installed. Documents, tests and recorded answers name versions too."""
+    """Checks only files that say what is installed; documents, tests and recorded responses name versions too."""
     listed = subprocess.run(
         [
             "git",

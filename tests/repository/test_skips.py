@@ -1,4 +1,4 @@
-"""A test is skipped for what the machine is, never for what could not be built or downloaded there: that fails."""
+"""A test may skip because of the machine. If a build or a download fails, the test must fail."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REASONS = {
     "system/serving/test_readiness_under_quota.py": "who is not root cannot create a control group",
     "twin/commands/test_shell.py": "systems without dash",
 }
-"""File -> why a machine lets it skip tests. A program, a module or a chart that cannot be had is no reason."""
+"""File -> the property of a machine that lets it skip tests. A missing program, module or chart is no reason."""
 
 
 def skips(source: str) -> bool:
     """Return whether the code calls `pytest.skip` or `importorskip`, or marks with `skip`, `skipif` or `xfail`."""
     skipping = {"skip", "skipif", "importorskip", "xfail"}
     if "skip" not in source and "xfail" not in source:
-        return False  # parsing takes longer than looking
+        return False  # parsing takes longer than searching
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr in skipping]
     return any(ast.unparse(node.value) in ("pytest", "pytest.mark") for node in nodes)
 

@@ -1,4 +1,4 @@
-"""`.ci/slow`: every commit has its group of the slow tests, and how it ended is recorded."""
+"""`.ci/slow` runs one group of slow tests for each commit, and records the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path) -> StandIns:
-    """A stand-in for `make`, whose checkout has two groups of end-to-end tests."""
+    """A fake `make`, whose checkout has two groups of end-to-end tests."""
     (tmp_path / "bin").mkdir()
     stand_ins = StandIns(tmp_path / "stand-ins", tmp_path / "bin")
     stand_ins.put("make")
@@ -51,7 +51,7 @@ def commit(checkout: Path) -> str:
 def slow(checkout: Path, *group: str, **environment: str) -> int:
     path = os.pathsep.join([str(checkout.parent / "bin"), os.environ["PATH"]])
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GIT_"))}
-    # From another directory: the script finds its own.
+    # From another directory: the script finds its own directory.
     command = [str(checkout / ".ci" / "slow"), *group]
     return subprocess.run(command, cwd="/", env={**inherited, "PATH": path, **environment}, check=False).returncode
 
@@ -115,18 +115,18 @@ def test_what_is_recorded_names_a_revision_and_a_group() -> None:
 
 
 def asked_of(target: str, *variables: str) -> list[str]:
-    """The words of the commands that a target runs."""
+    """Return the words of the commands that a target runs."""
     command = ["make", "--dry-run", target, *variables]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
 
 
 def left_out(target: str) -> list[str]:
-    """The paths that a target leaves out."""
+    """Return the paths that a target excludes."""
     return [after for word, after in pairwise(asked_of(target)) if word == "--ignore"]
 
 
 def of_tests(words: list[str]) -> list[str]:
-    """The paths of tests among words."""
+    """Return the paths of tests among the words."""
     return [word for word in words if word.startswith("tests/")]
 
 
@@ -154,7 +154,7 @@ def test_what_make_test_leaves_out_is_tested_by_make_e2e() -> None:
 
 
 def test_each_test_that_make_test_leaves_out_can_be_collected() -> None:
-    """A group has its turn once in many commits: until then nobody would see that it cannot begin."""
+    """Many commits pass before a group runs again; until then, no other check shows that its tests cannot start."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *left_out("test")]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]

@@ -1,4 +1,4 @@
-"""Tests that are told to end (SIGTERM) take down what their fixtures have brought up."""
+"""On SIGTERM, tests tear down the resources of their fixtures."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from tests.paths import ROOT
 from twin.host import processes
 
 SECONDS = 60
-"""Python's start is most of it, on a busy machine."""
+"""Most of it is Python's start on a busy machine."""
 TESTS = """
 import pathlib, time, pytest
 

@@ -1,4 +1,4 @@
-"""The repository tracks text that people write: no binary file, and no build result."""
+"""The repository tracks only text that people write: no binary file, and no build result."""
 
 from __future__ import annotations
 

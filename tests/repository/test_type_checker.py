@@ -1,4 +1,4 @@
-"""mypy reads what the programs use of Pulumi's package for AWS: what it does not read, it takes for right."""
+"""mypy reads the parts of Pulumi's AWS package that the programs use; it accepts any use of unread parts."""
 
 import ast
 import tomllib
@@ -17,7 +17,7 @@ def test_it_reads_every_service_that_the_programs_use() -> None:
 
 
 def _services(path: Path) -> Iterator[str]:
-    """`s3` for `aws.s3.Bucket`."""
+    """Return the services that a file uses, such as `s3` for `aws.s3.Bucket`."""
     text = path.read_text()
     for node in ast.walk(ast.parse(text)) if "pulumi_aws" in text else ():
         match node:

@@ -244,7 +244,7 @@ CASES = (
                 {"pool": {"spec.limits": {"cpu": "1000"}}},
                 'pool: spec.limits["nvidia.com/gpu"]: is not set: the pool may start GPUs without end. Fix: set it',
             ),
-            # A family that the pack does not know is taken for the largest there is.
+            # A family that the pack does not know counts as the largest one.
             fail(
                 {"pool": made(NODE_GROUP, "new", {"instanceTypes": ["p9.48xlarge"], "scalingConfig": {"maxSize": 5}})},
                 (

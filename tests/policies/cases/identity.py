@@ -210,7 +210,7 @@ CASES = (
                     "Identity"
                 ),
             ),
-            # Anybody's repository.
+            # Any GitHub repository.
             fail(
                 {"assumeRolePolicy": _trust(_OIDC, StringEquals=_AUD, StringLike={f"{_ISSUER}:sub": "repo:*"})},
                 (

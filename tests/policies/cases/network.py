@@ -79,7 +79,7 @@ CASES = (
                     "public-load-balancer=true"
                 ),
             ),
-            # Half of the internet, of which there are two.
+            # Half of the internet; two such ranges cover all of it.
             fail(
                 {"cidrIpv4": "128.0.0.0/1"},
                 (

@@ -42,7 +42,7 @@ CASES = (
                     "Fix: give node groups private subnets, whose default route is a NAT gateway or nothing"
                 ),
             ),
-            # By ids alone, as at `up` where nothing says where values come from.
+            # Only by ids, as in `up`, which does not say where values come from.
             fail(
                 {"group": made(NODE_GROUP, "group", {"subnetIds": ["subnet-2"]})},
                 (
@@ -109,7 +109,7 @@ CASES = (
         policy="ng-no-ssh",
         type=NODE_GROUP,
         passes={},
-        # Not to know which key it is makes it no better.
+        # An unknown key is no better than a known key.
         fails=(
             fail(
                 {"remoteAccess": {"ec2SshKey": "mine"}},

@@ -131,7 +131,7 @@ CASES = (
         ),
         fails=(
             fail(
-                # It says who may ask, and asks nobody who he is.
+                # It lists the allowed clients, but authenticates no client.
                 {"classify": {"spec": {"authorization": {"defaultAction": "Allow"}}}},
                 (
                     f'envoy: spec.provider.kubernetes.envoyService.annotations["{_ANNOTATION}-scheme"]: is internet-facing, '
@@ -141,7 +141,7 @@ CASES = (
             ),
         ),
         unknown=("envoy", _SCHEME),
-        needs_no_value=True,  # where clients are asked, any scheme does
+        needs_no_value=True,  # if clients authenticate, any scheme passes
     ),
     Case(
         policy="gateway-tls",

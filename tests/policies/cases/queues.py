@@ -76,7 +76,7 @@ CASES = (
                 {"policy": _document(_TLS, {**_SEND, "Principal": "*"})},
                 "it: policy.Statement[1].Principal: is *: anyone may use the queue. Fix: name who may",
             ),
-            # TLS keeps nobody out.
+            # TLS denies no client.
             fail(
                 {"policy": _document(_TLS, {**_SEND, "Principal": "*", "Condition": _BY_TLS})},
                 "it: policy.Statement[1].Principal: is *: anyone may use the queue. Fix: name who may",
@@ -108,7 +108,7 @@ CASES = (
                     "Fix: make an aws.sqs.QueuePolicy that denies what does not come through TLS"
                 ),
             ),
-            # What AWS fills in is no policy of the program's: unknown in a preview, "" after `up`.
+            # AWS fills in this value; it is no policy of the program: unknown in a preview, "" after `up`.
             *(
                 fail(
                     {"tls": ABSENT, "requests": {"policy": filled_in}},

@@ -1,4 +1,4 @@
-"""Cases of policies about Triton and what scales it."""
+"""Cases of policies about Triton and its autoscaling."""
 
 from dataclasses import replace
 
@@ -114,7 +114,7 @@ CASES = (
                     "Fix: name the metrics port"
                 ),
             ),
-            # Without a command, the image's own is run.
+            # Without a command, the image's own command runs.
             fail(
                 {f"{_CONTAINER}.command": ABSENT, f"{_CONTAINER}.livenessProbe": ABSENT},
                 (
@@ -442,7 +442,7 @@ CASES = (
         ),
         unknown=("scaler", "spec.scaleTargetRef"),
     ),
-    # A stack that has just got its scaler.
+    # A stack that has just got its autoscaler.
     Case(
         policy="scaling-one-owner",
         type="",
@@ -453,7 +453,7 @@ CASES = (
         fails=(),
         unknown=None,
     ),
-    # A live object, of which the engine did not say what the program asks for.
+    # A live object; the engine did not say which inputs the program registers.
     Case(
         policy="scaling-one-owner",
         type="",

@@ -218,7 +218,7 @@ CASES = (
                     "Fix: set it to Enabled"
                 ),
             ),
-            # The guards of one bucket are none of another.
+            # One bucket's protection does not cover another bucket.
             fail(
                 {"other": made(BUCKET, "other", {"bucket": "triton-requests-prod-1"})},
                 (

@@ -315,7 +315,7 @@ CASES = (
             fails=(),
             unknown=None,
         )
-        # What language models count, and where a secret is.
+        # The token counts of language models, and the place of a secret.
         for name in ("MAX_TOKENS", "TOKENIZERS_PARALLELISM", "AWS_WEB_IDENTITY_TOKEN_FILE", "DB_SECRET_ARN")
     ),
     Case(

@@ -1,4 +1,4 @@
-"""Programs of this repository that are started as `python3 -m …`: whether there is one, and what it says of itself."""
+"""Programs of this repository that start as `python3 -m …`: whether they exist, and their help."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.command import run
 from tests.paths import ROOT
 
 _ROOTS = (ROOT, ROOT / "policies")
-"""Where modules lie: as in pytest's `pythonpath`."""
+"""Roots of the modules, as in pytest's `pythonpath`."""
 
 
 def source(module: str) -> Path | None:
-    """Return the file that `python3 -m` would run of this repository: the module, or the `__main__` of the package."""
+    """Return the file of this repository that `python3 -m` would run: the module, or the package's `__main__`."""
     for root in _ROOTS:
         path = root.joinpath(*module.split("."))
         for found in (path.with_suffix(".py"), path / "__main__.py"):
@@ -35,23 +35,23 @@ def source(module: str) -> Path | None:
 
 
 def is_of_others(module: str) -> bool:
-    """Return whether it is a module of Python or of an installed package (`venv`, `pip`)."""
+    """Return whether the module belongs to Python or to an installed package (`venv`, `pip`)."""
     top = module.partition(".")[0]
     ours = any((root / top).exists() and not (root / top / "pyvenv.cfg").exists() for root in _ROOTS)
     return not ours and importlib.util.find_spec(top) is not None
 
 
 def has_a_command_line(program: Path) -> bool:
-    """Return whether a program knows `--help`: those that read their arguments by hand do not, and would begin to work."""
+    """Return whether a program accepts `--help`. Programs that parse arguments by hand do not, and would start to work."""
     return _is_a_command(program) or bool(
         re.search(r"^(?:import|from) (?:argparse|typer)\b", program.read_text(encoding="utf-8"), re.MULTILINE)
     )
 
 
 def help_of(module: str, words: tuple[str, ...]) -> str | None:
-    """Return what `python3 -m MODULE WORDS --help` prints, None when it fails. In this process, and with wide lines.
+    """Return the output of `python3 -m MODULE WORDS --help`, None if it fails. Runs in this process, with wide lines.
 
-    Of the words those count that name a command; the others are its arguments.
+    Only the words that name a command count; the others are its arguments.
     """
     program = source(module)
     if program is not None and _is_a_command(program):
@@ -73,7 +73,7 @@ def _is_a_command(program: Path) -> bool:
 
 
 def _path(module: str, words: tuple[str, ...]) -> list[str]:
-    """The words that lead to a command of a program: as many as there are groups, and one."""
+    """Return the words that lead to a command of a program: one for each group, and one for the command."""
     found: list[str] = []
     command = _commands(module)
     for word in words:
@@ -98,7 +98,7 @@ def _help_of_a_module(module: str, words: tuple[str, ...]) -> str | None:
         contextlib.redirect_stderr(output),
         warnings.catch_warnings(),
     ):
-        # A second copy of a module that is imported already is what is wanted: its last lines are the program.
+        # A second copy of an imported module is intended: the last lines of the module are the program.
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             runpy.run_module(module, run_name="__main__")

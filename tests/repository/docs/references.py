@@ -1,6 +1,6 @@
-"""References in the text of this repository: files, headings of pages, targets of the Makefile, commands.
+"""References in the text of this repository: files, headings of pages, Makefile targets, commands.
 
-Read are whole pages (*.md), and of everything else what people read there: comments and docstrings.
+Reads whole pages (*.md), and the comments and docstrings of all other files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HASH_NAMES = {"Makefile", "Dockerfile", "run", "slow", ".gitignore", ".dockerig
 
 @dataclass(frozen=True)
 class Command:
-    """`python3 -m <module> <words> … --option …`; `words` are those that follow the module and may name a command."""
+    """`python3 -m <module> <words> … --option …`; `words` follow the module and may name a command."""
 
     module: str
     words: tuple[str, ...]
@@ -45,7 +45,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a repository, by their paths from its root, and what a path in a text may lead to."""
+    """The files of a repository, by their paths from its root, and the paths that a text may refer to."""
 
     root: Path
     paths: tuple[str, ...]
@@ -53,34 +53,34 @@ class Files:
 
     def __post_init__(self) -> None:
         folders = {str(parent) for path in self.paths for parent in PurePosixPath(path).parents}
-        # Git knows by its path, too, what commands make in a checkout.
+        # .gitignore names the outputs of commands.
         ignored = self.text(".gitignore").split() if ".gitignore" in self.paths else []
         made = {line.strip("/") for line in ignored if line.startswith("/")}
         object.__setattr__(self, "_known", frozenset(self.paths) | folders | made)
 
     @property
     def folders(self) -> set[str]:
-        """The folders of the root."""
+        """Return the folders in the root."""
         return {path.split("/", 1)[0] for path in self.paths if "/" in path}
 
     def text(self, path: str) -> str:
         return (self.root / path).read_text(encoding="utf-8")
 
     def has(self, path: str) -> bool:
-        """Return whether there is this file or folder; `<name>`, `{name}`, NAME, `…` and `*` stand for anything."""
+        """Return whether the file or folder exists; `<name>`, `{name}`, NAME, `…` and `*` match anything."""
         if path.rstrip("/") in self._known:
             return True
         wanted = _PLACEHOLDER.sub("*", path).rstrip("/")
         return "*" in wanted and any(fnmatch.fnmatchcase(known, wanted) for known in self._known)
 
     def headings(self, page: str) -> set[str]:
-        """The anchors of a page, as GitHub makes them of its headings."""
+        """Return the anchors that GitHub creates from the headings of a page."""
         return _headings(self.text(page))
 
 
 @cache
 def prose(path: str, text: str) -> str:
-    """Return what people read in a file: a page as it is, of anything else comments and docstrings."""
+    """Return the text that people read in a file: a whole page, or the comments and docstrings of other files."""
     name, suffix = PurePosixPath(path).name, PurePosixPath(path).suffix
     if suffix == ".md":
         return text
@@ -95,7 +95,7 @@ def prose(path: str, text: str) -> str:
 
 
 def links(page: str, text: str) -> Iterator[tuple[str, str]]:
-    """Of each relative link of a page, the path from the root (the page itself: its own) and the heading."""
+    """Yield the path from the root and the heading of each relative link. A link within the page has the page's path."""
     for target in _LINK.findall(_without_code(text)):
         if _URL.match(target) or target.startswith("mailto:"):
             continue
@@ -104,7 +104,7 @@ def links(page: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def paths(text: str, folders: set[str]) -> Iterator[tuple[str, str]]:
-    """Each path from the root that a text names, and the heading behind it. What is part of an address is none."""
+    """Yield each path from the root that a text names, and its heading. Skips parts of URLs."""
     starts = "|".join(sorted(map(re.escape, folders), key=len, reverse=True))
     pattern = re.compile(rf"(?<![\w./$~*>}}@:-])((?:{starts})/[\w./*<>{{}}…-]*[\w*>}}…/])(?:#([\w-]+))?")
     for match in pattern.finditer(_URL.sub("", text)):
@@ -112,7 +112,7 @@ def paths(text: str, folders: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def targets(path: str, text: str) -> set[str]:
-    """The targets of the Makefile that a file names: `make …` in backticks, and in the code blocks of a page."""
+    """Yield the Makefile targets that a file names: `make …` in backticks, and in a page's code blocks."""
     found = set(re.findall(rf"`{_TARGET}\b", text))
     if path.endswith(".md"):
         found |= {name for line in _code(text) for name in re.findall(rf"^\s*{_TARGET}\b", line)}
@@ -120,7 +120,7 @@ def targets(path: str, text: str) -> set[str]:
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Each `python3 -m …` of a text. What stands behind `--` is another program's."""
+    """Yield each `python3 -m …` of a text. Words after `--` belong to another program."""
     for module, line in _COMMANDS.findall(_SUBSTITUTION.sub(_inner_command, text)):
         rest = line.partition(" -- ")[0]
         words = tuple(itertools.takewhile(_WORD.fullmatch, rest.split()))
@@ -132,7 +132,7 @@ def makefile_targets(text: str) -> set[str]:
 
 
 def _inner_command(substitution: re.Match[str]) -> str:
-    """Take `$(…)` out of the command around it, of which it is no word; a command of ours in it stays, in backticks."""
+    """Remove `$(…)` from the command around it. A command of ours inside it stays, in backticks."""
     return substitution[0].replace("$(", "`").replace(")", "`") if "python" in substitution[0] else "…"
 
 
@@ -184,7 +184,7 @@ def _without_code(text: str) -> str:
 
 
 def _code(text: str) -> Iterator[str]:
-    """The lines of a page's code blocks, fenced or indented."""
+    """Return the lines of a page's code blocks, fenced or indented."""
     inside = False
     for line in text.splitlines():
         if _FENCE.match(line):

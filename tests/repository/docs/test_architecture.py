@@ -1,4 +1,4 @@
-"""Pages with generated blocks are what docs/generate.py writes from the code now."""
+"""Pages with generated blocks agree with the present output of docs/generate.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_component_that_a_stack_registers_has_its_file() -> None:
 
 @pytest.mark.parametrize("stack", snapshots.STACKS)
 def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(stack: str) -> None:
-    """So the last table of the page leads from a name in a preview to its code."""
+    """The last table of the page therefore leads from a name in a preview to its code."""
     resources = generate.registered(stack)
     components = {one.name for one in resources.values() if one.type.startswith("triton:")}
     lost = []
@@ -46,7 +46,7 @@ def test_a_resources_name_begins_with_that_of_a_component_that_it_belongs_to(sta
             key = resources[key].parent
         if max(named, key=len, default="") not in above:
             lost.append(resource.name)
-    # The role of the control plane may use that key, and is made in the same module.
+    # The control plane's role may use that key, and the same module creates it.
     assert lost == ["cluster-secrets-policy"]
 
 

@@ -1,4 +1,4 @@
-"""Figures of the benchmarks' pages: what a section that names a record says is in that record."""
+"""Figures on the benchmark pages: a section that names a record prints only figures of that record."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _RECORD = re.compile(r"results/([a-z-]+-\d{4}-\d\d-\d\d-[0-9a-f]{8}\.json)")
 _NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\d-])")
 _UNIT = r" (?:ms|s|MB/s|MiB|times|%|requests/s)\b"
 _MEASURED = re.compile(rf"{_NUMBER.pattern}(?={_UNIT}| to -?[\d.]+{_UNIT})|(?<![\w.,])-?\d+\.\d+(?!\d)")
-"""A figure of a sentence: with a unit or a decimal point. The rest counts, names and dates."""
+"""A figure in a sentence: a number with a unit or a decimal point. Other numbers are counts, names and dates."""
 SETTINGS: dict[str, set[str]] = {
     "README.md: ## Batching: tuned values against others": {"2.51"},
     "README.md: ## The gateway": {"20", "30", "95"},
     "canary-gate.md: ## Simulated rollouts": {"25", "50", "95", "100", "150"},
 }
-"""Figures that say how something was measured, which are no results; by page and section."""
+"""Figures that describe how something was measured, and are no results; by page and section."""
 
 
 def sections() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each section that names records: which it is, its text without code and links, and the records."""
+    """Yield each section that names records: its page and title, its text without code and links, and its records."""
     for page in (*PAGES, ROOT / "docs" / "canary-gate.md"):
         for section in re.split(r"(?m)^(?=###? )", page.read_text()):
             records = list(dict.fromkeys(_RECORD.findall(section)))
@@ -38,20 +38,20 @@ def sections() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def figures(text: str) -> Iterator[str]:
-    """Yield the figures of a section: every number of its tables, and of its sentences those that are measured."""
+    """Yield the figures of a section: every number of its tables, and the measured numbers of its sentences."""
     for line in text.splitlines():
         yield from (found[0] for found in (_NUMBER if line.startswith("|") else _MEASURED).finditer(line))
 
 
 def recorded(record: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield the numbers of a record, and of what the page of results makes of it, each with the half of its last digit."""
+    """Yield the numbers of a record and of its table on the results page, with half a unit of each last digit."""
     yield from ((number, 0.0) for number in _numbers(record))
     for line in results_page.tables(record):
         yield from (_printed(found[0]) for found in _NUMBER.finditer(line))
 
 
 def unknown(text: str, records: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the figures of a section that no record has, however it is rounded."""
+    """Return the figures of a section that match no record, however they are rounded."""
     known = [number for record in records for number in recorded(record)]
     missing = []
     for figure in figures(text):
@@ -67,7 +67,7 @@ def _numbers(value: Any) -> Iterator[float]:
             yield from _numbers(below)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
-        # A share is printed in percent.
+        # The pages print a share in percent.
         if 0 < value < 1:
             yield 100 * value
 

@@ -1,4 +1,4 @@
-"""`make bench` measures what the page of results shows, but for what the page of benchmarks says that it leaves out."""
+"""`make bench` measures everything on the results page, except what the benchmarks page excludes by name."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.paths import ROOT
 LEFT_OUT = {
     "gpu": "* [models on a GPU](#a-gpu),",
 }
-"""Kind of record to how the page begins to say why it is left out."""
+"""Kind of record -> the first words of the page's reason to exclude it."""
 WITHOUT_COMMAND = {
     "canary gate": "python benchmarks/canary_gate.py",
     "soak": "python -m tests.system.e2e.soak --minutes 30 --record",
 }
-"""The command that made a record which does not say it, by kind."""
+"""Kind -> the command that made the record, for records that do not name it."""
 HOW_MUCH = frozenset({"--minutes", "--model", "--rounds", "--seed", "--sizes"})
-"""Options of a measurement of the same thing: fewer of its models, rounds, minutes or files, or others by chance."""
+"""Options that change only the amount or the seed: fewer models, rounds, minutes or files, or other random ones."""
 
 
 def measured(command: str) -> tuple[str, ...]:
-    """Return the program of a command, and its options but for those of how much is measured."""
+    """Return the program of a command and its options, except the options for the amount or the seed."""
     program, *words = shlex.split(command)[1:]
     if program == "-m":
         module, *words = words
@@ -35,14 +35,14 @@ def measured(command: str) -> tuple[str, ...]:
 
 
 def shown() -> dict[str, dict[str, Any]]:
-    """Return the records that the page has tables of, by name."""
+    """Return the records that have a table on the page, by name."""
     tables = results_page.PAGE.read_text().partition("## All records")[0]
     names = re.findall(r"(?m)^`results/([^`]+)`: ", tables)
     return {name: json.loads((RESULTS / name).read_text()) for name in names}
 
 
 def recipe() -> set[tuple[str, ...]]:
-    """Return what each line of `make bench` measures."""
+    """Return the measurement of each line of `make bench`."""
     (lines,) = re.findall(r"(?m)^bench:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
     return {measured(line) for line in lines.splitlines()}
 

@@ -1,6 +1,6 @@
-"""Everything that pages, comments and docstrings cite is there: files, headings, targets of the Makefile, commands, options.
+"""All references in pages, comments and docstrings exist: files, headings, Makefile targets, commands, options.
 
-And nothing cites what a reader of this repository does not have.
+No reference names a file that a reader of this repository lacks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.repository.docs.references import Command, Files, commands, links, ma
 
 _FACT = re.compile(r"\bdocs/facts/[\w-]+\.md(?:#[\w-]+)?")
 _FOREIGN = tuple(
-    # What each needs in the text stands before it: looking for that takes less than matching.
+    # Each check starts with a search for the text that it needs, which is faster than the match.
     (needed, re.compile(pattern, re.IGNORECASE))
     for needed, pattern in (
-        # Written in pieces: this file is read too.
+        # Split in pieces, because the test also reads this file.
         ("issue", "issue" + r"s? \d"),
         ("issue", "issue" + r" [a-z]+ point"),
         ("re" + "search", r"\bre" + r"search\b"),
@@ -68,7 +68,7 @@ def _missing_paths(files: Files) -> Iterator[str]:
     folders = files.folders
     for path, text in _texts(files):
         if not any(True for _ in paths(text, folders)):
-            continue  # parsing takes longer than looking
+            continue  # parsing takes longer than searching
         named = set(paths(prose(path, text), folders))
         named |= {(fact, heading) for fact, _, heading in (found.partition("#") for found in _FACT.findall(text))}
         for cited, heading in sorted(named):
@@ -93,7 +93,7 @@ def _missing_targets(files: Files) -> Iterator[str]:
     known = makefile_targets(files.text("Makefile"))
     for path, text in _texts(files):
         if not targets(path, text) - known:
-            continue  # parsing takes longer than looking
+            continue  # parsing takes longer than searching
         for name in sorted(targets(path, _read_by_people(path, text)) - known):
             yield f"{path}: the Makefile has no target {name}"
 
@@ -101,7 +101,7 @@ def _missing_targets(files: Files) -> Iterator[str]:
 def _missing_commands(files: Files) -> Iterator[str]:
     for path, text in _texts(files):
         if not any(True for _ in commands(text)):
-            continue  # parsing takes longer than looking
+            continue  # parsing takes longer than searching
         for command in commands(_read_by_people(path, text)):
             if problem := _problem(command):
                 yield f"{path}: {problem}"
@@ -134,7 +134,7 @@ def _foreign(files: Files) -> Iterator[str]:
 
 
 def _read_by_people(path: str, text: str) -> str:
-    """Pages, code with its messages, workflows; of the tests, whose examples may be wrong on purpose, comments only."""
+    """Return the whole text of a file. Of tests, return only comments: their examples may be wrong on purpose."""
     return prose(path, text) if path.startswith("tests/") else text
 
 
@@ -143,14 +143,14 @@ def _texts(files: Files) -> Iterator[tuple[str, str]]:
         try:
             yield path, files.text(path)
         except UnicodeDecodeError:
-            continue  # a picture
+            continue  # an image
 
 
-# What the tests above would find: each of these trees has one mistake.
+# Mistakes that the tests above find: each of these trees has one.
 
 
 def _tree(root: Path, **contents: str) -> Files:
-    """Files by the names of the keywords, in which two underscores are a slash, and the last one before `md` a dot."""
+    """Return files by the keywords' names: two underscores mean a slash, and the last one before `md` means a dot."""
     for name, text in contents.items():
         path = root / re.sub(r"_(md|py|yaml)$", r".\1", name.replace("__", "/"))
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The documentation site builds strictly, has every page, draws its diagrams, and needs no network while it is read."""
+"""The documentation site builds in strict mode, has every page, draws its diagrams, and needs no network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _pages() -> set[str]:
 
 @dataclass(frozen=True)
 class Built:
-    """The site of a copy of the pages with two links that lead nowhere and a page that no menu has, and what mkdocs said."""
+    """A site with two broken links and a page outside the menu, and the output of mkdocs."""
 
     path: Path
     done: subprocess.CompletedProcess[str]
@@ -56,7 +56,7 @@ def site(built: Built) -> Path:
 
 
 def test_every_page_begins_with_its_title() -> None:
-    """Nothing else shows words above it that an edit has put at a wrong place."""
+    """No other check finds words that an edit has put above the title."""
     firsts = {page: (ROOT / page).read_text(encoding="utf-8").partition("\n")[0] for page in _pages()}
     assert {page: first for page, first in firsts.items() if not re.match(r"# \S", first)} == {}
 

@@ -1,4 +1,4 @@
-"""docs/stack-file.md is the reference of every key, as the code is now."""
+"""docs/stack-file.md documents every key of the present code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spec.settings.section import Section
 
 
 def sections(base: type[Section] = Section) -> list[type[Section]]:
-    """Return every section, a section after the one that it extends."""
+    """Return all sections; a section comes after the section that it extends."""
     return [found for section in base.__subclasses__() for found in (section, *sections(section))]
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """The page of the code as it is."""
+    """Return the page as generated from the present code."""
     return stack_file.page()
 
 

@@ -1,4 +1,4 @@
-"""Patterns of secrets, in any text."""
+"""Patterns of secrets in any text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SECRET_NAME = re.compile(
 
 
 def secrets_in(text: str) -> list[str]:
-    """Return what looks like a secret in the text: the kind and the beginning of each, never all of it."""
+    """Return possible secrets in the text: the kind and the first characters of each, never the whole secret."""
     return [f"{kind}: {match[0][:16]}…" for kind, pattern in PATTERNS.items() for match in pattern.finditer(text)]
 
 
 def secret_values(value: Any, path: str = "") -> Iterator[str]:
-    """Paths of texts below `value` whose name says that they are secret, and which are neither empty nor a reference."""
+    """Yield paths of texts below `value` with a secret-like name, if they are neither empty nor a reference."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             inner = f"{path}.{key}" if path else str(key)

@@ -1,4 +1,4 @@
-"""`make audit`: it says what it knows, and a database that does not answer is no clean bill. Its tools are stand-ins."""
+"""`make audit` reports its findings, and fails if a database does not respond. Its tools are fakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.paths import ROOT
 
 
 def locks() -> set[str]:
-    """Every tracked lock: what has hashes."""
+    """Every tracked lock file, which are the files with hashes."""
     command = ["git", "ls-files", "*requirements.txt", "requirements/*.txt"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     return {name for name in listed.stdout.split() if "--hash=" in (ROOT / name).read_text(encoding="utf-8")}
@@ -37,7 +37,7 @@ _UNREACHABLE = "#!/bin/bash\necho 'ERROR: uv: Dependency not found on PyPI and c
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose environments are there, with stand-ins for the tools but pip-audit."""
+    """A checkout with complete environments, and with fakes for all tools except pip-audit."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     for lock in LOCKS:
         (tmp_path / lock).parent.mkdir(exist_ok=True)
@@ -114,7 +114,7 @@ def test_a_database_that_does_not_answer_fails_and_says_that_nothing_is_known(ch
 
 
 def test_every_lock_is_hashed_and_every_requirement_pinned() -> None:
-    """`pip install --require-hashes` takes nothing else."""
+    """`pip install --require-hashes` accepts no other requirements."""
     for lock in LOCKS:
         text = (ROOT / lock).read_text().replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]

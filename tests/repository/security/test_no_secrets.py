@@ -1,4 +1,4 @@
-"""Secrets reach neither stack outputs, nor what the program registers (rendered charts are in it), nor the tracked files."""
+"""No secret is in stack outputs, in the program's registered resources with their rendered charts, or in tracked files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTPUTS = {
     *("clusterName", "modelBucket", "region", "releaseId", "requestBucket", "requestQueueUrl", "tritonRoleArn"),
     *("apiReachedBy", "gatewayAddressCommand", "inferenceUrl", "inferenceUrls", "vpcId", "zones"),
 }
-"""Whatever a stack outputs is read by everybody who may read its state: a new one is looked at here first."""
+"""Everyone who may read a stack's state may read all its outputs: check a new output here first."""
 
 SAMPLES = {
     "AWS access key": "key: " + "AKIA" + "IOSFODNN7EXAMPLE",
@@ -63,7 +63,7 @@ def test_nothing_that_a_stack_registers_has_a_secret_in_it(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_program_makes_no_kubernetes_secret(stack: str) -> None:
-    """Their values would be in the state; what needs one is given it by its chart, in the cluster, or by whoever owns it."""
+    """A Secret's values would be in the state. Charts in the cluster or the owner of the secret create Secrets instead."""
     made = [
         name for name in snapshots.read(stack)["resources"] if name.endswith(("core/v1:Secret)", "core/v1:SecretPatch)"))
     ]

@@ -1,4 +1,4 @@
-"""docs/security.md lists every place that removes or overwrites something, each with tests that are there."""
+"""docs/security.md lists every place that removes or overwrites something, each with its existing tests."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _REMOVING = re.compile(
 )
 _OF_MODULES = {"os": {"remove", "replace", "truncate"}, "shutil": {"move", "copy", "copyfileobj"}}
 _WRITES = re.compile(r"[rbt]*[wax+][wax+bt]*")
-"""Modes of `open`, for text and for bytes."""
+"""Modes of `open` for text and for bytes."""
 _WORDS = frozenset({"PATCH", "destroy"})
-"""The words in which GitHub and Pulumi are asked to change or remove something."""
+"""The words with which code tells GitHub and Pulumi to change or remove something."""
 _ELSEWHERE = ("tests/", "twin/aws/", "models/", "examples/models/", "benchmarks/models/")
 
 
 def removing(file: str) -> bool:
-    """Return whether a module calls something that removes or overwrites files, objects or messages, or has that done."""
+    """Return whether a module removes or overwrites files, objects or messages, directly or through a call."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    asks = not file.startswith("twin/")  # whose own cluster and engine they are that it asks
+    asks = not file.startswith("twin/")  # the twin changes only its own cluster and engine
     words = _WORDS if asks else frozenset()
     return any(_removes(node) or (isinstance(node, ast.Constant) and node.value in words) for node in ast.walk(tree))
 
@@ -49,7 +49,7 @@ def _removes(node: ast.AST) -> bool:
     if isinstance(node.func.value, ast.Name) and node.func.attr in _OF_MODULES.get(node.func.value.id, ()):
         return True
     opened = node.func.attr == "open" and writes
-    replaced = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords  # of Path: text takes two
+    replaced = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords  # str.replace takes two
     return opened or replaced
 
 
@@ -59,7 +59,7 @@ def modules() -> list[str]:
 
 
 def places() -> set[str]:
-    """The files that the tables name in the column `where`."""
+    """Return the files in the column `where` of the tables."""
     rows = [line.split(" | ") for line in SECTION.splitlines() if line.startswith("| ") and not line.startswith("| what")]
     assert len(rows) > 20
     return {file for row in rows for file in re.findall(r"`([^`]+)`", row[1])}

@@ -1,4 +1,4 @@
-"""Programs that a step starts and that a test must not: what stands in for them records how it was called, and answers."""
+"""Fakes for programs that a step starts and a test must not start: they record their calls and answer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ sys.exit(code)
 
 
 class StandIns:
-    """Programs in a folder that is on PATH. A command line that has no answer prints nothing and ends with 0.
+    """Programs in a folder on PATH. A command line without an answer prints nothing and exits with 0.
 
-    A `python3 -m venv` makes an environment whose Python is a stand-in too.
+    `python3 -m venv` creates an environment whose Python is a fake too.
     """
 
     def __init__(self, folder: Path, on_path: Path) -> None:
@@ -38,18 +38,18 @@ class StandIns:
         self.answer({})
 
     def put(self, *names: str) -> None:
-        """Makes stand-ins of these names, in the place of what may be there."""
+        """Create fakes with these names; they replace existing files."""
         for name in names:
             (self._on_path / name).write_text(_PROGRAM.format(python=sys.executable, folder=str(self._folder)))
             (self._on_path / name).chmod(0o755)
 
     def answer(self, answers: Mapping[str, tuple[str, int]]) -> None:
-        """Set what command lines print, and their exit codes."""
+        """Set the output and the exit code of command lines."""
         (self._folder / "answers").write_text(json.dumps(dict(answers)))
 
     @property
     def calls(self) -> list[str]:
-        """The command lines, in order. A program that was called by a relative path has it."""
+        """Return the command lines in order. A program that was called by a relative path has that path."""
         file = self._folder / "calls"
         lines = file.read_text().splitlines() if file.exists() else []
         return [" ".join(json.loads(line)) for line in lines]

@@ -1,4 +1,4 @@
-"""Rules of every workflow: pinned actions, least permissions, no injection, limits."""
+"""Rules for every workflow: pinned actions, least permissions, no injection, limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRITES = {
     ("destroy", "destroy"): {"id-token"},
     ("images", "publish"): {"attestations", "id-token", "packages"},
 }
-"""The permissions to write that each job has. A job that is not here may write nothing."""
+"""The write permissions of each job. A job that is missing here may write nothing."""
 _ENVIRONMENTS = {
     stack: load_stack_file(stack_names.file_of(stack, files.ROOT)).environment for stack in stack_names.names(files.ROOT)
 }
@@ -119,13 +119,13 @@ def test_a_job_may_write_what_it_is_for_and_nothing_else(name: str, job: str, co
 
 @pytest.mark.parametrize(("name", "job", "content"), JOBS)
 def test_a_job_ends_in_time(name: str, job: str, content: Document) -> None:
-    if "uses" not in content:  # that of the called workflow counts
+    if "uses" not in content:  # the limit of the called workflow counts
         assert 1 <= content["timeout-minutes"] <= MOST_MINUTES
 
 
 @pytest.mark.parametrize("step", [one for one in files.steps() if one.script], ids=str)
 def test_no_expression_is_in_a_script(step: Step) -> None:
-    """GitHub would paste text of a pull request into it before the shell reads it."""
+    """GitHub would insert text of a pull request into the script before the shell reads it."""
     assert EXPRESSION.findall(step.script or "") == []
 
 
@@ -142,7 +142,7 @@ def test_runs_do_not_pile_up(name: str) -> None:
 
 
 def test_each_stack_may_have_an_account_of_its_own() -> None:
-    """Role and state go by the stack wherever one of them is used; the variable of all stacks is what is left."""
+    """Role and state depend on the stack everywhere; the variable for all stacks is the fallback."""
     for name in files.NAMES:
         for variable, stack, fallback in re.findall(
             r"fromJSON\(vars\.(\w+) \|\| '\{\}'\)\[(\w+\.\w+)\] \|\| vars\.(\w+)", files.text(name)
@@ -293,12 +293,12 @@ def test_the_matrix_has_every_stack() -> None:
     ],
 )
 def test_each_stack_can_have_a_runner_of_its_own(workflow: str, job: str, stack: str) -> None:
-    # A variable of the environment would be read too late: GitHub knows it only once a runner has the job.
+    # A variable of the environment comes too late: GitHub knows it only after a runner has the job.
     project = runner_project(cluster_name("{0}"))
     label = f"format('codebuild-{project}-{{1}}-{{2}}', {stack}, github.run_id, github.run_attempt)"
     in_vpc = f"contains(fromJSON(vars.VPC_RUNNERS || '[]'), {stack}) && {label} || "
-    # A runner in the VPC would take itself away, and its interface keeps the VPC; it has a token that administers the
-    # repository, so that no pull request's code may run on it.
+    # A runner in the VPC would delete itself, and its interface keeps the VPC. Its token administers the repository, so
+    # it must not run a pull request's code.
     if workflow in ("destroy", "preview"):
         in_vpc = ""
     wanted = f"${{{{ {in_vpc}fromJSON(vars.RUNNERS || '{{}}')[{stack}] || vars.RUNNER || 'ubuntu-24.04' }}}}"

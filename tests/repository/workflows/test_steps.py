@@ -1,7 +1,7 @@
-"""Every step that has a script is run, as it stands in the file.
+"""Runs every step that has a script, unchanged from the workflow file.
 
-What a step of reports and comments starts is real. What would need AWS, a twin or a quarter of an hour, `pulumi`, `make` and
-Python where it starts those, is a stand-in that records how it was called.
+Programs for reports and comments are real. Programs that need AWS, a twin or a quarter of an hour are fakes that record
+their calls: `pulumi`, `make`, and Python if it starts one of these.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def runs(*names: str) -> Callable[[Test], Test]:
-    """Says which steps a test runs, `WORKFLOW/JOB/NAME` with its parameters in braces. `checkout` holds the test to that."""
+    """Declare the steps that a test runs: `WORKFLOW/JOB/NAME` with its parameters in braces. `checkout` checks this."""
 
     def decorate(test: Test) -> Test:
         _DECLARED[test.__name__] = names
@@ -44,7 +44,7 @@ _DECLARED: dict[str, tuple[str, ...]] = {}
 
 @pytest.fixture
 def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Make the checkout that a step finds: the folders that it uses, and this Python as the checkout's."""
+    """Create the checkout that a step uses: its folders, and this Python as the checkout's Python."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("benchmarks", "console", "infra", "modelctl", "spec", "stackctl", "stacks", ".git", ".github"):
@@ -66,12 +66,12 @@ def expanded(test: str, parameters: Mapping[str, Any]) -> set[str]:
 
 @pytest.fixture
 def stand_ins(checkout: Path, tmp_path: Path) -> StandIns:
-    """Stand-ins on PATH of the checkout."""
+    """Put fakes on the checkout's PATH."""
     return StandIns(tmp_path / "stand-ins", checkout / ".venv" / "bin")
 
 
 def run(step: files.Step, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a step's script as GitHub does: a file of its own, bash, in the checkout."""
+    """Run a step's script as GitHub does: as a separate file, with bash, in the checkout."""
     script = folder.parent / "step.sh"
     script.write_text(step.script or "", encoding="utf-8")
     with (folder.parent / "ran").open("a", encoding="utf-8") as ran:
@@ -90,7 +90,7 @@ def run(step: files.Step, folder: Path, **environment: str) -> subprocess.Comple
 
 
 def of_local(events: str) -> str:
-    """The same preview, of the stack whose requests take the shortest to replay."""
+    """Return the preview of the stack whose requests replay fastest."""
     return events.replace("urn:pulumi:prod:", "urn:pulumi:local:")
 
 
@@ -223,7 +223,7 @@ def test_destroy_wants_the_name_twice(checkout: Path) -> None:
 
 
 def engine_events(checkout: Path, tmp_path: Path) -> tuple[str, str]:
-    """Return the events that a preview step has left, and its exit code as the next steps are told it."""
+    """Return the events of a preview step, and the exit code that it passes to the next steps."""
     status = (tmp_path / "output").read_text(encoding="utf-8").removeprefix("status=").strip()
     return (checkout / "events.json").read_text(encoding="utf-8"), status
 
@@ -288,7 +288,7 @@ def test_a_preview_leaves_its_events_and_its_exit_code(
 @runs("{judge}")
 @pytest.mark.parametrize("judge", [*_GATES, *files.distinct(f"drift/look/{_UNSAID}")], ids=str)
 def test_a_preview_that_failed_and_has_told_nobody_fails_the_job(judge: files.Step, checkout: Path) -> None:
-    """A stream that ends too early may look like a preview without changes."""
+    """A stream that stops too early may look like a preview without changes."""
     write_reports(checkout, scenarios.nothing())
     judged = {status: run(judge, checkout, STATUS=status) for status in ("0", "1", "255", "")}
     assert {status: done.returncode for status, done in judged.items()} == {"0": 0, "1": 1, "255": 1, "": 1}
@@ -504,7 +504,7 @@ def test_images_are_pushed_and_signed_by_the_digests_that_the_build_has_printed(
 
 
 def declared() -> Iterator[str]:
-    """The steps that the tests of this file run, by their declarations and parameters."""
+    """Return the steps that this file's tests run, from their declarations and parameters."""
     for test in _DECLARED:
         given = [mark.args for mark in getattr(globals()[test], "pytestmark", ()) if mark.name == "parametrize"]
         for chosen in itertools.product(*(values for _, values in given)):

@@ -1,4 +1,4 @@
-"""The workflows as data: their jobs, steps and what their steps run."""
+"""The workflows as data: their jobs, steps and the scripts of the steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Document = dict[Any, Any]
 
 @cache
 def load(name: str) -> Document:
-    """A workflow. The key `on` is True in YAML 1.1, and so it is here."""
+    """Return a workflow. The key `on` is True in YAML 1.1, and also here."""
     document: Document = yaml.load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return document
 
@@ -38,17 +38,17 @@ class Step:
     content: Document
     of_the_job: Document = field(default_factory=dict)
     copies: tuple[Step, ...] = ()
-    """Other steps that have the same script, and are said the same variables."""
+    """Other steps that have the same script and variables."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that the job and the step set, as far as the file says them."""
+        """Return the variables of the job and of the step, as far as the file sets them."""
         variables = {**self.of_the_job.get("env", {}), **self.content.get("env", {})}
         return {name: str(value) for name, value in variables.items() if "${{" not in str(value)}
 
     @property
     def script(self) -> str | None:
-        """Return the commands that it runs in a shell; None without any."""
+        """Return the step's shell script, None if it has none."""
         script: str | None = self.content.get("run")
         return script
 
@@ -57,14 +57,14 @@ class Step:
 
 
 def jobs() -> Iterator[tuple[str, str, Document]]:
-    """Workflow, name and content of every job."""
+    """Yield workflow, name and content of every job."""
     for name in NAMES:
         for job, content in load(name)["jobs"].items():
             yield name, job, content
 
 
 def steps() -> list[Step]:
-    """Every step of every workflow and of our own actions."""
+    """Yield every step of every workflow and of our actions."""
     found = [Step(name, job, step, content) for name, job, content in jobs() for step in content.get("steps", ())]
     for file in sorted(ACTIONS.glob("*/action.yml")):
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -73,13 +73,12 @@ def steps() -> list[Step]:
 
 
 def step(workflow: str, job: str, name: str) -> Step:
-    """The step of that name."""
     (found,) = [one for one in steps() if (one.workflow, one.job, one.content.get("name")) == (workflow, job, name)]
     return found
 
 
 def distinct(*names: str) -> list[Step]:
-    """The steps of these names, `WORKFLOW/JOB/NAME`; those that are the same script with the same variables are one."""
+    """Return the steps with these names, `WORKFLOW/JOB/NAME`; steps with the same script and variables count once."""
     alike: dict[tuple[Any, ...], list[Step]] = {}
     for name in names:
         found = step(*name.split("/", 2))

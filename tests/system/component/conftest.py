@@ -1,4 +1,4 @@
-"""Each stack is brought up once per test session, in a moto account of its own, and looked at from then on."""
+"""Brings up each stack once per test session, in a separate moto account; the tests examine the result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.system.component.engine.stack_run import STACKS, StackRun, bring_up
 
 @pytest.fixture(scope="session")
 def stack_runs() -> Callable[[str], StackRun]:
-    """The run of a stack, made when it is first asked for."""
+    """Return the run of a stack; the first call creates it."""
     return cache(lambda stack: bring_up(ROOT, stack))
 
 
 @pytest.fixture(params=STACKS)
 def stack_run(request: pytest.FixtureRequest, stack_runs: Callable[[str], StackRun]) -> StackRun:
-    """Each of the four stacks in turn."""
+    """Return each of the four stacks in turn."""
     return stack_runs(request.param)

@@ -1,4 +1,4 @@
-"""A VPC with its ways out and a cluster in it, made by somebody else, and everything that AWS says of them."""
+"""A VPC with its egress and a cluster of another owner, and AWS's whole description of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DESCRIBED = {
 
 @dataclass(frozen=True)
 class Vpc:
-    """The ids of what `make_vpc` makes."""
+    """The ids of the resources that `make_vpc` creates."""
 
     id: str
     private: dict[str, str]
@@ -36,18 +36,18 @@ class Vpc:
 
     @property
     def section(self) -> dict[str, Any]:
-        """Return how a stack file names them."""
+        """Return the section of a stack file that names them."""
         return {"vpcId": self.id, "privateSubnetIds": self.private, "publicSubnetIds": self.public}
 
 
 def make_vpc(clients: Clients) -> Vpc:
-    """Make a VPC with a private and a public subnet in each zone: private ones go out through one NAT gateway."""
+    """Create a VPC with a private and a public subnet in each zone; all private subnets use one NAT gateway."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.60.0.0/16")["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
-    # The VPC's main table is that of the private subnets, which have none of their own.
+    # The private subnets have no route table, so they use the VPC's main table.
     [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
     outer = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
     ec2.create_route(RouteTableId=outer, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
@@ -63,7 +63,7 @@ def make_vpc(clients: Clients) -> Vpc:
 
 
 def make_cluster(clients: Clients, vpc: Vpc, *, mode: str = "API", oidc: bool = True) -> None:
-    """Make the cluster `shared` in the private subnets, with the network plugin that nodes need."""
+    """Create the cluster `shared` in the private subnets, with the network plugin that nodes need."""
     iam = clients("iam")
     trust = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
@@ -87,7 +87,7 @@ def make_cluster(clients: Clients, vpc: Vpc, *, mode: str = "API", oidc: bool = 
 
 
 def described(clients: Clients) -> str:
-    """Return everything that AWS says of networks, clusters, identities and keys, as one text that two moments share."""
+    """Return AWS's description of networks, clusters, identities and keys, as one text to compare two points in time."""
     ec2, eks, iam = clients("ec2"), clients("eks"), clients("iam")
     found: dict[str, Any] = {key: getattr(ec2, operation)()[key] for operation, key in _DESCRIBED.items()}
     found["NatGateways"] = [item for item in found["NatGateways"] if item["State"] != "deleted"]

@@ -1,6 +1,6 @@
-"""IAM policy documents against what AWS says of its actions: the data that cfn-lint ships.
+"""Checks IAM policy documents against AWS's data about its actions, as shipped by cfn-lint.
 
-cfn-lint's own rules read CloudFormation templates, which there are none of here, and are content with `*`.
+cfn-lint's own rules read only CloudFormation templates and accept `*`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _TRUST = "aws:iam/role:Role"
 _IDENTITY = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
 _POD_TAGS = ("aws:requesttag/kubernetes-namespace", "aws:requesttag/kubernetes-service-account")
 _SOURCES = ("aws:sourceaccount", "aws:sourcearn", "kms:encryptioncontext:aws:logs:arn")
-"""Keys of which one bounds what a service may do for others."""
+"""A statement for a service needs one of these keys, to restrict on whose behalf the service acts."""
 _ALIKE = frozenset({"StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike"})
-"""The operators that a bound may have. With `IfExists` or `ForAllValues:` a request without the key passes."""
+"""The operators of an effective condition. With `IfExists` or `ForAllValues:` a request without the key passes."""
 ACCOUNT = "123456789012"
-"""The account that the tests deploy to: principals and sources of any other one are strangers."""
+"""The account that the tests deploy to: principals and sources of other accounts are foreign."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A policy document and the resource that has it."""
+    """A policy document and its resource."""
 
     owner: str
     type: str
@@ -48,7 +48,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake in one statement. `subject`: the action or principal at fault."""
+    """A mistake in one statement. `subject`: the wrong action or principal."""
 
     owner: str
     statement: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 def documents(recording: Recording) -> Iterator[Document]:
-    """Every document of a run that has one. Raises ValueError for one that is no JSON."""
+    """Return every policy document of a run. Raises ValueError for a document that is not JSON."""
     for item in recording.registrations:
         key = _DOCUMENTS.get(item.type)
         text = (item.checked or item.inputs).get(key) if key else None
@@ -70,7 +70,7 @@ def documents(recording: Recording) -> Iterator[Document]:
 
 
 def lint(document: Document) -> Iterator[Finding]:
-    """Everything that is wrong with the document."""
+    """Return all mistakes in the document."""
     for index, statement in enumerate(document.statements):
         label = statement.get("Sid", f"Statement[{index}]")
         for subject, problem in _problems(document, statement):
@@ -112,7 +112,7 @@ def _action_problems(action: str, arns: list[str], document: Document) -> Iterat
 
 
 def _is_anything(arn: str) -> bool:
-    """Return whether an ARN has no fixed part after its service, like `arn:aws:s3:::*/*`: `*` in more letters."""
+    """Return whether an ARN has no fixed part after its service, like `arn:aws:s3:::*/*`: the same as `*`."""
     return not arn.split(":", maxsplit=3)[-1].strip("*?:/")
 
 
@@ -126,7 +126,7 @@ def _principal_problems(statement: Mapping[str, Any], document: Document) -> Ite
             yield identity, "is of another account"
     bounds = _bounds(statement)
     for service in _list(principal.get("Service", [])):
-        # EC2 takes a role for an instance, and sends neither key.
+        # EC2 assumes a role for an instance, and sends neither key.
         bounded = (
             all(key in bounds for key in _POD_TAGS)
             if service == "pods.eks.amazonaws.com"
@@ -144,7 +144,7 @@ def _principal_problems(statement: Mapping[str, Any], document: Document) -> Ite
 
 
 def _bounds(statement: Mapping[str, Any]) -> frozenset[str]:
-    """The keys, in lower case, that a statement compares with what only this account's own can have."""
+    """Return the keys, in lower case, that a statement compares with values that only this account can have."""
     return frozenset(
         key.lower()
         for operator, compared in statement.get("Condition", {}).items()
@@ -158,18 +158,18 @@ def _is_a_bound(key: str, value: str) -> bool:
     if key == "aws:sourceaccount":
         return value == ACCOUNT
     if key.endswith("arn"):
-        # A bucket's ARN names no account, and nobody else's bucket has its name.
+        # A bucket's ARN has no account, but bucket names are globally unique.
         return _account_of(value) in (ACCOUNT, "") and not _is_anything(value)
     return bool(value) and "*" not in value and "?" not in value
 
 
 def _account_of(identity: str) -> str:
-    """The account in an ARN, or the one that stands alone; empty where an ARN of a bucket has none."""
+    """Return the account in an ARN, or an account id on its own; "" for a bucket's ARN without an account."""
     return identity.split(":", maxsplit=5)[4] if identity.count(":") >= 5 else identity
 
 
 def _fits(arn: str, service: str, kind: str) -> bool:
-    """Return whether an ARN, which may have wildcards, can be one of the kind: of its service, and beginning as it does."""
+    """Return whether an ARN, perhaps with wildcards, can be one of the kind: the same service and the same beginning."""
     formats = _services()[service]["Resources"].get(kind.lower(), {}).get("ARNFormats", [])
     return any(_begins_alike(arn.split(":", maxsplit=5), form.split(":", maxsplit=5)) for form in formats)
 

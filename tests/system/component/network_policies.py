@@ -1,4 +1,7 @@
-"""NetworkPolicies, evaluated: which pod may open which connection. https://kubernetes.io/docs/concepts/services-networking/network-policies/"""
+"""Evaluates NetworkPolicies: which pod may open which connection.
+
+https://kubernetes.io/docs/concepts/services-networking/network-policies/
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from typing import Any, Literal
 Object = Mapping[str, Any]
 Direction = Literal["Ingress", "Egress"]
 MOST_PORTS = 24
-"""Ports and protocols that AWS's agent holds for one address: `MAX_PORT_PROTOCOL` of aws-network-policy-agent."""
+"""Ports and protocols that AWS's agent stores for one address: `MAX_PORT_PROTOCOL` of aws-network-policy-agent."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One end of a connection: a pod, or without a namespace an address outside the cluster."""
+    """One end of a connection: a pod, or, without a namespace, an address outside the cluster."""
 
     address: str
     namespace: str | None = None
@@ -25,7 +28,7 @@ class Peer:
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches; an empty one matches everything."""
+    """Return whether a label selector matches. An empty selector matches everything."""
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
@@ -50,7 +53,7 @@ class NetworkPolicies:
     namespaces: Mapping[str, Mapping[str, str]]
 
     def allow(self, source: Peer, destination: Peer, port: int, protocol: str = "TCP") -> bool:
-        """Return whether the source may connect: its egress and the destination's ingress allow it."""
+        """Return whether the source's egress and the destination's ingress allow the connection."""
         return self._open("Egress", source, destination, port, protocol) and self._open(
             "Ingress", destination, source, port, protocol
         )
@@ -60,7 +63,7 @@ class NetworkPolicies:
         return any(True for _ in self._selecting(pod, direction))
 
     def entries(self, pod: Peer, other: Peer, direction: Direction) -> int:
-        """Return the port entries for one address over all policies of the pod, each rule without ports as one."""
+        """Count the port entries for one address over all policies of the pod; a rule without ports counts as one."""
         rules = self._matching(pod, other, direction)
         return sum(len(rule.get("ports") or [None]) for rule in rules)
 

@@ -1,4 +1,4 @@
-"""Children of pulumi-eks' `eks.Cluster`, read in its source.
+"""Children of pulumi-eks' `eks.Cluster`, from its source.
 
 https://github.com/pulumi/pulumi-eks/tree/7bf0c1b179932ce51cb02dfc4f9bd0d7550cb0cd/nodejs/eks/cluster, for these arguments:
 authentication mode API, one access entry `admin` without tags and with one policy `view`, a service role, a version of
@@ -16,7 +16,7 @@ COMPONENT = "the component"
 class OfficialChild:
     """`name` follows the component's name. `parent` and `depends_on` are such names, or COMPONENT.
 
-    `depends_on` has the option's resources and those that the inputs come from: the engine gets both as dependencies.
+    `depends_on` has the option's resources and the sources of the inputs, because the engine gets both as dependencies.
     `inputs` are the keys that have a value.
     """
 
@@ -79,7 +79,7 @@ CHILDREN = (
         frozenset({"kubeconfig"}),
         depends_on=_ON_THE_CLUSTER,
     ),
-    # Its tags are the entry's own; the component's do not reach it. For its options see cluster.ts:1050-1056.
+    # It has only the entry's own tags, not the component's. For its options see cluster.ts:1050-1056.
     OfficialChild(
         "aws:eks/accessEntry:AccessEntry",
         "-admin",

@@ -1,7 +1,6 @@
-"""One defect for each policy of the pack, as a change of what the stack `prod` registers.
+"""One defect for each policy of the pack, as a change of a registration of the stack `prod`.
 
-`seed` puts them into a recording of that stack, `tests/system/e2e/seeded_program.py` into the program that the engine
-runs.
+`seed` adds them to a recording of that stack, `tests/system/e2e/seeded_program.py` to the program that the engine runs.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _MODELS = "arn:aws:s3:::triton-models-prod-123456789012-us-west-2"
 
 @dataclass(frozen=True)
 class Seeded:
-    """A defect. Without a change the resource is gone; `adds`: it is a new one of that type.
+    """A defect. Without a change, the resource is removed. `adds`: the type of a new resource.
 
-    A value that is a function makes the new value from the old one, which a first preview has to know. `kind`: of a chart's
-    objects, which share a name. `sources`: property -> the resource that its value comes from now. `told`: the resource that
-    the policy names, where it is another one; "" for the stack. `level`: that of the violation.
+    A value may be a function of the old value, which a first preview has to know. `kind`: the kind, for objects of a chart
+    that share a name. `sources`: property -> the present source of its value. `told`: the resource that the policy names, if
+    it is another one; "" for the stack. `level`: the level of the violation.
     """
 
     resource: str
@@ -51,17 +50,17 @@ class Seeded:
 
     @property
     def at_fault(self) -> str:
-        """The name that stands in the message."""
+        """Return the name in the message."""
         return self.resource if self.told is None else self.told
 
     def changes(self, type: str, name: str, custom: bool) -> bool:
-        """Return whether the defect is one of this resource."""
+        """Return whether the defect belongs to this resource."""
         if self.adds or name != self.resource:
             return False
         return type.endswith(f":{self.kind}") if self.kind else custom
 
     def changed(self, values: Values) -> Values:
-        """The properties of its resource with the defect in them."""
+        """Return the properties of its resource, with the defect."""
         made = dict(self.change or {})
         for path, value in made.items():
             if callable(value):
@@ -201,7 +200,7 @@ DEFECTS: Mapping[str, Seeded] = {
 
 
 def seed(recording: Recording, defects: Mapping[str, Seeded] = DEFECTS) -> Recording:
-    """The recording with all of the defects at once. Raises AssertionError for one that changes nothing."""
+    """Return the recording with all defects. Raises AssertionError for a defect that changes nothing."""
     items = [*recording.registrations, _made("pulumi:providers:kubernetes", _DEFAULT_PROVIDER, {}, recording)]
     for policy, defect in defects.items():
         if defect.adds:

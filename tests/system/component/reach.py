@@ -1,4 +1,4 @@
-"""The table of connections (spec/reach.py) against what one stack registers. Each check returns its findings."""
+"""Compares the table of connections (spec/reach.py) with one stack's registrations. Each check returns its findings."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ MANAGED_POLICIES: Mapping[str, tuple[str, ...]] = {
     "AmazonEC2ContainerRegistryPullOnly": ("ecr",),
     "AmazonSSMManagedInstanceCore": ("ssm", "ssmmessages"),
 }
-"""The services that AWS's policies of these names are for; `ec2messages` is retired."""
+"""The services that AWS's policies of these names cover; `ec2messages` is retired."""
 ENDPOINT_NAMES = {"ecr": "ecr.api", "aps": "aps-workspaces"}
-"""IAM's prefix of a service -> the name of its endpoint, if that differs."""
+"""IAM's prefix of a service -> the name of its endpoint, if they differ."""
 _URL = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.cluster\.local)?:(\d+)")
 
 
@@ -81,13 +81,13 @@ class World:
 
     @cached_property
     def parts(self) -> set[str]:
-        """The charts and add-ons."""
+        """Return the charts and add-ons."""
         charts = {item["name"] for item in self.kind("Release")}
         return charts | {item.inputs["addonName"] for item in self.aws("aws:eks/addon:Addon")}
 
     @cached_property
     def peers(self) -> dict[str, list[Peer]]:
-        """The pods of each workload of the stack, for our workloads with the labels of the registered template."""
+        """Return the pods of each workload of the stack, for our workloads with the labels of the registered template."""
         found: dict[str, list[Peer]] = {}
         for number, (name, pods) in enumerate(PODS.items(), start=10):
             address = f"{self.settings.network.cidr.network_address + number}"
@@ -108,7 +108,7 @@ class World:
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """The pods with an IAM role, by name: `irsa` or `pod-identity`."""
+        """Return the pods with an IAM role, by name: `irsa` or `pod-identity`."""
         trusts = [json.loads(item.checked["assumeRolePolicy"]) for item in self.aws("aws:iam/role:Role")]
         return {
             source: way
@@ -119,7 +119,7 @@ class World:
         }
 
     def trusted(self, statement: Object) -> Iterator[tuple[str, str]]:
-        """Yield the source in the table that may take a role, and how."""
+        """Yield the source in the table that may assume a role, and the method."""
         accounts = {(pods.namespace, pods.account): name for name, pods in PODS.items() if pods.account}
         accounts |= {(TRITON_NAMESPACE, helm_release(slot)): "Triton" for slot in SLOTS}  # one slot may have no pods
         for item in self.kind(*WORKLOADS):
@@ -137,7 +137,7 @@ class World:
             yield NODES, "instance"
 
     def resolve(self, name: str, row: Connection) -> Iterator[tuple[str, Peer]]:
-        """Yield the peers behind a name of the table, if NetworkPolicies can tell them apart."""
+        """Yield the peers for a name in the table, if NetworkPolicies can distinguish them."""
         first = self.settings.network.cidr.network_address
         if name == ALL_PODS:
             yield from ((one, peer) for one, peers in self.peers.items() if one != "warm pod" for peer in peers)
@@ -157,7 +157,7 @@ class World:
             yield name, Peer(f"{first + 2}")
 
     def active(self, row: Connection) -> bool:
-        """Return whether the stack has the key that the row depends on."""
+        """Return whether the stack sets the key that the row depends on."""
         found: Any = self.settings
         for step in filter(None, row.when.split(".")):
             found = getattr(found, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", step).lower(), None)
@@ -165,7 +165,7 @@ class World:
 
     @cached_property
     def required(self) -> dict[Edge, list[tuple[Peer, Peer]]]:
-        """The connections that the stack has to allow, with their ends: a workload may be there several times."""
+        """Return the connections that the stack has to allow, with their ends; a workload may appear several times."""
         found: dict[Edge, list[tuple[Peer, Peer]]] = {}
         for row in filter(self.active, ROWS):
             ends = itertools.product(self.resolve(row.source, row), self.resolve(row.destination, row))
@@ -184,10 +184,10 @@ def blocked(world: World) -> list[str]:
 
 
 def needless(world: World) -> list[str]:
-    """Return the connections from or to an isolated pod that are allowed, and in no row.
+    """Return the allowed connections from or to an isolated pod that have no row.
 
-    Of pods without a policy only the ports of the table count: nothing listens at others. A caller of AWS may open port
-    443 of every address, as AWS has no fixed ones: of the API server, too.
+    For pods without a policy only the ports of the table count, because no program listens on other ports. Callers of AWS
+    may open port 443 of every address, including the API server's, because AWS has no fixed addresses.
     """
     first = world.settings.network.cidr.network_address
     ends = [(name, peer) for name, peers in world.peers.items() for peer in peers]
@@ -214,7 +214,7 @@ def needless(world: World) -> list[str]:
             edges = [(source, destination, port, protocol)]
             edges += [(CLIENT_PODS, destination, port, protocol)] if here.namespace in clients else []
             edges += [(source, INTERNET, port, protocol)] if destination == API_SERVER else []
-            # A policy cannot tell the API server's interfaces from other addresses of the VPC.
+            # A policy cannot distinguish the API server's interfaces from other addresses of the VPC.
             edges += [(API_SERVER, destination, port, protocol)] if _is_in_vpc(here, world) else []
             if not any(edge in world.required for edge in edges) and world.policies.allow(here, there, port, protocol):
                 found[_words(edges[0])] = None
@@ -222,7 +222,7 @@ def needless(world: World) -> list[str]:
 
 
 def unguarded(world: World) -> list[str]:
-    """Return the workloads in namespaces of the program that no policy isolates; clients of a load balancer reach Envoy."""
+    """Return the workloads in the program's namespaces that no policy isolates. Clients of a load balancer reach Envoy."""
     return [
         name
         for name, peers in world.peers.items()
@@ -236,10 +236,10 @@ def _is_in_vpc(peer: Peer, world: World) -> bool:
 
 
 def beyond_limits(world: World) -> list[str]:
-    """Return what AWS's policy engine does not enforce as written.
+    """Return rules that AWS's policy engine does not enforce as written.
 
-    It holds 24 ports for one address, over all policies of a pod; and egress is decided before the address of a Service
-    becomes that of a pod, so that a Service on the path of an isolated pod has to keep the container's port.
+    It stores 24 ports for one address, over all policies of a pod. It decides egress before it replaces a Service's address
+    by a pod's. So a Service that an isolated pod calls has to have the container's port.
     """
     found = []
     for name, peers in world.peers.items():
@@ -263,7 +263,7 @@ def beyond_limits(world: World) -> list[str]:
 
 
 def unlisted(objects: list[Object], rows: tuple[Connection, ...] = ROWS) -> list[str]:
-    """Return the ports of objects that are in no row: of containers, probes, Services, webhooks, aggregated APIs."""
+    """Return the ports without a row: of containers, probes, Services, webhooks and aggregated APIs."""
     listed = {(row.destination, port) for row in rows for port in row.ports}
     from_api = {(row.destination, port) for row in rows if row.source == API_SERVER for port in row.ports}
     found: list[str] = []
@@ -307,7 +307,7 @@ def unlisted(objects: list[Object], rows: tuple[Connection, ...] = ROWS) -> list
 
 
 def unscraped(world: World) -> list[str]:
-    """Return monitors that no row of Prometheus is for: PodMonitors, and charts whose values switch a ServiceMonitor on."""
+    """Return monitors without a row of Prometheus: PodMonitors, and charts whose values enable a ServiceMonitor."""
     scraped = {row.destination for row in ROWS if row.source == "Prometheus"}
     found = []
     for item in world.kind("PodMonitor"):
@@ -322,7 +322,7 @@ def unscraped(world: World) -> list[str]:
 
 
 def unnamed(world: World) -> list[str]:
-    """Return charts and add-ons with pods of which the table has none, and addresses in objects that no row leads to."""
+    """Return charts and add-ons whose pods are missing from the table, and addresses in objects without a row."""
     known = {pods.part for pods in PODS.values()}
     found = [part for part in world.parts if part not in known and (part not in CHARTS or CHARTS[part].pods)]
     led = {(PODS[row.destination].namespace, port) for row in ROWS if row.destination in PODS for port in row.ports}
@@ -334,7 +334,7 @@ def unnamed(world: World) -> list[str]:
 
 
 def unlisted_calls(world: World) -> list[str]:
-    """Return the services of AWS that roles of pods and nodes have permissions for, without a row."""
+    """Return the AWS services that roles of pods and nodes have permissions for, without a row."""
     owners: dict[str, set[str]] = {}
     for item in world.aws("aws:iam/role:Role"):
         trust = json.loads(item.checked["assumeRolePolicy"])
@@ -344,14 +344,14 @@ def unlisted_calls(world: World) -> list[str]:
     found = []
     for item in world.aws("aws:iam/rolePolicy:RolePolicy", "aws:iam/rolePolicyAttachment:RolePolicyAttachment"):
         for source in sorted(owners.get(str(item.checked["role"]), ())):
-            # The agent of the node fetches what pods get by Pod Identity.
+            # The node's agent gets the credentials of pods with Pod Identity.
             known = {*AWS_CALLS.get(source, ()), "sts", *(("eks-auth",) if source == NODES else ())}
             found += [f"{source}: {service} ({item.name})" for service in _services(item) if service not in known]
     return sorted(set(found))
 
 
 def without_endpoint(world: World) -> list[str]:
-    """Return the services that programs of a VPC without NAT call and that have no endpoint there."""
+    """Return the services that programs in a VPC without NAT call and that have no endpoint there."""
     if world.aws("aws:ec2/natGateway:NatGateway"):
         return []
     callers = {NODES, *world.peers}
@@ -361,9 +361,9 @@ def without_endpoint(world: World) -> list[str]:
 
 
 def groups(world: World) -> tuple[list[str], list[str]]:
-    """Return the connections that security groups block, and the rules of ours that are in no row.
+    """Return the connections that security groups block, and our rules that are in no row.
 
-    EKS's group, which nodes, pods and control plane are in, admits itself and lets out all.
+    EKS's group, which nodes, pods and control plane share, allows traffic within the group and all egress.
     """
     own = {item.id: item.name for item in world.aws("aws:ec2/securityGroup:SecurityGroup")}
     open_rules = {
@@ -398,7 +398,7 @@ def _rule_edges(item: Registration, own: Mapping[str, str], settings: Settings) 
     if "referencedSecurityGroupId" in given:
         peer = _place(own.get(given["referencedSecurityGroupId"], ""))
         if peer == API_SERVER and place == API_SERVER:
-            peer = PEOPLE  # a group of somebody else, from the stack file
+            peer = PEOPLE  # another owner's group, from the stack file
     else:
         cidr, access = str(given["cidrIpv4"]), settings.cluster.api_access
         named = {str(one) for one in access.cidrs} if access is not None else set()
@@ -418,7 +418,7 @@ def _place(group: str) -> str:
 
 
 def _services(item: Registration) -> Iterator[str]:
-    """Yield the services of AWS that a policy is for; keys that are used through another service are not called."""
+    """Yield the AWS services that a policy covers, except keys that another service uses."""
     if "policyArn" in item.checked:
         yield from (ENDPOINT_NAMES.get(one, one) for one in MANAGED_POLICIES[item.checked["policyArn"].rpartition("/")[2]])
         return
@@ -455,7 +455,7 @@ def _name_of(workload: Object) -> str:
 
 
 def _named(namespace: str, labels: Mapping[str, str]) -> str:
-    """Return the table's name of pods, by the label that tells them apart; "" without one."""
+    """Return the table's name of pods, by their distinguishing label; "" if there is none."""
     for name, pods in PODS.items():
         if pods.namespace == namespace and pods.labels.items() <= labels.items():
             return name

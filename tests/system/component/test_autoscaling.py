@@ -1,4 +1,4 @@
-"""One owner of Triton's pods and one of the nodes, for every combination of the two that a stack can ask for."""
+"""One owner of Triton's pods and one of the nodes, for every combination that a stack can select."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Config = dict[str, Any]
 
 
 def stack_config(pods: str, nodes: str) -> Config:
-    """The staging stack with these owners, and with what each of them wants."""
+    """Return the staging stack with these owners and their required settings."""
     config: Config = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"]
     own: Config = copy.deepcopy({key: config[f"{PROJECT}:{key}"] for key in ("triton", "nodes", "gpu")})
     for name, field in Document.model_fields.items():
@@ -41,7 +41,7 @@ def stack_config(pods: str, nodes: str) -> Config:
             config.pop(f"{PROJECT}:{name}", None)
     own["triton"]["autoscaler"] = pods
     own["nodes"]["autoscaler"] = nodes
-    own["nodes"].pop("cpu", None)  # of the workers, which are left out here
+    own["nodes"].pop("cpu", None)  # used only by the workers, which the test excludes
     own["triton"].pop("replicas", None)
     if pods == "none":
         own["triton"]["replicas"] = 2
@@ -55,13 +55,13 @@ def stack_config(pods: str, nodes: str) -> Config:
 
 @pytest.fixture(scope="module")
 def account(clients: Clients) -> Clients:
-    """One for all runs: a preview makes nothing, and the one update is destroyed."""
+    """Return one account for all runs: a preview creates nothing, and the only update is destroyed."""
     seed_roles(clients, load(stack_config("none", "none"), STACK, today=TODAY).cluster)
     return clients
 
 
 def register(clients: Clients, config: Config, *, preview: bool) -> Recording:
-    """Return what the program registers; an update is refreshed and destroyed, and must leave nothing."""
+    """Return the program's registrations. Refreshes and destroys an update, which must leave no resource."""
     settings = load(config, STACK, today=TODAY)
     before = living(clients)
     recording = deployed(settings, config, clients, preview=preview)
@@ -75,12 +75,12 @@ def register(clients: Clients, config: Config, *, preview: bool) -> Recording:
 
 @pytest.fixture(scope="module")
 def programs(account: Clients) -> Callable[[str, str], Recording]:
-    """Return a function that gives what a combination registers in a preview."""
+    """Return a function that previews a combination and returns its registrations."""
     return cache(lambda pods, nodes: register(account, stack_config(pods, nodes), preview=True))
 
 
 def scalers(recording: Recording) -> dict[str, str]:
-    """Return the resources that say how many pods of Triton there are: kind -> name."""
+    """Return the resources that set the number of Triton's pods: kind -> name."""
     found = {
         "ScaledObject": [
             item for item in recording.registrations if item.type == "kubernetes:keda.sh/v1alpha1:ScaledObject"

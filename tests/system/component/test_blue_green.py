@@ -1,4 +1,4 @@
-"""prod with a candidate on a Deployment of its own, previewed: what there is twice, and how requests are shared."""
+"""A preview of prod with a candidate on a separate Deployment: the duplicated resources, and the shares of requests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NAMES = ["triton-blue", "triton-green"]
 
 
 def with_candidate() -> dict[str, Any]:
-    """prod, whose release serves from the green slot, and 5 % of the requests go to a candidate in the blue one.
+    """Return prod with a release in the green slot and a candidate in the blue slot.
 
-    Without `speech`, whose sequences cannot be shared.
+    The candidate gets 5 % of the requests. Without `speech`, because sequences cannot be split between releases.
     """
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     models = config["triton-eks:models"]

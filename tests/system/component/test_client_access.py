@@ -1,4 +1,4 @@
-"""A stack whose gateway knows its clients by keys, under a domain of its own: what is made, in which order, and its end."""
+"""A stack whose gateway authenticates clients by keys, under its own domain: its resources, their order, its destroy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXTERNAL_SECRET = "kubernetes:external-secrets.io/v1:ExternalSecret"
 
 @dataclass(frozen=True)
 class Zones:
-    """The hosted zones for the domain: what VPCs see, and what others do."""
+    """The hosted zones of the domain: one for VPCs, one for all others."""
 
     private: str
     public: str
@@ -53,7 +53,7 @@ def _zones(clients: Clients) -> Zones:
 
 
 def config(zones: Zones) -> dict[str, Any]:
-    """Staging with nothing that it could leave out but a gateway with two clients and a domain in a private zone."""
+    """Return staging without optional sections, except a gateway with two clients and a domain in a private zone."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
@@ -84,7 +84,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[Life]:
-    """Previewed, brought up, looked at and taken down in a moto account of its own."""
+    """Preview, bring up, record and destroy the stack in a separate moto account."""
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients("us-west-2")
         zones = _zones(clients)
@@ -149,7 +149,7 @@ def test_the_domain_leads_to_the_load_balancer_that_the_gateway_got(life: Life) 
 def test_the_outputs_say_where_to_ask(up: Recording) -> None:
     assert up.exports["gatewayUrl"] == "https://inference.example.com"
     assert up.exports["gatewayGrpc"] == "inference.example.com:8443"
-    # Over HTTP alone, because its pods serve the second model too.
+    # Only over HTTP, because its pods also serve the second model.
     assert up.exports["clientRates"] == {"team-a": {"first": 100}}
 
 

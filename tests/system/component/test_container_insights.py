@@ -1,4 +1,4 @@
-"""Container Insights: what a stack that asks for it registers, what its agent may do, and what it takes of the nodes."""
+"""Container Insights: its registrations, its agent's permissions, and the node resources that it uses."""
 
 from __future__ import annotations
 

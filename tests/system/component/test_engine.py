@@ -1,4 +1,4 @@
-"""The engine of these tests can itself fail: each mistake in a program that it is there to find."""
+"""The engine of these tests can fail: it reports each kind of program mistake that it has to find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each scenario of examples/stacks brought up on moto: its registrations, as last reviewed."""
+"""Brings up each scenario of examples/stacks on moto, and compares its registrations with the reviewed snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.system.component.engine.stack_run import TODAY, deployed
 from twin.aws.base.clients import Clients
 
 CHECKED_ELSEWHERE = ("(kubernetes:core/v1:ConfigMap)", "(kubernetes:monitoring.coreos.com/v1:PrometheusRule)")
-"""Dashboards and rules, half of the text: the four stacks have each of them, and promtool and tests/infra read them."""
+"""Dashboards and rules, half of the text: the four stacks have all of them, and promtool and tests/infra check them."""
 
 
 @pytest.mark.parametrize("name", snapshots.EXAMPLES)
@@ -47,7 +47,7 @@ def test_the_registrations_of_an_example_are_those_that_were_reviewed(name: str,
 
 
 def _of_this_account(clients: Clients, config: dict[str, Any]) -> dict[str, str]:
-    """Create what the example says exists already. Return the account's ids by those of the example."""
+    """Create the resources that the example requires. Return the account's ids by the example's ids."""
     ids = {}
     if vpc := config[f"{PROJECT}:network"].get("existing"):
         made = existing_account.make_vpc(clients)

@@ -1,4 +1,4 @@
-"""Staging in a VPC that is there already, and in a cluster that is: brought up, refreshed and taken away on moto."""
+"""Staging in an existing VPC and in an existing cluster: brought up, refreshed and destroyed on moto."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CLUSTER_TYPES = (
 
 @dataclass(frozen=True)
 class Lived:
-    """A stack that was brought up and taken away, and what AWS said of everything else before and after."""
+    """A stack that was brought up and destroyed, and AWS's description of everything else before and after."""
 
     vpc: Vpc
     preview: Recording
@@ -60,7 +60,7 @@ class Lived:
 
 
 def config_of(vpc: Vpc, *, cluster: bool) -> dict[str, Any]:
-    """Return the tracked file of staging, in the VPC and, with `cluster`, in the cluster there."""
+    """Return the tracked file of staging, in the existing VPC and, if `cluster` is given, in the existing cluster."""
     text = (ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8")
     config: dict[str, Any] = copy.deepcopy(yaml.safe_load(text)["config"])
     config[f"{PROJECT}:network"] = {"existing": vpc.section}

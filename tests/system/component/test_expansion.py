@@ -1,4 +1,4 @@
-"""The children of `eks.Cluster`, compared with the official component's, and its outputs."""
+"""The children and outputs of `eks.Cluster`, compared with the official component's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INPUTS = {
     "version": "1.35",
     "vpcId": "vpc-1",
 }
-"""All arguments that the program gives."""
+"""All arguments that the program sets."""
 CLUSTER_OUTPUTS = {
     "name": "c",
     "endpoint": "https://c",
@@ -69,7 +69,7 @@ class Child:
         return f"id-{self.name}"
 
     def as_official(self) -> OfficialChild:
-        """The child in the terms of the recorded list, its source aside."""
+        """Return the child in the format of the recorded list, without its source."""
 
         def short(urn: str) -> str:
             return urn.removeprefix("urn:k")
@@ -131,7 +131,7 @@ def test_the_recorded_children_are_for_all_arguments_of_the_program(stack_runs: 
 
 
 def test_the_component_of_each_stack_names_no_aws_profile(stack_run: StackRun) -> None:
-    """Without options the official component writes AWS_PROFILE into its provider, which a laptop and CI change in turn."""
+    """By default the official component writes AWS_PROFILE into its provider; a laptop and CI would keep changing it."""
     assert stack_run.up.one("eks:index:Cluster").inputs["providerCredentialOpts"] == {}
 
 

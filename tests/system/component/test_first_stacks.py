@@ -1,4 +1,4 @@
-"""The stacks of `stackctl init`, previewed: Triton on nodes that Karpenter starts, with a GPU and without."""
+"""Previews the stacks of `stackctl init`: Triton on nodes that Karpenter starts, with a GPU and without."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOUND = Found(
 
 
 def _first_stack(found: Found) -> tuple[Settings, Recording]:
-    """The settings of what `init` writes, and its preview with a release pinned."""
+    """Return the settings of the file that `init` writes, and its preview with a pinned release."""
     config: dict[str, Any] = read_config(profile.text(found), "Pulumi.dev.yaml")
     settings = load(config, "dev", today=TODAY)
     wants = settings.models.serving
@@ -45,7 +45,7 @@ def test_the_gpu_is_on_a_node_that_karpenter_may_start_for_tritons_pod(capacity:
     node = pool.checked["spec"]["template"]
     deployments = {item.checked["metadata"]["name"]: item for item in made.of_type("kubernetes:apps/v1:Deployment")}
     pod = deployments["triton"].checked["spec"]["template"]["spec"]
-    # What the scheduler asks of a node: its labels, its taints tolerated, its GPUs.
+    # The pod's requirements for the scheduler: node labels, tolerated taints, GPUs.
     assert pod["nodeSelector"].items() <= node["metadata"]["labels"].items()
     (taint,) = node["spec"]["taints"]
     assert any(
@@ -57,7 +57,7 @@ def test_the_gpu_is_on_a_node_that_karpenter_may_start_for_tritons_pod(capacity:
     required = {one["key"]: one["values"] for one in node["spec"]["requirements"]}
     assert sorted(required["karpenter.sh/capacity-type"]) == sorted(markets)
     assert required["node.kubernetes.io/instance-type"] == ["g5.xlarge", "g5.2xlarge"]
-    # No group of EKS but the system nodes' can fail.
+    # The only EKS node group that can fail is the system nodes' group.
     groups = made.of_type("aws:eks/nodeGroup:NodeGroup")
     assert ["system" in item.name for item in groups] == [True]
 

@@ -1,4 +1,4 @@
-"""Three fleets in one stack (CPUs, g5, p4d), previewed: what belongs to each, and what they share."""
+"""A preview of three fleets in one stack (CPUs, g5, p4d): the resources of each, and the shared ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PICTURES = ["text_detection", "text_direction", "text_in_picture", "text_recogni
 
 
 def three_fleets() -> dict[str, Any]:
-    """prod, with each of its models where it belongs, and one on two fleets."""
+    """Return prod with each of its models on its fleet, and one model on two fleets."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     config["triton-eks:triton"]["rollout"] = "rolling"
     config["triton-eks:nodes"]["cpu"] |= {"max": 6, "diskGiB": 100}
@@ -58,7 +58,7 @@ def preview() -> Recording:
 
 
 def of_triton(preview: Recording, kind: str) -> dict[str, Registration]:
-    """Those of Triton's namespace, without the parity exporter's."""
+    """Return the objects in Triton's namespace, without the parity exporter's."""
     found = [item for item in preview.of_type(kind) if item.checked["metadata"].get("namespace") == "triton"]
     return {name: item for item in found if (name := item.checked["metadata"]["name"]) != PARITY_EXPORTER}
 
@@ -103,7 +103,7 @@ def test_a_model_is_routed_to_its_fleets_after_their_pods(preview: Recording) ->
         **{object_name(model): [{"name": "triton-g5", "port": 8000}] for model in PICTURES},
     }
     charts = {item.urn for item in preview.of_type("kubernetes:helm.sh/v4:Chart") if item.name.startswith("triton-")}
-    # A chart is there when its pods are ready; until then requests go where they went.
+    # A chart is complete when its pods are ready; until then requests follow their old routes.
     assert len(charts) == 3
     assert charts <= set(preview.one("triton:serving:ModelRoutes").depends_on)
 
@@ -126,5 +126,5 @@ def test_fleets_violate_no_policy(preview: Recording) -> None:
         day = {"asOf": TODAY.isoformat()}
         pack.configure({"eks-version-supported": day, "eks-version-ageing": day})
         pack.configure_stack("prod", {"aws:region": "us-west-2", "triton-eks:environment": "prod"})
-        # What waits for `up` is told as one advisory finding.
+        # One advisory finding lists all checks that wait for `up`.
         assert {found.policy for found in pack.judge(preview)} == {"judged-at-up"}

@@ -1,4 +1,4 @@
-"""Every IAM policy document that a stack makes: known actions, resources where there are some, trust that is bounded."""
+"""Every IAM policy document of a stack: known actions, specific resources if they exist, restricted trust."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLE = "aws:iam/role:Role"
 ALLOWED = {
     ("*-key", "kms:*"): "AWS's own default statement: without it nobody could administer the key once its users are gone",
 }
-"""Owner and action (patterns) that may be as they are, and why."""
+"""Owner and action (patterns) of accepted exceptions, with the reason."""
 
 
 def _not_allowed(found: list[Finding]) -> Iterator[str]:
@@ -42,7 +42,7 @@ def test_the_documents_of_an_autoscaler_that_no_stack_has_are_in_order() -> None
 
 
 def test_every_document_of_a_stack_is_read(stack_run: StackRun) -> None:
-    """Whatever looks like a policy document and is of a type that is not looked at would pass unseen."""
+    """Otherwise a policy document in an unknown resource type would escape the checks."""
     seen = {document.owner for document in documents(stack_run.up)}
     assert [item.name for item in stack_run.up.registrations if _has_a_document(item) and item.name not in seen] == []
 

@@ -1,4 +1,4 @@
-"""Every stack applies, refreshes without drift, and goes away completely."""
+"""Every stack applies, refreshes without drift, and is destroyed completely."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_only_the_production_cluster_refuses_to_be_deleted(stack_run: StackRun) 
 
 
 def test_environments_register_more_than_a_hundred_resources(stack_run: StackRun) -> None:
-    # `local` has no release before the first `modelctl release`, hence no Triton, in its tracked file.
+    # In its tracked file, `local` has no release before the first `modelctl release`, hence no Triton.
     if stack_run.stack != "local":
         assert len(stack_run.up.registrations) > 100

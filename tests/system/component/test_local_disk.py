@@ -1,4 +1,4 @@
-"""A stack whose pods fetch their release to their own disk, from a folder of the node that they share."""
+"""A stack whose pods copy their release to their own disk, from a folder of the node that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLAIM = "triton-model-cache-g5"
 
 
 def config() -> dict[str, Any]:
-    """Staging with nothing that it could leave out, and models on local disks."""
+    """Return staging without optional sections, with models on local disks."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2, "modelCacheGiB": 50}

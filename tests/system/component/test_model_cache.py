@@ -1,4 +1,4 @@
-"""A stack whose models are read from FSx for Lustre: file system, link to the bucket, ways, volume, and their order."""
+"""A stack whose models are on FSx for Lustre: file system, link to the bucket, allowed traffic, volume, and their order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
 
 def config() -> dict[str, Any]:
-    """Staging with nothing that it could leave out, Triton in the second zone alone, and a file system."""
+    """Return staging without optional sections, with Triton only in the second zone and a file system."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:cluster"]["deletionProtection"] = False
@@ -58,7 +58,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[Life]:
-    """Brought up, looked at and taken down in a moto account of its own."""
+    """Bring up, record and destroy the stack in a separate moto account."""
     settings = load(config(), STACK, today=TODAY)
     with fresh_account(), contextlib.chdir(ROOT):
         clients = Clients(settings.region)
@@ -154,7 +154,7 @@ def test_the_volume_is_the_file_system_read_only(up: Recording) -> None:
         "volumeAttributes": {"dnsname": made.outputs["dnsName"], "mountname": made.outputs["mountName"]},
     }
     assert volume["spec"]["mountOptions"] == ["ro"]
-    # The driver takes no ReadOnlyMany.
+    # The driver does not accept ReadOnlyMany.
     assert volume["spec"]["accessModes"] == claim["spec"]["accessModes"] == ["ReadWriteMany"]
     assert volume["spec"]["claimRef"] == {key: claim["metadata"][key] for key in ("namespace", "name")}
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
@@ -193,7 +193,7 @@ def test_the_file_system_waits_for_its_ports_and_the_server_for_the_link(up: Rec
     rules = {item.urn for item in up.of_type(INGRESS, EGRESS) if item.name.startswith("model-cache-")}
     assert len(rules) == 10
     assert rules <= set(up.one(FILE_SYSTEM).depends_on)
-    # A child waits for what its parent waits for, and goes before it.
+    # A child has its parent's dependencies, and is deleted before its parent.
     server = up.one("triton:serving:TritonServer")
     assert up.one(LINK).urn in server.depends_on
     assert up.one(VOLUME).parent == server.urn

@@ -1,4 +1,4 @@
-"""A stack whose models are mounted: the driver, the volume of the release, its claim, and who reads it."""
+"""A stack with mounted models: the driver, the volume of the release, its claim, and its readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDON = "aws:eks/addon:Addon"
 
 
 def config() -> dict[str, Any]:
-    """Staging with nothing that it could leave out, and mounted models."""
+    """Return staging without optional sections, with mounted models."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:nodes"] = {"system": found[f"{PROJECT}:nodes"]["system"]}
     found[f"{PROJECT}:gpu"]["pools"][0] |= {"min": 1, "desired": 2}

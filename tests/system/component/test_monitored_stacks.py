@@ -1,4 +1,4 @@
-"""Which stacks are monitored, and what waits for what in them."""
+"""The monitored stacks, and the dependencies of their monitoring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_exporter_of_the_gpus_waits_for_the_kind_of_its_monitor(stack_run: S
 
 
 def test_charts_that_bring_monitors_wait_for_their_kind(stack_run: StackRun) -> None:
-    """On a cluster without it, they could not be installed."""
+    """A cluster without this kind refuses such charts."""
     up = stack_run.up
     releases = [item for item in up.of_type(RELEASE) if "serviceMonitor" in json.dumps(item.checked["values"])]
     bringing = [item for item in releases if item.name != "monitoring-release"]

@@ -28,7 +28,7 @@ TOPIC = "arn:aws:sns:us-west-2:123456789012:triton-staging-alerts"
 
 
 def settings(**changes: Any) -> Settings:
-    """Those of staging, with changes to its monitoring."""
+    """Return the settings of staging, with changes to its monitoring."""
     config = yaml.safe_load((ROOT / "stacks" / "Pulumi.staging.yaml").read_text())["config"]
     section = {**config["triton-eks:monitoring"], **changes}
     config["triton-eks:monitoring"] = {key: value for key, value in section.items() if value is not None}
@@ -36,7 +36,7 @@ def settings(**changes: Any) -> Settings:
 
 
 def bring_up(clients: Clients, wanted: Settings) -> Recording:
-    """The component alone."""
+    """Bring up only the component."""
     assert wanted.monitoring is not None
     monitoring = wanted.monitoring
 
@@ -50,7 +50,7 @@ def bring_up(clients: Clients, wanted: Settings) -> Recording:
 
 @pytest.fixture(scope="module")
 def complete(clients: Clients) -> Recording:
-    """With a workspace of AMP and a topic."""
+    """Bring up the component with an AMP workspace and a topic."""
     clients("eks").create_cluster(name="triton-staging", roleArn="arn:aws:iam::123456789012:role/c", resourcesVpcConfig={})
     return bring_up(clients, settings(amp={"workspaceId": WORKSPACE}))
 

@@ -1,4 +1,4 @@
-"""The evaluator, on the cases that Kubernetes documents: what each of their policies allows, in the page's words."""
+"""The evaluator on Kubernetes' documented cases: the connections that each policy allows, in the page's words."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ DATABASE = pod(role="db")
         # "allows connections from any pod with the label role=db to CIDR 10.0.0.0/24 on TCP port 5978"
         (DB, DATABASE, outside("10.0.0.9"), 5978, True),
         (DB, DATABASE, outside("10.0.1.9"), 5978, False),
-        # It isolates pods with role=db alone.
+        # It isolates only pods with role=db.
         (DB, pod(), pod(), 80, True),
-        # A namespaceSelector and a podSelector in one `from` entry select pods in those namespaces; in two, either.
+        # A namespaceSelector and a podSelector in one `from` entry must both match; in two entries, either one.
         (BOTH, pod("alices", role="client"), pod(), 80, True),
         (BOTH, pod("alices"), pod(), 80, False),
         (BOTH, pod(role="client"), pod(), 80, False),
         (EITHER, pod("alices"), pod(), 80, True),
         (EITHER, pod(role="client"), pod(), 80, True),
-        # Targeting a range of ports, which contains both of its ends.
+        # A range of ports includes both of its ends.
         (RANGE, DATABASE, outside("10.0.0.1"), 32000, True),
         (RANGE, DATABASE, outside("10.0.0.1"), 32768, True),
         (RANGE, DATABASE, outside("10.0.0.1"), 32769, False),

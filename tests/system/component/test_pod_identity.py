@@ -14,11 +14,11 @@ BY_IRSA = {
     *("client-keys-reader", "cluster-autoscaler-controller", "collector-xray", "container-logs-sender"),
     *("load-balancer-controller", "monitoring-alertmanager", "monitoring-prometheus", "worker"),
 }
-"""The components with a role that pods took by IRSA before: their roles were called `<name>-role`."""
+"""The components whose pods assumed a role through IRSA before: their roles were called `<name>-role`."""
 
 
 def associations(stack_run: StackRun) -> dict[tuple[str, str], Registration]:
-    """Return them by namespace and service account."""
+    """Return the associations by namespace and service account."""
     return {(one.checked["namespace"], one.checked["serviceAccount"]): one for one in stack_run.up.of_type(ASSOCIATION)}
 
 
@@ -35,7 +35,7 @@ def users(stack_run: StackRun) -> dict[tuple[str, str], Registration]:
 
 
 def accounts(values: Any) -> list[str]:
-    """Return the names of the service accounts anywhere in a chart's values."""
+    """Return the names of all service accounts in a chart's values."""
     if not isinstance(values, dict):
         return []
     own = values.get("serviceAccount") or {}
@@ -44,7 +44,7 @@ def accounts(values: Any) -> list[str]:
 
 
 def waits(stack_run: StackRun, item: Registration) -> set[str]:
-    """Return the URNs that a resource and the components that it is part of depend on."""
+    """Return the URNs that a resource and its parent components depend on."""
     by_urn = {one.urn: one for one in stack_run.up.registrations}
     found = set(item.depends_on)
     while item.parent in by_urn:
@@ -61,7 +61,7 @@ def test_each_association_is_there_before_the_pods_and_its_role_trusts_them_alon
         tags = statement["Condition"]["StringEquals"]
         assert tags["aws:RequestTag/kubernetes-namespace"] == namespace
         assert tags["aws:RequestTag/kubernetes-service-account"] == account
-        if account != "karpenter":  # its definitions come between: test_autoscaling.py
+        if account != "karpenter":  # its CRDs are in between: test_autoscaling.py
             assert association.urn in waits(stack_run, pods[namespace, account]), account
 
 
@@ -84,7 +84,7 @@ def test_no_pod_with_an_association_has_a_role_by_irsa_as_well(stack_run: StackR
 
 
 def test_an_upgrade_from_irsa_leaves_running_pods_their_role_until_it_ends(stack_run: StackRun) -> None:
-    """The engine deletes unregistered resources last, so the new roles need URNs of their own."""
+    """The engine deletes unregistered resources last, so the new roles need other URNs."""
     for association in stack_run.up.of_type(ASSOCIATION):
         component = association.name.removesuffix("-association")
         if component not in BY_IRSA:

@@ -1,4 +1,4 @@
-"""The pods that the rules about room count are those that stacks register, and ask for what they are counted with."""
+"""The rules for node capacity count the same pods that stacks register, with the same resource requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def registered(up: Recording) -> dict[str, tuple[int | None, Request]]:
-    """Return the workloads that the program registers itself or by charts of this repository."""
+    """Return the workloads that the program registers itself or through charts of this repository."""
     objects = [
         {"kind": item.type.rpartition(":")[2], **item.inputs}
         for item in up.registrations
@@ -28,7 +28,7 @@ def registered(up: Recording) -> dict[str, tuple[int | None, Request]]:
 
 
 def counted(settings: Settings) -> dict[str, tuple[int | None, Request]]:
-    """Return the same as the rules have it: of Triton and what holds nodes for it, from the stack file."""
+    """Return the same workloads as the rules count them: Triton, and the pods that reserve nodes for it."""
     server, bounds, worker = settings.triton, settings.autoscaling, settings.worker
     size = Request(round(float(server.cpu) * 1000), server.memory_gib * 1024)
     found: dict[str, tuple[int | None, Request]] = {}
@@ -56,7 +56,7 @@ def test_every_addon_and_chart_of_a_stack_is_counted(stack_run: StackRun) -> Non
 
 
 def test_every_request_in_the_values_of_a_chart_is_counted(stack_run: StackRun) -> None:
-    """Those of `helm-values`, and those that the program computes on top of them."""
+    """Includes the requests in `helm-values` and the requests that the program computes."""
     releases = stack_run.up.of_type(RELEASE)
     found = {item.inputs["name"]: set(paths_of_requests(item.inputs.get("values") or {})) for item in releases}
     assert found == {name: {one.request for one in CHARTS[name].pods if isinstance(one.request, str)} for name in found}

@@ -1,4 +1,4 @@
-"""The real policy pack process over what every stack registers, and over the same with a defect for each policy."""
+"""Runs the real policy pack process on every stack's registrations, then on the same with one defect per policy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OF_OBJECTS = {"gateway-clients-known", "gateway-tls", "ng-max-size-cap", "trito
 
 @pytest.fixture(scope="module")
 def pack() -> Iterator[Pack]:
-    """The pack, which judges Kubernetes versions by the day by which the stack files are judged."""
+    """Return the pack; it evaluates Kubernetes versions for the same day as the stack files."""
     with running(_PACK) as pack:
         pack.configure({"eks-version-supported": _DAY, "eks-version-ageing": _DAY})
         pack.configure_stack("any", _REGION)
@@ -61,7 +61,7 @@ def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun,
     [waiting] = pack.judge(stack_run.preview)
     assert (waiting.policy, waiting.level) == ("judged-at-up", "advisory")
     assert re.search(r"^\d+ checks wait for values that are known only while `pulumi up` runs\. ", waiting.message, re.M)
-    # Documents that name what is still to be made. Nothing else may be left open, or nobody would read what is.
+    # Documents that name resources to be created. Nothing else may wait, or people would not read the list.
     told = set(re.findall(r"([a-z0-9-]+) \(", waiting.message.partition("refuses: ")[2]))
     assert told - {*_OF_DOCUMENTS, "s3-tls-only", "sqs-tls-only"} == set()
     assert "s3-tls-only (models-policy.policy" in waiting.message
@@ -69,7 +69,7 @@ def test_a_first_preview_only_says_what_it_cannot_judge_yet(stack_run: StackRun,
 
 @pytest.fixture(scope="module", params=STACKS)
 def without_a_cluster(request: pytest.FixtureRequest) -> Recording:
-    """A first preview of each stack as on AWS: the kubeconfig is not known before the cluster exists."""
+    """Return a first preview of each stack as on AWS: the kubeconfig is unknown before the cluster exists."""
     config = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{request.param}.yaml").read_text())["config"]
     return previewed(ROOT, request.param, config, FirstPreview)
 
@@ -122,7 +122,7 @@ def test_the_replicas_of_a_live_object_are_the_clusters_and_those_of_the_program
         else item
         for item in items
     ]
-    # A stack that has just got its autoscaler: the inputs that it ignores are those of before.
+    # In a stack that has just got its autoscaler, the ignored inputs are the old ones.
     assert [str(found) for found in pack.judge(Recording(asked, up.exports))] == []
     asked = [replace(item, ignore_changes=()) if item.type == DEPLOYMENT else item for item in asked]
     found = pack.judge(Recording(asked, up.exports))
@@ -173,7 +173,7 @@ def test_settings_that_no_policy_has_are_refused_and_told_once(stack_runs: Calla
 
 
 def test_each_policy_catches_its_defect(stack_runs: Callable[[str], StackRun], pack: Pack) -> None:
-    """All of them are seeded at once: none hides another."""
+    """The test adds all defects at once, so it also proves that no defect hides another."""
     found = pack.judge(seed(stack_runs("prod").up))
     told = {(one.policy, one.level, one.message.partition("\n")[2].partition(": ")[0]) for one in found}
     told |= {(one.policy, one.level, "") for one in found if one.message.partition("\n")[2].startswith("the stack ")}

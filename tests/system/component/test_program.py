@@ -96,7 +96,7 @@ def test_the_control_plane_is_locked_down(stack_run: StackRun) -> None:
 def test_cluster_vpc_keys_and_models_are_protected_and_never_what_has_to_change(
     stack_run: StackRun,
 ) -> None:
-    """Of what `eks.Cluster` makes, the cluster alone: access entries have to be removable."""
+    """Of the children of `eks.Cluster`, only the cluster is protected: access entries have to be removable."""
     protected = {item.name for item in stack_run.up.registrations if item.protect}
     if stack_run.stack == "local":
         assert protected == set()
@@ -118,7 +118,7 @@ def test_what_guards_the_models_outlives_the_stack_with_them(stack_run: StackRun
 
 
 def test_cluster_services_wait_for_the_system_nodes_and_for_no_gpu_pool(stack_run: StackRun) -> None:
-    """The children of a component are registered after what the component waits for."""
+    """A component's children are registered after the component's dependencies."""
     groups = {item.urn: item.checked["labels"]["triton-eks/pool"] for item in stack_run.up.of_type(NODE_GROUP)}
     addons = stack_run.up.one("triton:addons:Addons")
     assert [groups[urn] for urn in addons.depends_on if urn in groups] == ["system"]
@@ -215,7 +215,7 @@ def test_tritons_role_trusts_its_pods_service_accounts_and_reads_one_prefix(stac
 
 
 def test_no_policy_grants_everything(stack_run: StackRun) -> None:
-    """Key policies are about their own key, so `kms:*` for the account is theirs to give."""
+    """A key policy covers only its own key, so it may grant `kms:*` to the account."""
     wide = []
     for item in stack_run.up.of_type("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy"):
         for statement in _document(item.checked["policy"])["Statement"]:
@@ -307,7 +307,7 @@ def test_node_groups_have_the_sizes_of_the_stack_file(stack_run: StackRun) -> No
 
 
 def test_a_change_of_the_number_of_nodes_is_applied_unless_an_autoscaler_owns_it(stack_run: StackRun) -> None:
-    """Only cluster-autoscaler changes it."""
+    """Only cluster-autoscaler changes the number of nodes itself."""
     ignored = {"dev": ("scalingConfig.desiredSize",)}.get(stack_run.stack, ())
     assert {item.ignore_changes for item in stack_run.up.of_type(NODE_GROUP)} == {ignored}
 
@@ -352,7 +352,7 @@ def test_the_releases_objects_are_registered_where_a_release_is_pinned(stack_run
 
 
 def _node_group_pools(stack_run: StackRun) -> tuple[GpuPool, ...]:
-    """The GPU pools that are node groups: those of Karpenter are its own (tests/system/component/test_autoscaling.py)."""
+    """Return the GPU pools that are node groups. tests/system/component/test_autoscaling.py covers Karpenter's pools."""
     return stack_run.settings.gpu.pools if stack_run.settings.node_autoscaler != "karpenter" else ()
 
 
@@ -361,7 +361,7 @@ def _gpu_groups(stack_run: StackRun) -> list[Registration]:
 
 
 def _template_tags(stack_run: StackRun, group: Registration) -> dict[tuple[str, str], str]:
-    """Cluster autoscaler template tags of the group's Auto Scaling group: (label | taint | resources, key) -> value."""
+    """Return cluster-autoscaler's template tags of the group's ASG: (label | taint | resources, key) -> value."""
     name = group.outputs["resources"][0]["autoscalingGroups"][0]["name"]
     found = next(item for item in stack_run.account.auto_scaling_groups if item["AutoScalingGroupName"] == name)
     prefix = "k8s.io/cluster-autoscaler/node-template/"

@@ -1,4 +1,4 @@
-"""`allowDestroy: true` in a stack file takes the protections away, and changes nothing else of production's."""
+"""`allowDestroy: true` in a stack file disables the protections, and changes nothing else in production."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.system.component.engine.stack_run import previewed
 
 @pytest.fixture(scope="module")
 def let_go() -> Recording:
-    """The preview of prod with the flag."""
+    """Return the preview of prod with the flag."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text())["config"]
     config["triton-eks:allowDestroy"] = True
     return previewed(ROOT, "prod", config)

@@ -1,4 +1,4 @@
-"""The request queue and the workers in the stacks that have them."""
+"""The request queue and the workers, in the stacks that have them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ACCOUNT = "123456789012"
 
 @pytest.fixture(params=["local", "staging", "prod"])
 def with_workers(request: pytest.FixtureRequest, stack_runs: Callable[[str], StackRun]) -> StackRun:
-    """Each of the stacks that have workers."""
+    """Return each stack with workers."""
     return stack_runs(request.param)
 
 
 def queues(run: StackRun) -> tuple[Registration, Registration]:
-    """The queue and its dead-letter queue."""
+    """Return the queue and its dead-letter queue."""
     return run.up.one(QUEUE, "requests-queue"), run.up.one(QUEUE, "requests-dead-letters")
 
 
@@ -122,7 +122,7 @@ def test_s3_refuses_a_result_that_is_written_without_a_condition(with_workers: S
 
 
 def test_the_deployment_names_the_queue_that_is_made(with_workers: StackRun) -> None:
-    """Its values are computed before the queue exists."""
+    """The program computes the Deployment's values before the queue exists."""
     deployments = {
         item.checked["metadata"]["name"]: item for item in with_workers.preview.of_type("kubernetes:apps/v1:Deployment")
     }

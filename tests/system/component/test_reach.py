@@ -1,4 +1,4 @@
-"""The table of connections against every stack, against stacks with further parts, and with seeded defects."""
+"""The table of connections against every stack, against stacks with more components, and with seeded defects."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_every_end_of_a_row_is_known_and_no_row_is_there_twice() -> None:
     ends = {end for row in rows for end in (row.source, row.destination) if not end.startswith("AWS: ")}
     assert ends <= {*PODS, *PLACES}
     edges = [(row.source, row.destination, port) for row in rows for port in row.ports]
-    # Prometheus reads metrics where it sends alerts and where it finds its targets.
+    # Prometheus reads the metrics of the servers that get its alerts or list its targets.
     twice = {("Prometheus", "Alertmanager", 9093), ("Prometheus", "API server", 443)}
     assert {edge for edge in edges if edges.count(edge) > 1} == twice
 
@@ -128,7 +128,7 @@ def test_each_interface_endpoint_has_a_caller() -> None:
 
 @pytest.mark.parametrize(("package", "source"), [("worker", "worker"), ("modelctl", "Triton")])
 def test_each_client_of_boto3_in_a_pods_program_is_in_a_row(package: str, source: str) -> None:
-    """The fetcher of a model is modelctl, in Triton's pod. A person signs releases elsewhere."""
+    """modelctl in Triton's pod fetches models. People sign releases outside the cluster."""
     names = set()
     for path in {*(ROOT / package).rglob("*.py")} - {ROOT / "modelctl" / "store" / "signer.py"}:
         for call in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""A runner of GitHub's jobs in the VPC: brought up on moto and taken away, who it lets in, and what its role may do."""
+"""A GitHub Actions runner in the VPC: brought up and destroyed on moto, the jobs that it accepts, its role's permissions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNNER = {"repository": "example/platform", "connectionArn": CONNECTION, "actors
 
 @dataclass(frozen=True)
 class Lived:
-    """A stack with a runner, and the projects of CodeBuild while it was there and after."""
+    """A stack with a runner, and the CodeBuild projects while the stack existed and afterwards."""
 
     up: Recording
     refreshed: Refresh
@@ -42,7 +42,7 @@ class Lived:
 
 
 def runner_config() -> dict[str, Any]:
-    """A stack with nothing that it could leave out but a private endpoint and a runner."""
+    """Return a stack without optional sections, except a private endpoint and a runner."""
     found: dict[str, Any] = required_config(ROOT, STACK)
     cluster = {key: value for key, value in found[f"{PROJECT}:cluster"].items() if key != "publicAccessCidrs"}
     return {**found, f"{PROJECT}:cluster": {**cluster, "endpoint": "private", "apiAccess": {"runner": RUNNER}}}
@@ -84,7 +84,7 @@ def test_it_is_in_the_private_subnets_and_of_one_repository(lived: Lived) -> Non
 
 
 def starts(lived: Lived, actor: int, workflow: str) -> bool:
-    """Return whether CodeBuild starts the runner for a job: every filter of a group has to match, anywhere in its value.
+    """Return whether CodeBuild starts the runner for a job: all filters of a group have to match, anywhere in the value.
 
     https://docs.aws.amazon.com/codebuild/latest/userguide/github-webhook.html
     """
@@ -105,7 +105,7 @@ WORKFLOWS = {
 
 
 def asking(workflow: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the jobs that ask for the runner, also in workflows that this one calls."""
+    """Return the jobs that run on the runner, also in workflows that this workflow calls."""
     called = [WORKFLOWS[job["uses"].rpartition("/")[2]] for job in workflow["jobs"].values() if "uses" in job]
     own = [job for job in workflow["jobs"].values() if "codebuild-" in str(job.get("runs-on"))]
     return own + [job for other in called for job in asking(other)]
@@ -113,7 +113,7 @@ def asking(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_only_workflows_whose_jobs_ask_for_it_start_it(lived: Lived, workflow: dict[str, Any]) -> None:
-    # YAML reads the key `on` as true. A job of a called workflow is reported under the name of its caller.
+    # YAML reads the key `on` as true. GitHub reports a called workflow's job under its caller's name.
     assert starts(lived, 583231, workflow["name"]) == bool(asking(workflow) and "workflow_call" not in workflow[True])
     assert not (asking(workflow) and "pull_request" in workflow[True])
     assert not starts(lived, 583231, f"not {workflow['name']}")

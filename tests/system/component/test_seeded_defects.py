@@ -1,4 +1,4 @@
-"""The whole program with mistakes in it: each one is found while a stack comes up, and all of them at once."""
+"""The whole program with mistakes: one run of a stack finds all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _wrong_bucket(inputs: Values) -> Values:
 
 
 def _failures(defects: Mapping[str, Defect]) -> dict[str, str]:
-    """Return what the stack `local` says when these resources' inputs are changed."""
+    """Return the errors of the stack `local` when the inputs of these resources are changed."""
 
     class SeededMonitor(RecordingMonitor):
         def _registration(self, request: resource_pb2.RegisterResourceRequest) -> Registration:

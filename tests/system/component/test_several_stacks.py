@@ -1,4 +1,4 @@
-"""Stacks beside each other: several of one environment, in one region or several, and in each partition of AWS."""
+"""Several stacks in one account: of one environment, in one or several regions, and in each partition of AWS."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NAMES = {
     "aws:s3/bucket:Bucket": "bucket",
     "aws:sqs/queue:Queue": "name",
 }
-"""The property with the name that the program gives, by type. Other names are the engine's, partly drawn by chance."""
+"""Type -> the property that holds the program's name. The engine chooses other names, in part at random."""
 _OF_THE_ACCOUNT = ("aws:budgets/", "aws:costexplorer/", "aws:iam/", "aws:s3/")
-"""Their names are there once for all regions of an account, those of buckets once in the world."""
+"""Their names are unique in an account over all regions; bucket names are unique in the world."""
 _WORDS = {
     "ec2.amazonaws.com",
     "eks.amazonaws.com",
@@ -40,7 +40,7 @@ _WORDS = {
     "sts.amazonaws.com",
     "vpc-flow-logs.amazonaws.com",
 }
-"""Principals of services, an audience and keys of labels, which are the same in every partition."""
+"""Service principals, an audience and label keys that are the same in every partition."""
 
 Preview = Callable[..., Recording]
 
@@ -64,13 +64,13 @@ def _zones_of_the_file(settings: Settings, source: str) -> tuple[tuple[str, ...]
 
 @pytest.fixture(scope="module")
 def preview() -> Preview:
-    """The preview of a stack like one of the shipped ones; moto offers no instance types outside of the usual regions."""
+    """Return the preview of a stack like a shipped one; moto offers no instance types outside the usual regions."""
 
     @cache
     def of(stack: str, like: str, region: str = "us-west-2", partition: str = "aws") -> Recording:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(app, "choose_zones", _zones_of_the_file)
-            # moto keeps GovCloud's own policies in the partition `aws`.
+            # moto keeps GovCloud's managed policies in the partition `aws`.
             patch.setattr(app, "require_boundary", lambda stack, file: None)
             return previewed(ROOT, stack, _config(like, region, partition))
 
@@ -90,7 +90,7 @@ def _protected(recording: Recording) -> set[str]:
 
 
 def test_everything_with_a_name_of_its_own_is_known_here(preview: Preview) -> None:
-    """A type that newly gets a name has to be in the table above, or two stacks of it could collide unseen."""
+    """If a type gets a name and is missing from the table above, two stacks could use the same name unnoticed."""
     named = {
         item.type
         for item in preview("prod-us", "prod").registrations
@@ -116,7 +116,7 @@ def test_two_stacks_of_an_environment_have_no_name_in_common(
 
 
 def test_a_stack_of_the_same_name_in_another_region_has_no_global_name_in_common(preview: Preview) -> None:
-    """Two checkouts with a state each can have one: what is regional may be there twice, what is the account's may not."""
+    """Two checkouts with separate states can each have one: regional names may be equal, account-wide names may not."""
     here, there = _named(preview("prod", "prod")), _named(preview("prod", "prod", "eu-central-1"))
     assert {type for type, _ in here & there if type.startswith(_OF_THE_ACCOUNT)} == set()
     assert ("aws:eks/cluster:Cluster", "triton-prod") in here & there

@@ -1,4 +1,4 @@
-"""A stack with its nodes in one zone of a small network, and nodes of a type that only its own file describes."""
+"""A stack with its nodes in one zone of a small network. Only its file describes their instance type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUBNET = "aws:ec2/subnet:Subnet"
 
 
 def config() -> dict[str, Any]:
-    """Dev with nothing that it could leave out."""
+    """Return dev without optional sections."""
     found = required_config(ROOT, STACK)
     found[f"{PROJECT}:models"].pop("release")
     found[f"{PROJECT}:network"] |= {"cidr": "100.64.8.0/22", "zones": 1}

@@ -1,4 +1,4 @@
-"""Registrations of each stack, as last reviewed: the diff of a snapshot is the preview of a pull request."""
+"""Compares each stack's registrations with the reviewed snapshot; a pull request shows the diff as its preview."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway and the collector in the program: where a stack says so, in order, and nothing elsewhere."""
+"""The gateway and the collector in the program: only in the stacks that configure them, and in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_stacks_have_a_gateway_and_a_collector_where_they_say_so(stack_run: Stac
 def test_every_model_of_the_release_has_its_routes_and_its_policy(stack_run: StackRun) -> None:
     up, settings = stack_run.up, stack_run.settings
     served = settings.models.release.models if settings.models.release is not None else {}
-    # And the one of clients that name no model in a header: each of these stacks has one fleet, and restricts no client.
+    # One more for clients that name no model in a header: each of these stacks has one fleet, and restricts no client.
     expected = sorted([*map(object_name, served), "all-models"]) if settings.gateway is not None else []
     for kind in (HTTP_ROUTE, GRPC_ROUTE, POLICY):
         found = up.of_type(kind)
@@ -49,7 +49,7 @@ def test_the_gateway_comes_after_its_load_balancers_controller_and_the_routes_af
     gateway = up.one("triton:platform:InferenceGateway")
     order = [item.urn for item in up.registrations]
     assert order.index(controller.urn) < order.index(gateway.urn) < order.index(up.one(GATEWAY).urn)
-    # What a component waits for is spelled out as its children.
+    # The engine replaces a component dependency by the component's children.
     inside = {item.urn for item in up.registrations if item.parent == controller.urn}
     assert inside & set(gateway.depends_on)
     if stack_run.settings.models.release is not None:

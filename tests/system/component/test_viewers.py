@@ -1,4 +1,4 @@
-"""Permissions of the roles of previews: each object that the program registers, and no Secret."""
+"""Permissions of the preview roles: all objects that the program registers, but no Secret."""
 
 from __future__ import annotations
 

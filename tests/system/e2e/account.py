@@ -1,4 +1,4 @@
-"""The twin's AWS account, looked at from outside the program."""
+"""The twin's AWS account, read from outside the program."""
 
 from typing import Any
 
@@ -6,20 +6,20 @@ import boto3
 
 REGION = "us-west-2"
 OTHERS_ROLES = {"platform-admin", "triton-rollouts", "AWSServiceRoleForEC2Spot"}
-"""Roles that exist before a stack does: those that it names, and EC2's for spot (`make state`)."""
+"""Roles that exist before a stack: the roles that it names, and EC2's role for spot (`make state`)."""
 BOUNDARY = "triton-eks-boundary-"
-"""The permissions boundary of a stack's roles: `bootstrap` creates it, and keeps it."""
+"""The permissions boundary of a stack's roles: `bootstrap` creates it and never deletes it."""
 
 
 def client(url: str, service: str) -> Any:
-    """A boto3 client for the moto server at `url`."""
+    """Return a boto3 client for the moto server at `url`."""
     return boto3.client(
         service, region_name=REGION, endpoint_url=url, aws_access_key_id="test", aws_secret_access_key="test"
     )
 
 
 def leftovers(url: str) -> dict[str, list[str]]:
-    """Return what the account holds beyond what every fresh one has, by kind; kinds with nothing are left out."""
+    """Return all resources that a fresh account does not have, by kind, without empty kinds."""
     ec2, iam, kms = client(url, "ec2"), client(url, "iam"), client(url, "kms")
     vpcs = [v["VpcId"] for v in ec2.describe_vpcs()["Vpcs"] if not v["IsDefault"]]
     found = {

@@ -1,8 +1,8 @@
-"""Containers of an image on disk without a container runtime: processes in its files, started as a kubelet would.
+"""Runs containers of an image on disk without a container runtime: processes in its files, started as a kubelet does.
 
-Each is in a chroot with the volumes of its pod, as the user of its pod, with the environment of the image and the pod alone.
-If the pod says so its root cannot be written. The network is this machine's: what listens on every address in a pod listens
-here on the pod's own.
+Each process runs in a chroot with its pod's volumes, as its pod's user, with only the environment of the image and the pod.
+If the pod says so, its root is read-only. The network is this machine's: a server that listens on all addresses in a pod
+listens here on the pod's own address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_EVERY_RUNTIME = {"/dev": Path("/dev"), "/proc": Path("/proc")}
 
 @dataclass(frozen=True)
 class Image:
-    """An OCI layout, extracted to `root`. `layers`: bytes of the files of each, by digest."""
+    """An OCI layout, extracted to `root`. `layers`: bytes of the files of each layer, by digest."""
 
     digest: str
     config: Mapping[str, Any]
@@ -39,8 +39,6 @@ class Image:
 
     @classmethod
     def extracted(cls, layout: Path, root: Path) -> Image:
-        """Extract the image of a layout to `root`."""
-
         def blob(digest: str) -> Path:
             return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 

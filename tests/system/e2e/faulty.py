@@ -1,4 +1,4 @@
-"""A twin of which every request and every message is accounted for, and what is done to it."""
+"""A twin with faults: it accounts for each request and message, and injects the faults."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ ALWAYS = (
 WORKER_NAMESPACE = "triton-worker"
 _EXTERNAL_METRICS = "v1beta1.external.metrics.k8s.io"
 _PINS = {
-    # Two of each, as in a stack that is to outlive the loss of one.
+    # Two of each, as in a stack that has to survive the loss of one.
     "triton-eks:autoscaling.minReplicas": 2,
     "triton-eks:worker.minReplicas": 1,
-    # A worker that takes a batch at once: its messages are another's a minute after it was killed.
+    # One worker takes a whole batch: another worker gets its messages a minute after it was killed.
     "triton-eks:worker.concurrency": 10,
 }
 
@@ -59,14 +59,14 @@ class Site:
 
     @classmethod
     def bring_up(cls, home: TwinHome) -> Site:
-        """Bring up a twin that has two of everything that answers requests, and wait until all of it is well."""
+        """Bring up a twin with two of everything that answers requests, and wait until all of it is healthy."""
         twin = Twin(home)
         for key, value in _PINS.items():
             twin.pin(key, value)
         site = cls(twin)
         site.up()
         s3, bucket = site.aws("s3"), site.outputs["requestBucket"]
-        # So that a result that is written twice is seen.
+        # Versioning shows if a result is written twice.
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         site.wait_until_well(120)
         return site
@@ -80,14 +80,14 @@ class Site:
         return self.twin.home
 
     def up(self) -> str:
-        """Run `make up` with what this twin has, which must succeed; return what it printed."""
+        """Run `make up` with this twin's options, which must succeed, and return its output."""
         done = self.twin.run(*UP, seconds=UP_SECONDS)
         assert done.returncode == 0, done.stdout[-4000:]
         return done.stdout
 
     @cached_property
     def outputs(self) -> dict[str, Any]:
-        """Return those of the stack; the queue and the buckets have the same names in every account."""
+        """Return the stack's outputs; the queue and the buckets have the same names in every account."""
         return dict(self.twin.servers().engine().outputs(STACK))
 
     def aws(self, service: str) -> Any:
@@ -102,24 +102,24 @@ class Site:
         return Load(f"ipv4:{address}:{TRITON_GRPC_PORT}")
 
     def uids(self) -> set[str]:
-        """Return those of all pods that the API has, also of those that end."""
+        """Return the UIDs of all pods that the API has, including terminating pods."""
         return {pod["metadata"]["uid"] for pod in self.kube.get(object_path("v1", "pods"))["items"]}
 
     def pods(self, namespace: str, name: str = "") -> list[Object]:
-        """Return the pods whose names begin so and that do not end, the oldest first."""
+        """Return the pods whose names have this prefix, without terminating pods, oldest first."""
         found = self.kube.get(object_path("v1", "pods", namespace))["items"]
         staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
         named = [pod for pod in staying if pod["metadata"]["name"].startswith(name)]
         return sorted(named, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
     def asked(self, pod: Object) -> int:
-        """Return how many requests a pod of Triton has answered since its server started."""
+        """Return the number of requests that a Triton pod has answered since its server started."""
         url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/stats"
         answer = httpx.get(url, timeout=5, trust_env=False).raise_for_status().json()
         return sum(one["inference_count"] for one in answer["model_stats"])
 
     def process_of(self, namespace: str, container: str) -> str:
-        """Return the name of the process that a container of the oldest pod of a namespace is."""
+        """Return the process name of a container of the oldest pod in a namespace."""
         for pod in self.pods(namespace):
             name = f"pod-{pod['metadata']['uid']}-{container}"
             if processes.find(self.home, name) is not None:
@@ -127,26 +127,25 @@ class Site:
         raise AssertionError(f"no pod of {namespace} runs {container} as a process")
 
     def record(self, name: str) -> processes.Record:
-        """Return the record of a process that runs."""
         record = processes.find(self.home, name)
         assert record is not None, f"no process {name} is running"
         return record
 
     def kill(self, name: str) -> processes.Record:
-        """SIGKILL a process; return its record."""
+        """Send SIGKILL to a process, and return its record."""
         record = self.record(name)
         processes.signal_record(record, signal.SIGKILL)
         until(lambda: not record.alive(), f"{name} to be gone", 30)
         return record
 
     def started_again(self, before: processes.Record) -> bool:
-        """Return whether the process of a record runs again, as another one."""
+        """Return whether the process of a record was restarted as another process."""
         record = processes.find(self.home, before.name)
         return record is not None and record.pid != before.pid
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
-        """Have a process take connections and answer nothing (SIGSTOP) while the block lasts."""
+        """Suspend a process during the block (SIGSTOP): it accepts connections and answers nothing."""
         record = self.record(name)
         os.kill(record.pid, signal.SIGSTOP)
         try:
@@ -155,7 +154,7 @@ class Site:
             os.kill(record.pid, signal.SIGCONT)
 
     def send(self, number: int) -> set[str]:
-        """Put so many messages into the queue; return their ids."""
+        """Send this number of messages to the queue, and return their ids."""
         sqs, ids = self.aws("sqs"), set()
         shape = {"name": "VALUES", "datatype": "FP32", "shape": [1, 4]}
         bodies = [{"model": MODEL, "inputs": [{**shape, "data": [one, 0.5, 0, 0]}]} for one in range(number)]
@@ -167,13 +166,13 @@ class Site:
         return ids
 
     def under_way(self) -> int:
-        """Return the number of messages that workers have."""
+        """Return the number of messages that workers hold."""
         names = ["ApproximateNumberOfMessagesNotVisible"]
         found = self.aws("sqs").get_queue_attributes(QueueUrl=self.outputs["requestQueueUrl"], AttributeNames=names)
         return int(found["Attributes"][names[0]])
 
     def results(self, sent: set[str]) -> dict[str, int]:
-        """Return how often the result of each message was written, of those that have one."""
+        """Return the number of times that each message's result was written, without messages that have no result."""
         pages = self.aws("s3").get_paginator("list_object_versions")
         written: dict[str, int] = {}
         for page in pages.paginate(Bucket=self.outputs["requestBucket"], Prefix=f"results/{MODEL}/"):
@@ -190,9 +189,9 @@ class Site:
         return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"][names[0]])
 
     def lose(self, node: str) -> list[str]:
-        """Have a machine be gone at once with its pods; return their names, when others stand in their places.
+        """Delete a machine at once with its pods. Wait for the replacement pods, and return the names of the lost pods.
 
-        The next machine has its name. Until there are others, what counts ready pods may still count those that are lost.
+        The next machine has the same name. Until replacements exist, counts of ready pods may still include the lost pods.
         """
         path = object_path("v1", "nodes", None, node)
         before = self._counted()
@@ -213,7 +212,7 @@ class Site:
         return sorted(pod["metadata"]["name"] for pod in found)
 
     def release(self, path: str, more: str) -> None:
-        """Release the twin's models with something more at the end of one of their files, and pin that."""
+        """Release the twin's models with text appended to one of their files, and pin that release."""
         models = self.home.path / "tmp" / "changed-models"
         shutil.rmtree(models, ignore_errors=True)
         shutil.copytree(release_sources.directory(self.home).parent, models)
@@ -224,7 +223,7 @@ class Site:
         assert released.returncode == 0, released.stderr
 
     def engine_is(self, doing: str) -> bool:
-        """Return whether the engine has an operation of that kind under way."""
+        """Return whether the engine has a pending operation of that kind."""
         try:
             state = json.loads((self.home.path / "state/.pulumi/stacks/triton-eks/local.json").read_text())
         except (FileNotFoundError, ValueError):
@@ -238,7 +237,7 @@ class Site:
                 os.kill(pid, number)
 
     def ailments(self) -> list[str]:
-        """Return what is not as it is after `make up`; empty when all is well."""
+        """Return all differences from the state after `make up`; empty if the twin is healthy."""
         found = [f"{name} does not run" for name in ALWAYS if processes.find(self.home, name) is None]
         if found:
             return found
@@ -248,12 +247,12 @@ class Site:
             return [f"{type(error).__name__}: {error}"]
 
     def unready(self) -> list[str]:
-        """Return which pods of Deployments and StatefulSets are not ready, whatever those count."""
+        """Return the pods of Deployments and StatefulSets that are not ready, without reading the owners' counts."""
         found = [pod for pod in self._counted() if _untrue(pod, {"Ready": "True"})]
         return [f"{pod['metadata']['name']} is not ready" for pod in found]
 
     def _counted(self) -> list[Object]:
-        """Return the pods that Deployments and StatefulSets count: those that neither end nor have ended."""
+        """Return the pods that Deployments and StatefulSets count: neither terminating nor terminated."""
         found = self.kube.get(object_path("v1", "pods"))["items"]
         staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
         return [pod for pod in staying if _owner(pod) and pod["status"].get("phase") not in {"Succeeded", "Failed"}]
@@ -285,14 +284,14 @@ class Site:
         return found
 
     def _below_its_least(self, scaled: Object) -> list[str]:
-        """Return what a ScaledObject has not been given yet: a Deployment begins with one pod, and then wants no other."""
+        """Report a ScaledObject below its minimum: a Deployment starts with one pod, and KEDA raises the number later."""
         name, namespace = scaled["spec"]["scaleTargetRef"]["name"], scaled["metadata"]["namespace"]
         wanted = self.kube.get(object_path("apps/v1", "deployments", namespace, name))["spec"]["replicas"]
         least = scaled["spec"].get("minReplicaCount", 0)
         return [f"{name} is to have {wanted} pods, and {least} at least"] if wanted < least else []
 
     def _of_the_envoys(self) -> list[str]:
-        """Return which Envoys know others than the ready pods of Triton: they follow them a moment later."""
+        """Report the Envoys that do not know exactly Triton's ready pods. They follow the pods a moment later."""
         found, ready = [], len([pod for pod in self.pods(TRITON_NAMESPACE) if not _untrue(pod, {"Ready": "True"})])
         for envoy in self.pods(GATEWAY_NAMESPACE, "envoy-"):
             url = f"http://{loopback(envoy['status']['podIP'])}:19001/stats/prometheus"
@@ -304,7 +303,7 @@ class Site:
         return found
 
     def wait_until_well(self, seconds: float) -> float:
-        """Wait until nothing ails this twin; return how long it took, in seconds."""
+        """Wait until this twin is healthy, and return the duration in seconds."""
         begun, said = time.monotonic(), [""]
 
         def well() -> bool:
@@ -317,17 +316,17 @@ class Site:
         return time.monotonic() - begun
 
     def pinned(self) -> Path:
-        """Return the file in which this twin's own keys of the stack stand."""
+        """Return the file with this twin's own keys of the stack."""
         return stack_files.pins_file(self.home, STACK)
 
     def pulumi_up(self) -> Any:
-        """Run `pulumi up` as a person types it in the twin's shell, but for the wait for pods; return how it ended."""
+        """Run `pulumi up` in the twin's shell as a person does, but without the wait for pods. Return the result."""
         unwaiting = replace(self.twin, variables={**self.twin.variables, **awaiting.WITHOUT})
         return unwaiting.run("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK)
 
 
 def _answers(pod: Object) -> bool:
-    """Return whether a pod of Triton says itself that it is ready, whatever the API says of it."""
+    """Return whether a Triton pod itself reports ready, whatever the API reports about it."""
     if "podIP" not in pod["status"]:
         return False
     url = f"http://{loopback(pod['status']['podIP'])}:{TRITON_HTTP_PORT}/v2/health/ready"
@@ -335,7 +334,7 @@ def _answers(pod: Object) -> bool:
 
 
 def _owner(pod: Object) -> str:
-    """Return the uid of the ReplicaSet or StatefulSet whose pod it is; empty where it is no such pod."""
+    """Return the uid of the ReplicaSet or StatefulSet that owns the pod; empty for any other pod."""
     owners = pod["metadata"].get("ownerReferences", [])
     return next((one["uid"] for one in owners if one["kind"] in {"ReplicaSet", "StatefulSet"}), "")
 
@@ -346,5 +345,5 @@ def _untrue(item: Object, wanted: dict[str, str]) -> list[str]:
 
 
 def until(holds: Callable[[], object], what: str, seconds: float) -> None:
-    """Poll until it holds. Raises DeadlinePassed."""
+    """Poll until the condition holds. Raises DeadlinePassed."""
     processes.wait_until(holds, what, seconds, poll=0.2)

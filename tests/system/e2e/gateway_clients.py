@@ -1,4 +1,4 @@
-"""Clients of the gateway for the end-to-end tests: the objects that the program makes of them, their keys and tokens."""
+"""Clients of the gateway for the end-to-end tests: the program's objects for them, their keys and tokens."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ CLIENTS = {
     "slow": Client.model_validate({"requestsPerSecond": 1}),
 }
 SERVED = (MODEL, "other")
-"""The models of the pods, for the program: over gRPC nobody is let in who may ask one of them alone."""
+"""The models of the pods, for the program: over gRPC a client needs access to all models of the pods."""
 Keys = Mapping[str, Mapping[str, str]]
 _SECONDS = 10.0
 
 
 def by_keys(kube: KubeClient, keys: Keys) -> ModelAccess:
-    """Put the clients' keys where the operator puts them; return who may ask MODEL by them."""
+    """Write the clients' keys as the operator does, and return the access to MODEL by these keys."""
     gateway_objects.apply(kube, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EXTERNAL_SECRETS.namespace}})
     write_keys(kube, keys)
     grant = next(
@@ -53,7 +53,7 @@ def by_keys(kube: KubeClient, keys: Keys) -> ModelAccess:
 
 
 def write_keys(kube: KubeClient, keys: Keys) -> None:
-    """Write the Secret that the operator makes of the secrets of all clients."""
+    """Write the Secret that the operator creates from the secrets of all clients."""
     data = {
         f"{client}.{slot}": base64.b64encode(key.encode()).decode()
         for client, own in keys.items()
@@ -64,15 +64,15 @@ def write_keys(kube: KubeClient, keys: Keys) -> None:
 
 
 def new_key() -> str:
-    """A key as `stackctl keys` makes it."""
+    """Return a key as `stackctl keys` generates it."""
     return secrets.token_urlsafe(32)
 
 
 @contextmanager
 def closed(kube: KubeClient) -> Iterator[None]:
-    """Have what the program makes for the whole gateway where it has clients, while the block lasts.
+    """Apply the program's objects for the whole gateway with clients during the block.
 
-    Then nothing says any more who may ask, of MODEL either.
+    At the end it removes all access policies, including MODEL's.
     """
     refusal = model_access.refusal()
     section = Section.model_validate({"replicas": 2, "cpu": "1", "memoryMiB": 512, "clients": {"a": {}}})
@@ -93,7 +93,7 @@ def closed(kube: KubeClient) -> Iterator[None]:
 
 
 class Provider:
-    """An identity provider, whose keys Envoy is told in place of fetching them."""
+    """An identity provider. Envoy gets its keys inline, because it cannot fetch them."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(65537, 2048)
@@ -101,7 +101,7 @@ class Provider:
         self.access = ModelAccess(CLIENTS, Jwt.model_validate(jwt)).of_model(MODEL, SERVED)
 
     def known(self, policy: dict[str, Any]) -> dict[str, Any]:
-        """The policy with this provider's public key in it."""
+        """Return the policy with this provider's public key."""
         numbers = self._key.public_key().public_numbers()
         key = {"kty": "RSA", "alg": "RS256", "kid": "one", "n": _number(numbers.n), "e": _number(numbers.e)}
         for provider in policy["spec"]["jwt"]["providers"]:
@@ -110,7 +110,7 @@ class Provider:
         return policy
 
     def token(self, **claims: Any) -> str:
-        """A token of team-a for this gateway, good for an hour, or with other claims (RFC 7515)."""
+        """Return team-a's token for this gateway, valid for an hour, or a token with other claims (RFC 7515)."""
         own = {"iss": ISSUER, "aud": AUDIENCE, "client_id": "team-a", "exp": int(time.time()) + 3600}
         head = _text(json.dumps({"alg": "RS256", "typ": "JWT", "kid": "one"}).encode())
         body = _text(json.dumps({**own, **claims}).encode())
@@ -127,7 +127,7 @@ def _number(value: int) -> str:
 
 
 def http(address: str, credential: str | None = None, *, model: str = MODEL, **named: str) -> int:
-    """The status of one request over HTTP."""
+    """Return the status of one request over HTTP."""
     if credential is not None:
         named["authorization"] = f"Bearer {credential}"
     answer = httpx.post(f"http://{address}{infer_path(model)}", json=BODY, headers=named, trust_env=False, timeout=_SECONDS)
@@ -135,7 +135,7 @@ def http(address: str, credential: str | None = None, *, model: str = MODEL, **n
 
 
 def grpc(address: str, credential: str | None = None) -> str:
-    """Return how one request over gRPC ended: ANSWERED, or its status."""
+    """Return the result of one request over gRPC: ANSWERED, or its status."""
     named = {**headers(MODEL), **({"authorization": f"Bearer {credential}"} if credential is not None else {})}
     with triton.InferenceServerClient(address) as client:
         try:

@@ -1,4 +1,4 @@
-"""Loads through the gateway of which every request is accounted for: what was sent is what was answered and what was not."""
+"""Loads through the gateway that account for each request: answered and failed requests add up to the sent ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ANSWERED = "answered"
 _SECONDS = 10.0
 
 Ask = Callable[[], str]
-"""Sends one request and says how it ended: ANSWERED (or `by_version`), or in other words."""
+"""Sends one request and returns its outcome: ANSWERED (or `by_version`), or another text."""
 
 
 class Account:
-    """How the requests of a load ended, by outcome, and how many were sent."""
+    """The outcomes of the requests of a load, and the number of sent requests."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -36,7 +36,7 @@ class Account:
         self._lock = threading.Lock()
 
     def take(self, ask: Ask) -> None:
-        """Send one request and note its end."""
+        """Send one request and record its outcome."""
         with self._lock:
             self.sent += 1
         outcome = ask()
@@ -44,12 +44,12 @@ class Account:
             self.outcomes[outcome] += 1
 
     def grow(self, by: int) -> None:
-        """Wait until so many more requests have been sent than now."""
+        """Wait until the load has sent this number of further requests."""
         enough = self.sent + by
         processes.wait_until(lambda: self.sent >= enough, f"{enough} requests to be sent", 60, poll=0.1)
 
     def recover(self, by: int) -> None:
-        """Wait until so many requests in a row have been answered."""
+        """Wait until this number of consecutive requests has been answered."""
         answered, failed = 0, -1
 
         def in_a_row() -> bool:
@@ -64,31 +64,30 @@ class Account:
 
     @property
     def answered(self) -> int:
-        """Return how many were answered, once each request has an end."""
+        """Return the number of answered requests, after each request has an outcome."""
         assert self.sent == self.outcomes.total(), f"{self.sent} were sent, and {dict(self.outcomes)} came of them"
         return self.outcomes[ANSWERED]
 
 
 def broken(account: Account) -> dict[str, int]:
-    """The outcomes that say nothing but that there was no connection, or none any more."""
+    """Return the outcomes that only mean a missing or lost connection."""
     signs = ("StatusCode.UNAVAILABLE: ", "RemoteProtocolError: ", "ConnectError: ", "ReadError: ", "WriteError: ")
     return {outcome: count for outcome, count in account.outcomes.items() if outcome.startswith(signs)}
 
 
 def infer_path(model: str = MODEL) -> str:
-    """The path of inference over HTTP."""
     return f"/v2/models/{model}/infer"
 
 
 def by_version(version: str) -> str:
-    """Return how a request ended that this version of the model has answered, where that is asked for."""
+    """Return the outcome of a request that this version of the model answered, for senders with `versions`."""
     return f"{ANSWERED} by version {version}"
 
 
 def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
-    """Requests to host:port over HTTP, on one connection as long as it lasts, or each on its own.
+    """Return a sender of HTTP requests to host:port, on one lasting connection or each on a separate one.
 
-    `named` are their headers, as they are when a request is sent. `versions`: say which one answered.
+    It reads their headers `named` at each request. `versions`: the outcome includes the version that answered.
     """
     client = httpx.Client(trust_env=False, timeout=_SECONDS)
     url = f"http://{address}{infer_path()}"
@@ -109,7 +108,7 @@ def over_http(address: str, *, reused: bool, named: Mapping[str, str] | None = N
 
 
 def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
-    """The input of one request over gRPC."""
+    """Return the input of one request over gRPC."""
     array = np.array(values, dtype=np.float32)
     tensor = triton.InferInput("NORMALIZED", list(array.shape), "FP32")
     tensor.set_data_from_numpy(array)
@@ -117,7 +116,7 @@ def tensors(values: Any = (VALUES,)) -> list[triton.InferInput]:
 
 
 def over_grpc(address: str, *, named: Mapping[str, str] | None = None, versions: bool = False) -> Ask:
-    """Requests to host:port over gRPC, on one channel, which reconnects by itself; the rest as over HTTP."""
+    """Return a sender of gRPC requests to host:port, on one channel that reconnects itself; else as over HTTP."""
     client, inputs = triton.InferenceServerClient(address), tensors()
 
     def ask() -> str:
@@ -132,7 +131,7 @@ def over_grpc(address: str, *, named: Mapping[str, str] | None = None, versions:
 
 @contextmanager
 def load(*asks: Ask, rate: float = 8) -> Iterator[Account]:
-    """Send requests in a thread for each of `asks`, `rate` a second at most in each, while the block runs."""
+    """Send requests in a thread for each of `asks`, at most `rate` a second in each, during the block."""
     account, stop = Account(), threading.Event()
 
     def work(ask: Ask) -> None:

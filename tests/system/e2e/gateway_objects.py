@@ -1,4 +1,4 @@
-"""Objects of the gateway in a cluster, as the program makes them."""
+"""Objects of the gateway in a cluster, as the program creates them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _PLURALS = {
 
 
 def apply(kube: KubeClient, manifest: Mapping[str, Any]) -> None:
-    """Apply an object as the program's provider does, so that a field goes when it is not in it any more."""
+    """Apply an object as the program's provider does, so a field that it no longer has is removed."""
     kube.apply(path(manifest["kind"], manifest["apiVersion"], manifest["metadata"]), dict(manifest), manager=FIELD_MANAGER)
 
 
 def path(kind: str, api_version: str, metadata: Mapping[str, Any]) -> str:
-    """Return the URL path of an object."""
     plural = _PLURALS.get(kind, f"{kind.lower()}s")
     return object_path(api_version, plural, metadata.get("namespace"), metadata["name"])

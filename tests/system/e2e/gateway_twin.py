@@ -1,4 +1,4 @@
-"""A twin with a gateway for the end-to-end tests: its Envoys and servers, and how to wait for them."""
+"""A twin with a gateway for the end-to-end tests: its Envoys and servers, and waits for them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from twin.host import processes
 from twin.host.home import TwinHome
 
 SECONDS = 60.0
-"""How long a change may take from the API server to every Envoy, on a busy machine."""
+"""The longest time for a change from the API server to every Envoy, on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """A twin with a gateway; `address` is its load balancer's."""
+    """A twin with a gateway; `address` is its load balancer's address."""
 
     twin: Monitored
     kube: KubeClient
@@ -53,7 +53,7 @@ class Gateway:
         return load_stack_file(self.twin.home.path / "project" / "stacks" / "Pulumi.local.yaml")
 
     def pods(self, namespace: str, name: str) -> list[dict[str, Any]]:
-        """Pods whose names begin with `name` and that do not end, those with an address."""
+        """Return the pods with an address whose names begin with `name`, without terminating pods."""
         found = self.kube.get(object_path("v1", "pods", namespace))["items"]
         staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"] and "podIP" in pod["status"]]
         return [pod for pod in staying if pod["metadata"]["name"].startswith(name)]
@@ -65,23 +65,23 @@ class Gateway:
         return self.pods(TRITON_NAMESPACE, name)
 
     def process(self, pod: Mapping[str, Any], container: str) -> int:
-        """The process that a container of a pod is."""
+        """Return the process of a container of a pod."""
         record = processes.find(self.twin.home, f"pod-{pod['metadata']['uid']}-{container}")
         assert record is not None
         return record.pid
 
     def scrape(self) -> str:
-        """Return what all Envoys export, one after the other."""
+        """Return the metrics of all Envoys, joined."""
         urls = [f"http://{listens(pod)}:19001/stats/prometheus" for pod in self.envoys()]
         return "".join(httpx.get(url, trust_env=False).text for url in urls)
 
     def counted(self, metric: str, clusters: str = f'[^"]*/triton/{MODEL}/[^"]*') -> float:
-        """The sum of a metric over all Envoys, for the clusters of these names: the routes of MODEL."""
+        """Return the sum of a metric over all Envoys, for the clusters with these names: the routes of MODEL."""
         series = re.findall(rf"^{metric}{{([^}}]*)}} (\S+)$", self.scrape(), re.MULTILINE)
         return sum(float(value) for labels, value in series if re.search(f'envoy_cluster_name="{clusters}"', labels))
 
     def answers_itself(self) -> list[bool]:
-        """Return whether Envoy answers without a pod, for each route of MODEL in each Envoy."""
+        """Return whether Envoy itself answers without a pod, for each route of MODEL in each Envoy."""
         found = []
         for pod in self.envoys():
             url = f"http://{listens(pod)}:19000/config_dump?resource=dynamic_route_configs"
@@ -96,14 +96,14 @@ class Gateway:
         gateway_objects.apply(self.kube, manifest)
 
     def generations(self) -> list[str]:
-        """The clusters, endpoints, listeners and routes of each Envoy: another value after every change."""
+        """Return the clusters, endpoints, listeners and routes of each Envoy; every change changes them."""
         urls = [f"http://{listens(pod)}:19000/config_dump?include_eds" for pod in self.envoys()]
-        # In an order of its own, which Envoy's maps have not.
+        # Sorted, because Envoy's maps have no fixed order.
         return [json.dumps(httpx.get(url, trust_env=False).json(), sort_keys=True) for url in urls]
 
     @contextmanager
     def routed(self, model: RoutedModel) -> Iterator[None]:
-        """Have the routes and the policy that the program makes of `model` while the block lasts, then the stack's."""
+        """Apply the program's routes and policy for `model` during the block, then the stack's again."""
         self._route(model)
         try:
             yield
@@ -111,7 +111,7 @@ class Gateway:
             self._route(self.model())
 
     def model(self, serving: ModelServing | None = None, **more: Any) -> RoutedModel:
-        """MODEL as the stack has it, or with other settings."""
+        """Return MODEL as the stack has it, or with other settings."""
         own = self.settings().models.serving[MODEL]
         return RoutedModel(MODEL, serving or own, **more)
 
@@ -125,7 +125,7 @@ class Gateway:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Wait after the changes of the block until every Envoy has been told of them, and does as it was told."""
+        """After the changes in the block, wait until every Envoy has received and applied them."""
         before = last = self.generations()
         yield
 
@@ -133,7 +133,7 @@ class Gateway:
             nonlocal last
             earlier, last = last, self.generations()
             changed = all(new != old for new, old in zip(last, before, strict=True))
-            # For up to 15 s a cluster that has changed waits for endpoints, which have not and are not sent again.
+            # For up to 15 s a changed cluster waits for endpoints, which are unchanged and therefore not sent again.
             return last == earlier and changed and not any("dynamic_warming_clusters" in one for one in last)
 
         processes.wait_until(settled, "every Envoy to be told", SECONDS, poll=1.0)
@@ -148,13 +148,13 @@ def until(holds: Callable[[], object], what: str, seconds: float = SECONDS) -> N
 
 
 def age(seconds: float) -> None:
-    """Return when so much time is over, of which a test says what still holds then."""
+    """Wait for this time, after which a test checks that something still holds."""
     begun = time.monotonic()
     processes.wait_until(lambda: time.monotonic() - begun >= seconds, "time to pass", seconds + SECONDS, poll=0.3)
 
 
 def served(pods: list[dict[str, Any]]) -> dict[str, int]:
-    """Return how many inferences of MODEL each pod of Triton has made since it started, by its name."""
+    """Return the number of inferences of MODEL that each Triton pod has made since its start, by pod name."""
     found = {}
     for pod in pods:
         answer = httpx.get(f"http://{listens(pod)}:{TRITON_HTTP_PORT}/v2/models/{MODEL}/stats", trust_env=False).json()
@@ -163,13 +163,13 @@ def served(pods: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def within_chance(chosen: int, of: int, share: float) -> bool:
-    """Return whether so many of so many are what a share gives, but for one run in 10,000 (3.9 standard deviations)."""
+    """Return whether `chosen` of `of` fits the share, except in one run of 10,000 (3.9 standard deviations)."""
     return abs(chosen - of * share) <= 3.9 * math.sqrt(of * share * (1 - share))
 
 
 @contextmanager
 def up(home: Path, pins: Mapping[str, Any]) -> Iterator[Gateway]:
-    """A twin that is up with a gateway as long as the block lasts, whose stack has these keys."""
+    """Bring up a twin with a gateway during the block; `pins` are keys of its stack file."""
     with taken_down(Monitored(TwinHome(home))) as twin:
         for key, value in pins.items():
             twin.pin(key, value)
@@ -179,7 +179,7 @@ def up(home: Path, pins: Mapping[str, Any]) -> Iterator[Gateway]:
 
 
 def ready(twin: Monitored) -> Gateway:
-    """The gateway of a twin, once its load balancer answers."""
+    """Return the gateway of a twin, after its load balancer answers."""
     kube = twin.servers().cluster().client
     services = kube.get(object_path("v1", "services", GATEWAY_NAMESPACE))["items"]
     address = next(ingress["ip"] for one in services for ingress in one["status"]["loadBalancer"]["ingress"])
@@ -189,7 +189,7 @@ def ready(twin: Monitored) -> Gateway:
 
 
 def clients(gateway: Gateway) -> list[gateway_load.Ask]:
-    """Of each kind one or more: with a connection of their own that lasts, with one for each request, and over gRPC."""
+    """Return clients of each kind: HTTP with a lasting connection, HTTP with one for each request, and gRPC."""
     lasting = [over_http(gateway.http, reused=True) for _ in range(2)]
     return [*lasting, over_http(gateway.http, reused=False), over_grpc(gateway.grpc), over_grpc(gateway.grpc)]
 

@@ -1,4 +1,4 @@
-"""A twin whose nodes Karpenter starts, and what is there of them: for tests."""
+"""A twin whose nodes Karpenter starts, with helpers that list and change its nodes."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class Nodes(Twin):
         return session(REGION).client(service, endpoint_url=self.home.load_endpoints().aws_url)
 
     def of(self, pool: str) -> dict[str, Object]:
-        """The nodes of a pool that are Ready and stay, by name."""
+        """Return the nodes of a pool that are Ready and not terminating, by name."""
         listed = self.kube.get("/api/v1/nodes", labelSelector=f"{POOL}={pool}")["items"]
         return {node["metadata"]["name"]: node for node in listed if _stays(node)}
 
     def instances(self, pool: str) -> dict[str, dict[str, Any]]:
-        """The instances of a pool that run, by id."""
+        """Return the running instances of a pool, by id."""
         return {id: one for id, one in self.launched(pool).items() if one["State"]["Name"] == "running"}
 
     def launched(self, pool: str) -> dict[str, dict[str, Any]]:
-        """The instances of a pool that were ever launched, by id."""
+        """Return all instances of a pool that were ever launched, by id."""
         tag = {"Name": f"tag:{POOL}", "Values": [pool]}
         found = self.aws("ec2").describe_instances(Filters=[tag])["Reservations"]
         return {one["InstanceId"]: one for reservation in found for one in reservation["Instances"]}
 
     def deploy(self, name: str, pods: int, pool: str = "g5") -> None:
-        """A Deployment whose pods want a GPU each, of a pool; kwok plays them."""
+        """Create a Deployment whose pods each need a GPU of a pool; kwok simulates the pods."""
         container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
         spec = {
             "containers": [container],
@@ -80,7 +80,7 @@ class Nodes(Twin):
 
     @contextmanager
     def deployed(self, name: str, pods: int) -> Iterator[None]:
-        """Deploy for the length of the block, and then wait for the node that is left: Triton's."""
+        """Deploy during the block, then wait until only Triton's node remains."""
         self.deploy(name, pods)
         try:
             yield
@@ -89,7 +89,7 @@ class Nodes(Twin):
         self.until(lambda: len(self.of("g5")) == len(self.instances("g5")) == 1, "only Triton's node to be left")
 
     def placed(self, name: str, pods: int) -> dict[str, str]:
-        """Wait until so many pods of a Deployment are ready; their nodes, by pod."""
+        """Wait until this number of a Deployment's pods is ready, and return their nodes by pod."""
 
         def ready() -> dict[str, str]:
             found = self.ready("default", labelSelector=f"app={name}")
@@ -98,16 +98,16 @@ class Nodes(Twin):
         return self.until(ready, f"{pods} pods of {name} to be ready")
 
     def tritons(self) -> dict[str, str]:
-        """The ready pods of Triton, with their nodes."""
+        """Return the ready pods of Triton, with their nodes."""
         return self.ready(TRITON_NAMESPACE)
 
     def ready(self, namespace: str, **selected: str) -> dict[str, str]:
-        """The ready pods of a namespace, of those that are selected, with their nodes."""
+        """Return the ready pods of a namespace that match the selector, with their nodes."""
         listed = self.kube.get(f"/api/v1/namespaces/{namespace}/pods", **selected)["items"]
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed if _is_ready(pod)}
 
     def triton(self) -> str:
-        """The node of Triton's pod."""
+        """Return the node of Triton's pod."""
         (node,) = self.until(self.tritons, "Triton to be ready").values()
         return node
 
@@ -115,9 +115,9 @@ class Nodes(Twin):
         self.kube.patch(path, body, kind="merge")
 
     def most_leaving(self, pool: str, done: Callable[[], bool], what: str) -> int:
-        """Wait until `done`; the most nodes of a pool that were on their way out at one moment, while their instance ran.
+        """Wait until `done`; return the most nodes of a pool that were terminating at once while their instances ran.
 
-        A node whose instance is ended is none to Karpenter's budget, though it stays for as long as it takes to be deleted.
+        Karpenter's budget does not count a node whose instance is terminated, although the node exists until it is deleted.
         """
         most = 0
 
@@ -139,13 +139,12 @@ class Nodes(Twin):
             raise AssertionError("\n".join([str(error), *(processes.tail(log) for log in logs)])) from None
 
     def calls(self) -> dict[str, dict[str, int]]:
-        """Return how often Karpenter made each call of AWS, and how often its role's policy would have refused it."""
+        """Count Karpenter's AWS API calls by name, and the calls that its role's policy would have denied."""
         found: dict[str, dict[str, int]] = json.loads((self.home.path / "charts/karpenter/aws-calls.json").read_text())
         return found
 
 
 def instance_of(node: Object) -> str:
-    """The id of a node's instance."""
     return str(node["spec"]["providerID"]).rpartition("/")[2]
 
 
@@ -166,7 +165,7 @@ def _is_ready(pod: Object) -> bool:
 
 @contextmanager
 def karpenter_twin(home: TwinHome, delays: str = "", pins: Mapping[str, Any] | None = None) -> Iterator[Nodes]:
-    """Have a twin with Karpenter up for the length of the block, whose AWS is late by `delays` from the start.
+    """Bring up a twin with Karpenter during the block; its AWS applies changes late by `delays` from the start.
 
     `pins`: keys of its stack file that differ.
     """
@@ -180,7 +179,7 @@ def karpenter_twin(home: TwinHome, delays: str = "", pins: Mapping[str, Any] | N
             twin.aws("ssm").put_parameter(Name=DELAYS, Value=delays, Type="String")
         up = twin.run("up", "--karpenter", seconds=2 * UP_SECONDS)
         assert up.returncode == 0, up.stdout[-4000:]
-        # 15 and 5 minutes, which are for people's machines.
+        # The defaults are 15 and 5 minutes, for people's machines.
         twin.merge(f"{NODE_POOLS}/g5", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
         twin.merge(f"{NODE_POOLS}/cpu", {"spec": {"disruption": {"consolidateAfter": "2s"}}})
         yield twin

@@ -1,4 +1,4 @@
-"""The last lines of `twin load`."""
+"""The last lines of the output of `twin load`."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A twin with monitoring, and questions to its Prometheus."""
+"""A twin with monitoring, and queries to its Prometheus."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ T = TypeVar("T")
 
 
 class Monitored(Twin):
-    """A twin whose `local` stack has monitoring; its command line and what it has measured."""
+    """A twin whose `local` stack has monitoring: its command line and its measurements."""
 
     @property
     def url(self) -> str:
-        """Return where its Prometheus answers, once it does."""
+        """Return the URL of its Prometheus, after Prometheus answers."""
         (url,) = self.until(lambda: self.servers().prometheus_urls(), "Prometheus to be ready", 60)
         return str(url)
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """The data of an answer of Prometheus's API."""
+        """Return the data of a response of Prometheus's API."""
         answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=10)
         return answer.raise_for_status().json()["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The elements of an instant query."""
+        """Return the elements of an instant query."""
         result: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
         return result
 
     def blank(self, board: dict[str, Any]) -> set[str]:
-        """The titles of a dashboard's panels for which Prometheus has nothing; raises where it refuses a query."""
+        """Return the titles of a dashboard's panels without data in Prometheus. Raises if it refuses a query."""
         panels = [panel for panel in board["panels"] if panel["type"] != "row"]
         data = [
             (panel["title"], [self.query(_filled_in(target["expr"])) for target in panel["targets"]]) for panel in panels
@@ -45,13 +45,13 @@ class Monitored(Twin):
         return [target for target in self.ask("targets", state="active")["activeTargets"] if target["scrapePool"] == pool]
 
     def kubectl(self, command: str) -> str:
-        """Run `kubectl <command>`, which must succeed, and return what it prints."""
+        """Run `kubectl <command>`, which must succeed, and return its output."""
         done = self.shell(f"kubectl {command}")
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def until(self, condition: Callable[[], T | None], what: str, seconds: float = 120) -> T:
-        """The first true value; Prometheus may be away while it is asked."""
+        """Return the first true value. Prometheus may be unavailable meanwhile."""
 
         def answered() -> T | None:
             try:
@@ -67,5 +67,5 @@ class Monitored(Twin):
 
 
 def _filled_in(expression: str) -> str:
-    """A panel's query with what Grafana would put in: every model, and a rate over four scrapes."""
+    """Return a panel's query with the variables that Grafana would fill in: every model, and a rate over four scrapes."""
     return expression.replace("$model", ".*").replace("$__rate_interval", "1m")

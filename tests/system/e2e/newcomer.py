@@ -1,4 +1,4 @@
-"""A twin whose servers run without any stack, with a checkout of its own: where somebody with an empty account begins."""
+"""A twin whose servers run without any stack, with its own checkout: the start for a person with an empty account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _START = (
 
 @contextmanager
 def servers_alone(folder: Path) -> Iterator[Twin]:
-    """Start the servers of a twin below a folder, and take them down at the end of the block."""
+    """Start the servers of a twin in a folder, and take them down at the end of the block."""
     with taken_down(Twin(TwinHome(folder / "home"), clone(folder))) as twin:
         claim.claim(twin.home.path)
         command, environment = [sys.executable, "-c", _START], twin.environment()
@@ -36,16 +36,16 @@ def servers_alone(folder: Path) -> Iterator[Twin]:
             command, cwd=twin.checkout, env=environment, capture_output=True, text=True, check=False, timeout=UP_SECONDS
         )
         assert started.returncode == 0, started.stderr
-        # Of `make state`. moto gives a service-linked role of spot.amazonaws.com another name.
+        # `make state` creates it. moto gives a service-linked role of spot.amazonaws.com another name.
         iam = account.client(twin.servers().aws_url, "iam")
         iam.create_role(RoleName=spot_role.NAME, AssumeRolePolicyDocument="{}")
         yield twin
 
 
 def prepare_models(twin: Twin, stack: str) -> None:
-    """Do what `make models` does, and have a stack serve them on the twin, without GPUs and from its S3.
+    """Do the work of `make models`, and let a stack serve the models on the twin.
 
-    Its server is older than `model_metrics`.
+    The stack has no GPUs and uses the twin's S3. The server is older than `model_metrics`.
     """
     build.build(twin.checkout / ".models")
     file, yaml = twin.checkout / "stacks" / f"Pulumi.{stack}.yaml", YAML()

@@ -1,6 +1,6 @@
-"""The Open Inference Protocol's own clients against a gateway; prints what each call answers, as JSON.
+"""Runs the Open Inference Protocol's own clients against a gateway, and prints the response of each call as JSON.
 
-A process of its own: their protobuf types have the names of tritonclient's, and one process has room for one of both.
+It is a separate process, because these clients and tritonclient use the same names for their protobuf types.
 
     python -m tests.system.e2e.open_inference_client HTTP_ADDRESS GRPC_ADDRESS
 """
@@ -21,7 +21,7 @@ MODEL, VALUES = "classify", [5.25, 3.5, 1.75, 0.25]
 
 
 def over_http(address: str) -> dict[str, Any]:
-    """Call everything that the client offers."""
+    """Call every function of the client."""
     client = OpenInferenceClient(base_url=f"http://{address}")
     client.check_server_liveness()
     client.check_server_readiness()
@@ -38,7 +38,7 @@ def over_http(address: str) -> dict[str, Any]:
 
 
 def over_grpc(address: str) -> dict[str, Any]:
-    """Call everything that the client offers."""
+    """Call every function of the client."""
     with grpc.insecure_channel(address) as channel:
         stub = GRPCInferenceServiceStub(channel)
         tensor = protocol.ModelInferRequest.InferInputTensor(name="NORMALIZED", datatype="FP32", shape=[1, 4])

@@ -1,6 +1,6 @@
 """Keys that the slow tests set in their twin's copy of stacks/Pulumi.local.yaml.
 
-They stand apart from those tests so that a test of `make test` can load the stack that they make.
+They are in a separate module, so a test of `make test` can load the resulting stack.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ MONITORING: dict[str, Any] = {
         "retentionDays": 1,
         "storageGiB": 10,
     },
-    # Room for Prometheus's pods.
+    # Space for Prometheus's pods.
     "triton-eks:nodes.system": {"instanceTypes": ["m7i.large"], "min": 1, "desired": 2, "max": 2, "diskGiB": 50},
 }
 
@@ -27,11 +27,11 @@ CHAT: dict[str, Any] = {
     "latencyHistogram": False,
     "llm": {"concurrentStreams": 2, "contextTokens": 256, "weightsMiB": 300, "kvBytesPerToken": 1024},
 }
-"""The wants of a stack for a language model."""
+"""The stack settings for a language model."""
 
 HPA: dict[str, Any] = {
     "triton-eks:triton.autoscaler": "hpa",
-    # KEDA would be there for the workers.
+    # The workers would bring KEDA.
     "triton-eks:worker.autoscaler": "none",
     "triton-eks:worker.replicas": 1,
     "triton-eks:worker.minReplicas": None,
@@ -80,14 +80,14 @@ FLEETS_IN_PLACE: dict[str, Any] = {
             "diskGiB": 200,
             "modelCacheGiB": 10,
         }
-        # Of g5 one more than pods, for that of the Deployment without a fleet, which goes last.
+        # g5 has one more than pods, for the pod of the Deployment without a fleet, which is deleted last.
         for name, nodes in (("g5", 3), ("g6", 1))
     ],
 }
-"""Rollouts in place on pods that have their releases on their own disks, in two fleets with a model in common."""
+"""In-place rollouts on pods that have their releases on their own disks, in two fleets with a shared model."""
 
 PACKED: dict[str, Any] = {
-    # In one zone: over zones the pods still spread.
+    # In one zone: the pods still spread over zones.
     "triton-eks:network.zones": ["us-west-2a", "us-west-2b"],
     "triton-eks:gpu.pools": [
         {
@@ -103,11 +103,11 @@ PACKED: dict[str, Any] = {
     ],
     "triton-eks:triton.replicas": 4,
 }
-"""For the stack of `make up KARPENTER=1`: nodes of four GPUs, and pods of one."""
+"""For the stack of `make up KARPENTER=1`: nodes with four GPUs, and pods with one GPU."""
 
 _SERVING = {"device": "cpu", "sloP95Ms": 2000, "expectedRate": 20, "peakRate": 60, "latencyHistogram": False}
 _PATIENT: dict[str, Any] = {
-    # A request may wait in the queue while a machine with other work starts servers.
+    # A request may wait in the queue while a busy machine starts servers.
     "triton-eks:models.serving": {"normalize": _SERVING, "classify": _SERVING},
 }
 
@@ -130,7 +130,7 @@ OLD_KUBERNETES: dict[str, Any] = {
 
 FLEETS: dict[str, Any] = {
     **_PATIENT,
-    # A node more than pods, for the new one of a rolling update.
+    # One node more than pods, for the new pod of a rolling update.
     "triton-eks:gpu.pools": [
         {
             "name": name,
@@ -144,12 +144,12 @@ FLEETS: dict[str, Any] = {
         for name in ("g5", "g6")
     ],
 }
-"""For the stack of `make up GATEWAY=1`: nodes of two kinds, for a fleet on each."""
+"""For the stack of `make up GATEWAY=1`: nodes of two kinds, with a fleet on each kind."""
 
 _PROMPT = {"device": "cpu", "sloP95Ms": 500, "expectedRate": 20, "peakRate": 500, "latencyHistogram": False}
 PROMPT: dict[str, Any] = {
-    # With the SLO of the samples a request that waits 300 ms is refused by Triton, which on a busy machine says nothing of
-    # the gateway; and what one client may send in a second is more than the samples' peak.
+    # With the samples' SLO, Triton refuses a request that waits 300 ms, which says nothing about the gateway on a busy
+    # machine. One client may also send more in a second than the samples' peak.
     "triton-eks:models.serving": {"normalize": _PROMPT, "classify": _PROMPT},
 }
 GATEWAY: dict[str, Any] = {
@@ -162,11 +162,11 @@ GATEWAY: dict[str, Any] = {
 _SMALL = {"device": "cpu", "sloP95Ms": 500, "expectedRate": 10, "peakRate": 20, "latencyHistogram": False}
 OVERLOADED: dict[str, Any] = {
     **GATEWAY,
-    # 20 requests/s and three standard deviations are 34, which one Envoy lets through over HTTP.
+    # 20 requests/s and three standard deviations are 34, which one Envoy allows over HTTP.
     "triton-eks:models.serving": {"normalize": _SMALL, "classify": _SMALL},
     "triton-eks:gateway.replicas": 1,
 }
-"""For the same stack: one Envoy, and a peak that a test can exceed."""
+"""For the same stack: one Envoy, and a peak rate that a test can exceed."""
 
 KEYS: dict[str, Any] = {
     **PROMPT,
@@ -183,7 +183,7 @@ BLUE_GREEN: dict[str, Any] = {
     "triton-eks:triton.rollout": "blue-green",
     "triton-eks:triton.replicas": 1,
 }
-"""For the same stack, whose three nodes hold a pod of each release."""
+"""For the same stack, whose three nodes each run a pod of each release."""
 COMPARER_IMAGE: str = LOCAL_DISK["triton-eks:models.fetcher"]["image"]
 
 _BOTH, _ALL = ["normalize"], ["classify", "normalize", "pipeline"]
@@ -195,4 +195,4 @@ TWO_FLEETS: tuple[list[dict[str, Any]], ...] = (
     ],
     [{"name": "g5", "models": _BOTH}, {"name": "g6", "models": _ALL, "pool": "g6"}],
 )
-"""An ensemble and a step of it on g5; the same when they move to g6, by the two updates of docs/fleets.md."""
+"""An ensemble and one of its steps on g5; then their move to g6, by the two updates of docs/fleets.md."""

@@ -1,4 +1,4 @@
-"""A Prometheus that says what a test wants, and may be away."""
+"""A fake Prometheus whose values a test sets, and which a test can stop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from twin.host import ports
 
 ADDRESS = "10.244.250.7"
-"""A pod's address for the cluster; what listens there is at 127.244.250.7 on this machine."""
+"""A pod's address in the cluster; on this machine its server listens on 127.244.250.7."""
 
 
 class Prometheus:
-    """A stand-in that answers instant queries: `busy` is what is asked for, 0 anything else; None: no element at all.
+    """A fake that answers instant queries: `busy` for the tested query, 0 for all others; None: no element at all.
 
-    `refused` is what is said of the requests that Envoy answers by itself.
+    `refused` is the value for the requests that Envoy answers itself.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Prometheus:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
-        """Connections are refused from now on."""
+        """Refuse connections from now on."""
         assert self._server is not None
         self._server.shutdown()
         self._server.server_close()
@@ -57,4 +57,4 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """pytest has no use for it."""
+        """Log nothing: pytest does not need it."""

@@ -1,7 +1,7 @@
-"""The program with a defect for each policy: `seed`, which the program calls first, puts them into what it registers.
+"""The program with a defect for each policy: it calls `seed` first, which adds the defects to its registrations.
 
-What the program registers is changed on its way to the engine (`_Monitor`). What the provider of a component registers (a
-chart's objects, the cluster) passes no code of the program: the engine asks about it (`_Transform`).
+`_Monitor` changes the program's own registrations on their way to the engine. The registrations of a component's provider
+(a chart's objects, the cluster) pass no code of the program: the engine calls `_Transform` for them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.system.component.policy_defects import DEFECTS, Seeded
 from twin.plugins.values import UNKNOWN, from_struct, to_struct
 
 KUBECONFIG = "kubernetes:kubeconfig"
-"""The setting from which the engine's default provider of Kubernetes learns of a cluster."""
+"""The setting that gives the cluster to the engine's default Kubernetes provider."""
 _GONE = "seeded:index:Gone"
-"""A type that no policy is about. In the place of a resource that is gone, so that what refers to it still can."""
+"""A type without policies. It replaces a removed resource, so other resources can still refer to it."""
 
 
 def seed() -> None:
-    """From now on the engine is told of each resource with its defects in it, and of what defects add.
+    """From now on, send each resource to the engine with its defects, and add the resources that defects add.
 
-    What they add has no provider, which would refuse it: the twin's has no IAM keys, image repositories and SSH keys, and no
-    add-on without a version; and of a second cluster the policy wants to know the version alone.
+    The added resources have no provider, because it would refuse them: the twin's provider has no IAM keys, image
+    repositories and SSH keys, and no add-on without a version. Of a second cluster the policy needs only the version.
     """
-    # The program refuses settings that are not its own.
+    # The program refuses unknown settings.
     CONFIG.get().pop(KUBECONFIG)
     seeds, monitor = _Seeds(), SETTINGS.monitor
     server = grpc.server(ThreadPoolExecutor())
@@ -46,7 +46,7 @@ def seed() -> None:
 
 
 class _Seeds:
-    """The defects that are in no resource yet: the engine asks the transform about what the monitor has changed, too."""
+    """The defects that are in no resource yet. The engine also calls the transform for the monitor's resources."""
 
     def __init__(self) -> None:
         self._left = list(DEFECTS.values())
@@ -66,7 +66,7 @@ class _Monitor:
         self._monitor = monitor
         self._seeds = seeds
         self._urns: dict[str, str] = {}
-        self._server = server  # it ends when nothing holds it
+        self._server = server  # it stops when it has no reference
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._monitor, name)
@@ -91,11 +91,11 @@ class _Monitor:
         request.object.CopyFrom(to_struct(properties))
         request.protect = defect.options.get("protect", request.protect)
         if "provider" in defect.options:
-            request.provider = ""  # which is the default one
+            request.provider = ""  # the default provider
 
 
 class _Transform(callback_pb2_grpc.CallbacksServicer):
-    """Asked about every resource, when all else is known of it."""
+    """The engine calls it for every resource, when all its other properties are known."""
 
     def __init__(self, seeds: _Seeds) -> None:
         self._seeds = seeds

@@ -1,8 +1,8 @@
-"""Run a twin for a while under load, with a rollout every three minutes and a fault every two, and look for what leaks.
+"""Runs a twin under load, with a rollout every three minutes and a fault every two, and looks for leaks.
 
     python -m tests.system.e2e.soak --minutes 30 [--record]
 
-docs/faults.md says what it does, and benchmarks/results_page.py makes a table of the newest record.
+docs/faults.md describes it, and benchmarks/results_page.py makes a table of the newest record.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from twin.host.home import SHARED_MEMORY, TwinHome
 FAULT_SECONDS, ROLLOUT_SECONDS, LOOK_SECONDS = 120.0, 180.0, 30.0
 WELL_SECONDS = 300.0
 MESSAGES = 20
-"""Put into the queue with each fault."""
+"""The number of messages sent to the queue with each fault."""
 ENDING_SECONDS = 60.0
-"""As long the processes of a pod may run on when the API has it no more."""
+"""The longest time for which processes may outlive their pod in the API."""
 FEWEST_LOOKS = 5
-"""Of a quarter whose memory is judged: a run of ten minutes has them."""
+"""The fewest looks in a quarter whose memory is compared; a run of ten minutes has them."""
 KEEP_ALL = ("moto", "etcd")
-"""Whose memory is not judged: moto keeps every object and message that it ever had, etcd each change until it compacts."""
+"""Processes with unlimited memory: moto keeps every object and message, etcd keeps each change until it compacts."""
 _UID = re.compile(r"^pod-([0-9a-f-]{36})-")
 
 
@@ -81,7 +81,7 @@ FAULTS: dict[str, Callable[[Site], None]] = {
 
 @dataclass(frozen=True)
 class Usage:
-    """The resources of all processes of one name together."""
+    """The resources of all processes with the same name."""
 
     processes: int
     rss_mib: float
@@ -104,11 +104,11 @@ class Look:
 
 @dataclass
 class Soak:
-    """The faults and rollouts of a run, and what came of its requests and messages."""
+    """The faults and rollouts of a run, and the outcomes of its requests and messages."""
 
     seconds: float = 0.0
     done: list[tuple[float, str, float]] = field(default_factory=list)
-    """Each with when (seconds from the start), what, and after how many seconds all was well again."""
+    """Each with its time (seconds from the start), its name, and the seconds until the twin was healthy again."""
     looks: list[Look] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
     retried: int = 0
@@ -117,7 +117,7 @@ class Soak:
     results: dict[str, int] = field(default_factory=dict)
 
     def leaks(self) -> list[str]:
-        """Return what is more at the end than at the beginning by more than work explains."""
+        """Return the resources whose growth from the beginning to the end is more than the work explains."""
         first, last = self.looks[0], self.looks[-1]
         found = []
         for name in sorted(first.usage.keys() & last.usage.keys()):
@@ -136,9 +136,9 @@ class Soak:
         return found
 
     def _fuller(self) -> Iterator[str]:
-        """Yield which processes have more memory in the last quarter than in the second; in the first they fill caches.
+        """Yield the processes with more memory in the last quarter than in the second. In the first they fill caches.
 
-        In a quarter of few looks one may be of a process that was killed and has just begun: nothing can be told of them.
+        In a quarter with few looks, one may be of a process that has just restarted after a kill; such runs prove nothing.
         """
         quarter = len(self.looks) // 4
         if quarter < FEWEST_LOOKS:
@@ -157,14 +157,14 @@ def _of_one(usage: Usage) -> dict[str, float]:
 
 
 def look(site: Site, at: float) -> Look:
-    """Return what the twin's processes have now, by name: pods' by their container's, children's by their parent's."""
+    """Return the present resources of the twin's processes, by name: pods by container, children by parent."""
     sums: dict[str, list[float]] = collections.defaultdict(lambda: [0.0] * 4)
     for pid, name in processes.marked(site.home).items():
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # it has exited meanwhile
             status = dict(
                 line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
             )
-            if "VmRSS" not in status:  # it has ended, and its parent has not asked for its end yet
+            if "VmRSS" not in status:  # it has exited, and its parent has not reaped it yet
                 continue
             found = (1, int(status["VmRSS"].split()[0]) / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir())))
             group = _UID.sub("", name) if _UID.match(name) or name in ALWAYS else "other"
@@ -181,11 +181,11 @@ def look(site: Site, at: float) -> Look:
 
 
 def _without_pod(site: Site) -> dict[str, int]:
-    """Return how many processes of pods that are gone still run after a while, by name."""
+    """Return the number of processes that outlive their deleted pods for a while, by name."""
     strays: dict[int, str] = {}
 
     def none() -> bool:
-        # In this order: a pod that comes meanwhile has no process among these yet.
+        # In this order: a pod that appears meanwhile has no process among these yet.
         running = processes.marked(site.home)
         strays.clear()
         strays.update(strays_among(running, site.uids()))
@@ -197,15 +197,15 @@ def _without_pod(site: Site) -> dict[str, int]:
 
 
 def strays_among(running: Mapping[int, str], uids: Collection[str]) -> dict[int, str]:
-    """Return those of the processes (pid: name) that are of a pod, but of none of these: pid and container."""
+    """Return the processes (pid: name) of pods that are none of these pods: pid and container."""
     found = {pid: (name, _UID.match(name)) for pid, name in running.items()}
     return {pid: _UID.sub("", name) for pid, (name, of) in found.items() if of and of[1] not in uids}
 
 
 def soak(site: Site, seconds: float, seed: int, say: Callable[[str], None], pace: float = 1.0) -> Soak:
-    """Load the site for so long; each fault and rollout begins when the one before it is over and all is well.
+    """Load the site for this long. Each fault and rollout starts when the one before it is over and the twin is healthy.
 
-    `pace`: how many times as often they are due as the constants say.
+    `pace`: the factor by which they are more frequent than the constants.
     """
     made, chance = Soak(), random.Random(seed)  # noqa: S311 - the same faults in the same order
     faults = _in_turn(chance)
@@ -249,13 +249,13 @@ def soak(site: Site, seconds: float, seed: int, say: Callable[[str], None], pace
 
 
 def _in_turn(chance: random.Random) -> Iterator[str]:
-    """Yield every fault once in a random order, and again."""
+    """Yield every fault once in a random order, then again."""
     while True:
         yield from chance.sample(list(FAULTS), len(FAULTS))
 
 
 def _released(site: Site, number: int) -> bytes:
-    """Release the models with another comment in one of them; return what the twin pins for that release."""
+    """Release the models with a changed comment in one of them, and return the twin's pin for that release."""
     site.release("normalize/1/model.py", f"# {number}\n")
     return site.pinned().read_bytes()
 
@@ -268,7 +268,7 @@ def _noted(site: Site, made: Soak, begun: float, at: float, what: str, say: Call
 
 
 def judged(made: Soak) -> list[str]:
-    """Return what was lost or leaks; nothing where all went well."""
+    """Return losses and leaks; empty after a good run."""
     found = made.leaks()
     if made.requests["answered"] != made.requests["sent"]:
         found.append(f"{made.requests}: {made.errors}")
@@ -278,7 +278,7 @@ def judged(made: Soak) -> list[str]:
 
 
 def write(made: Soak, about: Mapping[str, Any], started: datetime, results: Path) -> Path:
-    """Write all figures of a run and its conditions as JSON; return the file."""
+    """Write all figures of a run and its conditions as JSON, and return the file."""
     said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
     kind = {"kind": "soak", "started": f"{started:%Y-%m-%dT%H:%M:%SZ}", "revision": said.stdout.strip()}
     text = json.dumps({**kind, **about, **asdict(made)}) + "\n"
@@ -292,9 +292,9 @@ def main(
     seed: Annotated[int, typer.Option(help="Chooses the order of the faults.")] = 1,
     record: Annotated[bool, typer.Option("--record", help="Write all figures into benchmarks/results.")] = False,
 ) -> None:
-    """Bring a twin up, soak it, and take it down; exit code 1 where something was lost or leaks."""
+    """Bring a twin up, soak it, and take it down. Exits with 1 after a loss or a leak."""
     command = f"python -m tests.system.e2e.soak --minutes {minutes:g} --seed {seed} --record"
-    # Nothing here is a figure of an idle machine: the faults make it busy.
+    # No figure here is for an idle machine: the faults make it busy.
     conditions = measurement.conditions(allow_busy=True).model_copy(update={"command": command})
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
         home = TwinHome(Path(directory) / "home")

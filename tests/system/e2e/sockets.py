@@ -1,4 +1,4 @@
-"""Where processes listen, as the kernel says it."""
+"""The listening sockets of processes, as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def listening(pid: int) -> set[str]:
-    """Local addresses of a process's listening TCP sockets, as /proc has them: `0100007F:1F90`."""
+    """Return local addresses of a process's listening TCP sockets in /proc format: `0100007F:1F90`."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""A steady load through the gateway, of which every request is accounted for."""
+"""A steady load through the gateway that accounts for every request."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from twin.host import processes
 
 MODEL = "timed_batch"
 RATE = 8.0
-"""Requests a second. Each takes 155 ms or more, so that a server that is killed has one or two of them."""
+"""Requests a second. Each takes 155 ms or more, so a killed server has one or two of them."""
 _SHED = ("Exceeds maximum queue size", "Request timeout expired")
 _LONGEST_LOAD_SECONDS = 7200.0
 
 
 class Load:
-    """Requests through the gateway, at their due times and by the client of the examples with its retries; in a thread.
+    """Sends requests through the gateway at their due times in a thread, by the client of the examples with its retries.
 
-    Each asks for another sum, so that an answer that is another request's counts as a failure.
+    Each request is for another sum, so another request's answer counts as a failure.
     """
 
     def __init__(self, target: str) -> None:
@@ -36,12 +36,12 @@ class Load:
         self._thread = threading.Thread(target=self._work)
 
     def start(self) -> None:
-        """Begin, and return when the first request has been answered."""
+        """Start the load, and return after the first answer."""
         self._thread.start()
         processes.wait_until(lambda: self.answered > 0, "the load to be answered", 60, poll=0.2)
 
     def end(self) -> Account:
-        """Send nothing more, wait for what is under way, and return the end of every request."""
+        """Stop sending, wait for open requests, and return the outcome of every request."""
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(timeout=60)
         assert self._result is not None, "the load did not come to its end"
@@ -49,7 +49,7 @@ class Load:
 
     @property
     def errors(self) -> dict[str, int]:
-        """Return the codes of the requests without a good answer, after the end."""
+        """Return the codes of the requests without a correct answer, after the end."""
         assert self._result is not None
         return self._result.errors
 

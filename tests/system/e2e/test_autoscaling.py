@@ -1,4 +1,4 @@
-"""`make up AUTOSCALING=1`, and what a person sees after it: pods that follow a load, and workers that follow a queue."""
+"""`make up AUTOSCALING=1` and its effects: pods follow a load, and workers follow a queue."""
 
 import pytest
 
@@ -23,9 +23,9 @@ WITHOUT_A_SOURCE = {
     "Time to ready": "kube-state-metrics",
     "Model load time": "servers from 24.11 on; that of the twin is 2.51",
 }
-"""The panels of the scaling dashboard that stay empty on the twin: what would fill them.
+"""The panels of the scaling dashboard that stay empty on the twin, with the missing data.
 
-"Waiting and executing" has data. "Pods without a node" has its own 0 where kube-state-metrics says nothing.
+"Waiting and executing" has data. "Pods without a node" shows its own 0 if kube-state-metrics has no value.
 """
 
 
@@ -41,7 +41,7 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
     assert "scaledobject.keda.sh/triton" in scaled_objects(own_twin)
 
     load = own_twin.run("load", "--rate", "30", "--seconds", "120", seconds=_LOAD_SECONDS)
-    print(load.stdout)  # its figures: `pytest -rP` shows them
+    print(load.stdout)  # the load's figures: `pytest -rP` shows them
     assert load.returncode == 0, load.stdout
     answered = ANSWERED.search(load.stdout)
     assert answered is not None, load.stdout
@@ -59,20 +59,20 @@ def test_pods_follow_a_load_and_workers_a_queue(own_twin: Twin) -> None:
     servers = own_twin.servers()
     queue = Queue(servers.aws_url, "us-west-2", servers.engine().outputs(stack_files.STACK))
     assert queue.answered("timed_batch") == set()
-    # That workers go to none again, test_keda.py shows; it takes KEDA's five minutes and the HorizontalPodAutoscaler's.
+    # test_keda.py shows that workers scale to zero again; it takes KEDA's five minutes and the HorizontalPodAutoscaler's.
     load = own_twin.run("load", "--sqs", "--rate", "10", "--seconds", "60", "--follow", "0", seconds=_LOAD_SECONDS)
     assert load.returncode == 0, load.stdout
     answered, workers = ANSWERED.search(load.stdout), READY.search(load.stdout)
     assert answered is not None and workers is not None, load.stdout
     assert int(answered[1]) == int(answered[2])
-    # One result for each message. A sending that was tried again, on a busy machine, is another message.
+    # One result for each message. On a busy machine a retried send is another message.
     assert len(queue.answered("timed_batch")) >= int(answered[1])
     assert workers[1] == "0" and int(workers[2]) > 0, load.stdout
     assert queue.waiting() == 0
 
     plain = own_twin.up()
     assert "python3 -m twin load" not in plain
-    # Set by KEDA before it went: see docs/autoscaling.md#back-to-a-fixed-number.
+    # KEDA set it before it was removed: see docs/autoscaling.md#back-to-a-fixed-number.
     replicas = own_twin.shell(
         "kubectl get deployments -A -o jsonpath='{range .items[*]}{.metadata.name}={.spec.replicas} {end}'"
     )

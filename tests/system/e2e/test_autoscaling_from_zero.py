@@ -1,4 +1,4 @@
-"""A fleet without pods behind a gateway: one request starts the first pod, and a client that asks again is answered."""
+"""A fleet without pods behind a gateway: one request starts the first pod, and a client that retries gets an answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from twin.host.home import TwinHome
 # KEDA's operator and Prometheus's may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 _SECONDS = 300.0
-"""How long the last pod may take to go, of which a minute without requests is KEDA's, and the first one to answer."""
+"""The longest time until the last pod is gone (KEDA waits a minute without requests), and until the first pod answers."""
 
 
 def test_one_request_at_the_gateway_starts_the_first_pod_and_who_asks_again_is_answered(tmp_path: Path) -> None:
     with taken_down(Monitored(TwinHome(tmp_path / "home"))) as twin:
-        # It answers once at the end of `up`, so that it has a pod then.
+        # At the end of `up` Triton answers once, so it has a pod then.
         up = twin.run("up", "--autoscaling", "--gateway", seconds=2 * UP_SECONDS)
         assert up.returncode == 0, up.stdout[-4000:]
         twin.pin("triton-eks:autoscaling.minReplicas", 0)
@@ -56,12 +56,12 @@ def test_one_request_at_the_gateway_starts_the_first_pod_and_who_asks_again_is_a
 
 
 def ask(gateway: Gateway) -> httpx.Response:
-    """Send one request, once."""
+    """Send one request without retry."""
     return httpx.post(f"http://{gateway.http}{infer_path()}", json=BODY, trust_env=False)
 
 
 def wanted(gateway: Gateway) -> int:
-    """Return how many pods of Triton there are to be."""
+    """Return the desired number of Triton's pods."""
     found: int = gateway.kube.get(object_path("apps/v1", "deployments", TRITON_NAMESPACE, TRITON_DEPLOYMENT))["spec"][
         "replicas"
     ]

@@ -1,4 +1,4 @@
-"""`stackctl certify` on the twin: a stack comes, is looked at and goes, and the report says what was seen."""
+"""`stackctl certify` on the twin: brings a stack up, checks it, destroys it, and reports its observations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIED = {
     "teardown follows the right order; `orphans` lists everything left, and nothing of others",
     "the commands of [going to AWS](aws.md) lead from an empty account to an answer, and back",
 }
-"""The claims that the twin can show: moto knows no add-ons, nor what Access Analyzer and the simulator of IAM answer."""
+"""The claims that the twin can prove: moto has no add-ons, and no answers of Access Analyzer and the IAM simulator."""
 
 
 def test_a_trial_comes_and_goes_and_says_what_agreed(tmp_path: Path) -> None:

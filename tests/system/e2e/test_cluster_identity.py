@@ -1,7 +1,7 @@
-"""Principals of IAM at the API server of a twin that is up: kubeconfigs of the AWS CLI, and the permissions of each role.
+"""IAM principals at the API server of a twin that is up: kubeconfigs of the AWS CLI, and each role's permissions.
 
 The expectations are AWS's tables (https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html) and the
-roles of docs/github.md and docs/private-api.md. Tokens that are refused: tests/twin/aws/test_cluster_access.py.
+roles of docs/github.md and docs/private-api.md. tests/twin/aws/test_cluster_access.py tests refused tokens.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ ADMINISTRATOR, ROLLOUTS, DEPLOYMENT, PREVIEW, RUNNER = (
     f"arn:aws:iam::123456789012:role/{name}"
     for name in ("platform-admin", "triton-rollouts", "triton-eks-deploy", "triton-eks-preview", "triton-local-runner")
 )
-"""The stack file of `local` names the first two. The last is a runner's own (infra/aws/runner.py), and its jobs use
-DEPLOYMENT."""
+"""The stack file of `local` names the first two. The last is the runner's own role (infra/aws/runner.py); its jobs use
+DEPLOYMENT.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Caller:
     def may(
         self, verb: str, resource: str, group: str = "", namespace: str | None = TRITON_NAMESPACE, name: str | None = None
     ) -> bool:
-        """Return the answer of the API server to a SelfSubjectAccessReview."""
+        """Return the API server's answer to a SelfSubjectAccessReview."""
         kind, _, sub = resource.partition("/")
         attributes = {
             **{"verb": verb, "resource": kind, "subresource": sub, "group": group},
@@ -70,7 +71,7 @@ class Caller:
 
 
 def caller(twin: Twin, role: str | None = None) -> Caller:
-    """Return the cluster's creator, or a session of the role."""
+    """Return a caller with the role, or the cluster's creator."""
     url = twin.servers().aws_url
     keys = Keys() if role is None else assume(url, role, "a-test")
     cluster = client(url, "eks").describe_cluster(name=CLUSTER)["cluster"]
@@ -82,7 +83,7 @@ def caller(twin: Twin, role: str | None = None) -> Caller:
 
 @pytest.fixture(scope="module")
 def roles(twin: Twin) -> Iterator[Clients]:
-    """The roles of GitHub's workflows and of a runner. The first two get the entries that our program makes for them."""
+    """Create the roles of GitHub's workflows and of a runner. The first two get our program's access entries."""
     url = twin.servers().aws_url
     clients = Clients(REGION, url)
     trust = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "sts:AssumeRole"}
@@ -120,7 +121,7 @@ def roles(twin: Twin) -> Iterator[Clients]:
 
 
 def _create(clients: Clients, type: str, inputs: Mapping[str, Any]) -> Callable[[], None]:
-    """Create a resource as the AWS provider does; return what deletes it."""
+    """Create a resource as the AWS provider does, and return a function that deletes it."""
     handler = table.handler(type)
     id, outputs = handler.create(clients, handler.check(inputs))
     return lambda: handler.delete(clients, id, outputs)
@@ -128,21 +129,21 @@ def _create(clients: Clients, type: str, inputs: Mapping[str, Any]) -> Callable[
 
 @pytest.fixture(scope="module")
 def callers(twin: Twin, roles: Clients) -> dict[str, Caller]:
-    """Whoever made the cluster, and the roles that have an entry."""
+    """Return the cluster's creator, and the roles with an access entry."""
     named = {"creator": None, "administrator": ADMINISTRATOR, "deployment": DEPLOYMENT, "preview": PREVIEW}
     return {name: caller(twin, role) for name, role in named.items()}
 
 
 @pytest.fixture(scope="module")
 def pod(twin: Twin) -> str:
-    """A pod of Triton that runs."""
+    """Return a running Triton pod."""
     names = twin.shell(f"kubectl get pods -n {TRITON_NAMESPACE} -l app.kubernetes.io/name=triton -o name").stdout.split()
     assert names
     return names[0].removeprefix("pod/")
 
 
 def test_the_kubeconfig_of_the_aws_cli_works_unchanged(twin: Twin, tmp_path: Path) -> None:
-    """As docs/aws.md has it, for an administrator's role, and for the shell's own credentials."""
+    """For an administrator's role, as in docs/aws.md, and for the shell's own credentials."""
     commands = []
     for role in ("", f" --role-arn {ADMINISTRATOR}"):
         file = tmp_path / f"kubeconfig-{len(commands)}"
@@ -160,7 +161,7 @@ def test_the_kubeconfig_of_the_aws_cli_works_unchanged(twin: Twin, tmp_path: Pat
 
 
 def test_the_program_deployed_as_whoever_made_the_cluster(twin: Twin) -> None:
-    """The state has the command of pulumi-eks and no certificate; the API server says who applied the objects."""
+    """The state has pulumi-eks' command and no certificate; the API server says which user applied the objects."""
     state = twin.shell("pulumi stack export --stack local --show-secrets").stdout
     assert (
         f"eks get-token --cluster-name {CLUSTER}".split()
@@ -179,7 +180,7 @@ def _kubeconfig(state: str) -> dict[str, Any]:
     return document
 
 
-# Verb, resource, API group, namespace; then whether AmazonEKSClusterAdminPolicy and the program's ClusterRole have it.
+# Verb, resource, API group, namespace; then whether AmazonEKSClusterAdminPolicy and the program's ClusterRole allow it.
 REVIEWS: list[tuple[str, str, str, str | None, bool, bool]] = [
     ("list", "pods", "", TRITON_NAMESPACE, True, True),
     ("get", "pods/log", "", TRITON_NAMESPACE, True, False),
@@ -208,7 +209,7 @@ def test_a_role_may_do_what_its_policy_says(callers: dict[str, Caller], name: st
 
 
 def _status(request: Callable[[], object]) -> tuple[int, str]:
-    """Return the status and the text of the API server's answer."""
+    """Return the status and the text of the API server's response."""
     try:
         request()
     except ApiException as error:
@@ -219,7 +220,7 @@ def _status(request: Callable[[], object]) -> tuple[int, str]:
 
 
 def _forwarded(core: kubernetes.CoreV1Api, pod: str) -> None:
-    """Ask Triton whether it is ready, through the API server."""
+    """Ask Triton through the API server whether it is ready."""
     connection = portforward(core.connect_get_namespaced_pod_portforward, pod, TRITON_NAMESPACE, ports=str(TRITON_HTTP_PORT))
     socket = connection.socket(TRITON_HTTP_PORT)
     socket.settimeout(30)
@@ -266,13 +267,13 @@ def test_whoever_looks_may_not_use_the_kubelets_api(callers: dict[str, Caller], 
 
 
 def test_a_runner_takes_the_role_of_its_job(twin: Twin, callers: dict[str, Caller]) -> None:
-    """Its own role has no access entry: docs/private-api.md."""
+    """The runner's own role has no access entry: docs/private-api.md."""
     runner = caller(twin, RUNNER)
     assert _status(lambda: runner.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 401
     assert callers["deployment"].may("create", "pods/portforward")
 
 
-# Of docs/private-api.md#pods: verb, resource, API group, and the name of the object, if the Role has only one.
+# From docs/private-api.md#pods: verb, resource, API group, and the object's name if the Role allows only one.
 OF_ROLLOUTS = [
     ("list", "endpointslices", "discovery.k8s.io", None),
     ("get", "pods", "", None),
@@ -322,7 +323,7 @@ def test_who_rolls_out_gets_no_secret_and_no_command_in_a_pod(twin: Twin, pod: s
 def test_modelctl_works_with_the_role_of_rollouts(
     twin: Twin, pod: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each request of `parity`, `watch`, `rollout` and `tune --pod`, with the kubeconfig that the AWS CLI writes."""
+    """Sends each request of `parity`, `watch`, `rollout` and `tune --pod`, with the kubeconfig that the AWS CLI writes."""
     kubeconfig = tmp_path / "kubeconfig"
     update = f"aws eks update-kubeconfig --name {CLUSTER} --region {REGION} --kubeconfig {kubeconfig} --role-arn {ROLLOUTS}"
     parity = twin.shell(f"{update} >&2 && KUBECONFIG={kubeconfig} {sys.executable} -m modelctl parity --json")
@@ -342,7 +343,7 @@ def test_modelctl_works_with_the_role_of_rollouts(
         assert fleet.served() == {"normalize": ServedVersion(stable=1, canary=2, percent=5)}
     finally:
         core.delete_namespaced_config_map(SERVED_VERSIONS, TRITON_NAMESPACE)
-    restarted = replace(pods[pod], uid="of-another-pod")  # permitted, and then refused for its UID: the pod stays
+    restarted = replace(pods[pod], uid="of-another-pod")  # allowed, and then refused because of its UID, so the pod stays
     fleet.restart(restarted)
     assert fleet.release(pods[pod]) is not None
 
@@ -353,7 +354,7 @@ def test_who_loses_the_entry_is_out(twin: Twin, roles: Clients) -> None:
     delete = _create(roles, "aws:eks/accessEntry:AccessEntry", {"clusterName": CLUSTER, "principalArn": arn})
     try:
         leaver = caller(twin, arn)
-        # An entry without policies and groups allows what every authenticated user may do.
+        # An entry without policies and groups allows only what every authenticated user may do.
         assert _status(lambda: leaver.core.list_namespaced_pod(TRITON_NAMESPACE))[0] == 403
         delete()
         wait_until(

@@ -1,4 +1,4 @@
-"""`models.access: local`: pods that fetch their release to their own disk before Triton starts."""
+"""`models.access: local`: pods that copy their release to their own disk before Triton starts."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Local(Twin):
     """The `local` stack with `access: local`."""
 
     def pod(self) -> dict[str, Any]:
-        """The pod of Triton that is not ending."""
+        """Return the pod of Triton that is not terminating."""
         found = json.loads(self.shell("kubectl get pods --namespace triton -o json").stdout)["items"]
         (pod,) = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
         return dict(pod)
 
     def log(self) -> str:
-        """The log of the init container, over all its starts."""
+        """Return the log of the init container, over all its starts."""
         name = self.pod()["metadata"]["name"]
         return self.shell(f"kubectl logs --namespace triton {name} --container fetch").stdout
 
     def disk(self) -> Path:
-        """The pod's volume of models."""
+        """Return the pod's volume of models."""
         return self.home.pods / self.pod()["metadata"]["uid"] / "volumes" / "models"
 
     def kept(self) -> Path:
-        """The releases in the folder of the pod's node."""
+        """Return the releases in the folder of the pod's node."""
         return self.home.nodes / self.pod()["spec"]["nodeName"] / MODEL_CACHE_PATH.lstrip("/") / "releases"
 
     def until(self, condition: Callable[[], bool], what: str) -> None:

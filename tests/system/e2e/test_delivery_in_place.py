@@ -1,4 +1,4 @@
-"""Rollouts in place on pods that have their releases on their own disks, in two fleets, by the commands of a person."""
+"""In-place rollouts on pods with releases on their own disks, in two fleets, by the commands that a person runs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FIRST, SECOND = {"left": 1, "right": 1, "shared": 1}, {"left": 2, "right": 1, "s
 
 
 class InPlace(Twin):
-    """Two fleets, one model of each and one of both."""
+    """Two fleets; each has one model of its own and a shared one."""
 
     def command(self, line: str, expected: int = 0) -> tuple[str, str]:
-        """Run a command line; return what it says, in both streams."""
+        """Run a command line, and return its standard output and error."""
         done = self.shell(line)
         assert done.returncode == expected, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout, done.stderr
@@ -63,7 +63,7 @@ class InPlace(Twin):
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"] and _fleet(pod) in FLEETS]
 
     def on_disk(self) -> dict[str, list[set[str]]]:
-        """By fleet, the versions of models that the servers find on the disk of each pod, and the releases there."""
+        """Return, by fleet, the versions of models on the disk of each pod, and the releases there."""
         found: dict[str, list[set[str]]] = {name: [] for name in FLEETS}
         for pod in self.pods():
             disk = self.home.pods / pod["metadata"]["uid"] / "volumes" / "models"
@@ -72,7 +72,7 @@ class InPlace(Twin):
         return found
 
     def asking(self, model: str) -> Ask:
-        """Requests for the version that clients are told, at each pod of the model's fleets in turn."""
+        """Send requests for the version published to clients, to each pod of the model's fleets in turn."""
         addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods() if model in FLEETS[_fleet(pod)]]
         return versions_in_turn.asking(self.kube(), model, addresses)
 
@@ -90,7 +90,7 @@ def _fleet(pod: dict[str, Any]) -> str:
 
 
 def _alike(of: dict[str, set[str]]) -> dict[str, list[set[str]]]:
-    """The same on each pod of a fleet."""
+    """Return the value that is the same on each pod of a fleet."""
     return {name: [of[name]] * PODS[name] for name in FLEETS}
 
 
@@ -111,7 +111,7 @@ def test_each_fleet_gets_the_next_release_beside_the_one_that_serves_and_no_requ
         twin.pin(key, value)
     twin.command(f"pulumi up --stack {STACK} --yes --skip-preview --non-interactive")
     twin.until_ready()
-    # live/ has all models, and so has each disk; a server loads those of its fleet.
+    # live/ and each disk have all models; a server loads the models of its fleet.
     have = {"left 1", "right 1", "shared 1", first}
     assert twin.on_disk() == _alike(dict.fromkeys(FLEETS, have))
     before = {pod["metadata"]["uid"] for pod in twin.pods()}

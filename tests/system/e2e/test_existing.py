@@ -1,4 +1,4 @@
-"""A stack in a VPC and in a cluster that were there already: by the real engine, with an inference, and away again."""
+"""A stack in an existing VPC and in an existing cluster: up with the real engine, one inference, and destroy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MADE_OF = {
     "network": ("cidr", "zones", "nat", "endpoints", "flowLogRetentionDays"),
     "cluster": ("endpoint", "deletionProtection", "logRetentionDays"),
 }
-"""The keys by which the tracked file describes a VPC and a cluster that are made: refused beside `existing`."""
+"""The keys for a VPC and a cluster that the stack creates: refused next to `existing`."""
 NETWORK_TYPES = (
     "aws:ec2/internetGateway:InternetGateway",
     "aws:ec2/natGateway:NatGateway",
@@ -34,21 +34,21 @@ CLUSTER_TYPES = ("aws:eks/addon:Addon", "aws:eks/cluster:Cluster", "eks:index:Cl
 
 
 def somebody_elses(twin: Twin, *, cluster: bool) -> tuple[Clients, Vpc]:
-    """Start the twin's AWS before its first `up`, with a VPC in it and, with `cluster`, a cluster in that."""
+    """Start the twin's AWS before its first `up`, with a VPC and, if `cluster` is set, a cluster in it."""
     claim.claim(twin.home.path)
     moto_server.ensure(twin.home, lambda _: None)
     clients = Clients(account.REGION, twin.home.load_endpoints().aws_url)
     vpc = existing_account.make_vpc(clients)
     if cluster:
-        control_plane.announce(twin.home)  # so that the cluster's endpoint is that of the twin's API server
+        control_plane.announce(twin.home)  # so the cluster's endpoint is the twin's API server
         existing_account.make_cluster(clients, vpc)
     return clients, vpc
 
 
 def name_them(twin: Twin, vpc: Vpc, *, cluster: bool) -> None:
-    """Write them into the twin's stack file, in the place of those that it would make."""
+    """Replace the stack's own network and cluster in the twin's stack file by these existing ones."""
     sections: dict[str, dict[str, Any]] = {"network": {"existing": vpc.section}}
-    # The twin would make the roles that the tracked file names, which no destroy takes away.
+    # The twin would create the roles that the tracked file names, and no destroy deletes them.
     twin.pin("triton-eks:cluster.adminRoleArns", None if cluster else [])
     twin.pin("triton-eks:cluster.rolloutRoleArns", None)
     if cluster:
@@ -59,7 +59,7 @@ def name_them(twin: Twin, vpc: Vpc, *, cluster: bool) -> None:
 
 
 def node_subnets(clients: Clients, cluster: str) -> set[str]:
-    """The subnets of all groups of nodes of a cluster, of which there is one at least."""
+    """Return the subnets of all node groups of a cluster, which must have at least one."""
     eks = clients("eks")
     groups = eks.list_nodegroups(clusterName=cluster)["nodegroups"]
     assert groups

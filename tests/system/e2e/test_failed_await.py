@@ -1,4 +1,4 @@
-"""An `up` that waited in vain: the next one waits again (docs/facts/pulumi.md#waiting-for-pods)."""
+"""An `up` whose wait for pods failed: the next one waits again (docs/facts/pulumi.md#waiting-for-pods)."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ kubernetes.core.v1.ConfigMap(
 
 @dataclass(frozen=True)
 class Stack:
-    """A program of its own on a twin without nodes, where no pod becomes ready."""
+    """A separate program on a twin without nodes, so no pod becomes ready."""
 
     engine: Engine
     cluster: KubeClient
 
     def up(self, *, replicas: int, image: str = "example.com/a:1") -> dict[str, int]:
-        """Write the stack file, run `up`, and return what it did by operation. Raises EngineError."""
+        """Write the stack file, run `up`, and return its changes by operation. Raises EngineError."""
         config = {"aws:region": "us-west-2", "triton-eks:replicas": replicas, "triton-eks:image": image}
         (self.engine.program / f"stacks/Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
         self.engine.read(STACK, UP)
         return dict(self.engine.last_update(STACK).changes)
 
     def waited(self) -> tuple[dict[str, Any], list[str]]:
-        """The Deployment in the state, and the types of all resources."""
+        """Return the Deployment in the state, and the types of all resources."""
         resources = self.engine.resources(STACK)
         return next(one for one in resources if one["type"] == DEPLOYMENT), [one["type"] for one in resources]
 
@@ -92,7 +92,7 @@ def test_what_was_not_ready_is_waited_for_again_until_it_is_mended(stack: Stack)
     uid = stack.cluster.find("/apis/apps/v1/namespaces/default/deployments/waited")["metadata"]["uid"]  # type: ignore[index]
 
     with pytest.raises(EngineError, match="'waited' timed out waiting to be Ready"):
-        stack.up(replicas=1)  # nothing of the file has changed
+        stack.up(replicas=1)  # the file is unchanged
     assert stack.waited()[0]["initErrors"]
 
     assert stack.up(replicas=0, image="example.com/a:2") == {"create": 1, "same": 2, "update": 1}
@@ -108,7 +108,7 @@ def test_what_was_not_ready_is_waited_for_again_until_it_is_mended(stack: Stack)
 
 
 def test_what_became_ready_meanwhile_is_found_so_by_the_next_up(stack: Stack) -> None:
-    """Somebody else mended it: the file is as it was, and the engine asks the provider all the same."""
+    """Another user repaired it: the file is unchanged, but the engine calls the provider."""
     with pytest.raises(EngineError, match="'waited' timed out waiting to be Ready"):
         stack.up(replicas=1)
     (pod,) = stack.cluster.get("/api/v1/namespaces/default/pods")["items"]

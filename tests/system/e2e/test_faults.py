@@ -1,4 +1,4 @@
-"""Whatever is killed, stopped, taken away or broken: what was accepted is answered, and all is well again in time."""
+"""Kills, stops, removes and breaks parts of a twin: accepted requests are answered, and it recovers in time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ PODS_MOVE = 300.0
 NOBODYS_LABEL = "tests/nobody"
 NEEDS_UP = 600.0
 MESSAGES = 100
-"""So many that several workers are at them for seconds."""
+"""Enough messages to occupy several workers for seconds."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A twin that each test leaves well."""
+    """Return a twin that each test must leave healthy."""
     home = TwinHome(tmp_path_factory.mktemp("faults") / "home")
     try:
         yield Site.bring_up(home)
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextmanager
 def under_load(site: Site, fault: str) -> Iterator[Load]:
-    """Send requests while the block lasts, all of which must be answered."""
+    """Send requests during the block; all of them must be answered."""
     load = site.load()
     load.start()
     begun = time.monotonic()
@@ -59,20 +59,20 @@ def under_load(site: Site, fault: str) -> Iterator[Load]:
         until(lambda: load.answered >= before + RATE, "a second of load after it", 30)
     finally:
         account = load.end()
-    # What `pytest -rP` shows: the figures of docs/faults.md.
+    # `pytest -rP` shows these figures of docs/faults.md.
     print(f"{fault}: {time.monotonic() - begun:.0f} s under load, {account}, {load.retried} of them tried again")
     assert account == Account(sent=account.sent, answered=account.sent, failed=0, shed=0), load.errors
 
 
 def left(seconds: float, begun: float, fault: str) -> float:
-    """Return what is left of so many seconds since `begun`."""
+    """Return the remaining part of `seconds` since `begun`."""
     rest = begun + seconds - time.monotonic()
     assert rest > 0, f"{fault}: its {seconds:g} s have passed before anybody could ask whether all is well"
     return rest
 
 
 def well_again(site: Site, fault: str, seconds: float, begun: float) -> None:
-    """Wait until all is well, for so many seconds since `begun` at most."""
+    """Wait until the twin is healthy, at most this number of seconds since `begun`."""
     site.wait_until_well(left(seconds, begun, fault))
     print(f"{fault}: well again after {time.monotonic() - begun:.0f} s")
 
@@ -95,7 +95,7 @@ def test_a_killed_process_of_a_pod_costs_no_request_and_is_started_again(site: S
 
 
 STARTED_WITH = {"keda-operator": ("keda-adapter",)}
-"""The processes that the agent starts anew after another one (twin/releases/programs.py)."""
+"""The processes that the agent restarts after another one (twin/releases/programs.py)."""
 
 
 @pytest.mark.parametrize("name", ["keda-operator", "keda-adapter", "prometheus-operator"])
@@ -123,7 +123,7 @@ def test_a_killed_envoy_gateway_costs_no_request_and_tells_the_envoys_of_the_nex
 
 
 def test_metrics_that_are_gone_cost_no_request_and_no_pod(site: Site) -> None:
-    """Prometheus answers, and has nothing of Triton's pods: none of them is a target any more."""
+    """Prometheus answers, but has no metrics of Triton's pods, because none of them is a target any more."""
     fault = "metrics of Triton, gone"
     before = {pod["metadata"]["uid"] for pod in site.pods(TRITON_NAMESPACE)}
     monitor = object_path("monitoring.coreos.com/v1", "podmonitors", "monitoring", "triton")
@@ -176,7 +176,7 @@ def test_messages_of_a_killed_worker_are_answered_by_another_and_none_twice(site
 
 
 def answered_once(site: Site, sent: set[str], begun: float) -> None:
-    """Wait until each message has its result; each was written once, and nothing is left in the queue or given up."""
+    """Wait until each message has its result. Each result is written once, and neither queue has a message left."""
     seconds = left(PODS_MOVE, begun, "messages")
     until(lambda: len(site.results(sent)) == len(sent), "each message to have its result", seconds)
     print(f"{len(sent)} messages: all answered after {time.monotonic() - begun:.0f} s")
@@ -190,7 +190,7 @@ def test_an_aws_that_does_not_answer_costs_no_request_and_no_message(site: Site)
         sent = site.send(MESSAGES)
         until(lambda: site.under_way() >= 5, "a worker to have messages", 30)
         with site.stopped("moto"):
-            time.sleep(20)  # what the fault is
+            time.sleep(20)  # the fault's name
         begun = time.monotonic()
         answered_once(site, sent, begun)
         well_again(site, "AWS, silent for 20 s", PODS_MOVE, begun)
@@ -218,7 +218,7 @@ def newest(site: Site) -> Object:
 
 
 def test_a_lost_account_is_made_again_and_no_request_is_lost(site: Site) -> None:
-    """On AWS nothing loses an account. On the twin it is the loss of all nodes too: they are those of another account."""
+    """On AWS no account is lost. On the twin its loss also removes all nodes: they belong to another account."""
     with under_load(site, "moto"):
         site.kill("moto")
         begun = time.monotonic()
@@ -257,7 +257,7 @@ UPDATES = {
     "triton-eks:worker.resultDays": 2,
     "triton-eks:triton.memoryGiB": 10,
 }
-"""Several, of which the engine is at one for long enough to be seen; the last replaces every pod of Triton."""
+"""Several changes, so the engine works on one for long enough to see it; the last one replaces all Triton pods."""
 
 
 def test_of_two_updates_at_once_one_is_refused_and_a_killed_one_is_finished_by_the_next(site: Site) -> None:
@@ -267,7 +267,7 @@ def test_of_two_updates_at_once_one_is_refused_and_a_killed_one_is_finished_by_t
             site.twin.pin(key, value)
         with site.twin.start("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", STACK) as first:
             processes.wait_until(lambda: site.engine_is("updating"), "the engine to be updating resources", 120, poll=0.01)
-            site.signal_engine(signal.SIGSTOP)  # or it would be done before the second begins
+            site.signal_engine(signal.SIGSTOP)  # or it would be done before the second starts
             refused = site.pulumi_up()
             assert refused.returncode != 0
             assert "locked" in refused.stdout, refused.stdout
@@ -285,7 +285,7 @@ def test_three_minutes_of_faults_and_rollouts_lose_nothing_and_leak_nothing(site
 
 
 class Counting:
-    """A load of which another request has been answered whenever somebody looks."""
+    """A load that has one more answer at each look."""
 
     retried, errors = 0, {}
 
@@ -306,7 +306,7 @@ class Counting:
 def test_the_load_goes_on_after_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     load = Counting()
     monkeypatch.setattr(Site, "load", lambda _: load)
-    with pytest.raises(AssertionError), under_load(Site(Twin(TwinHome(tmp_path))), "nothing"):  # that of its account
+    with pytest.raises(AssertionError), under_load(Site(Twin(TwinHome(tmp_path))), "nothing"):  # from the account
         pass
     assert load.answered > 108
 
@@ -320,7 +320,7 @@ def pod(name: str, uid: str, kind: str = "ReplicaSet", ready: str = "True") -> O
 
 
 class Cluster:
-    """The API with these pods, all on one machine. Another one stands in the place of `triton` from the third look on."""
+    """The API with these pods, all on one machine. From the third look on, another pod replaces `triton`."""
 
     def __init__(self) -> None:
         self.pods = [pod("triton", "1"), pod("agent", "2", "DaemonSet")]
@@ -359,9 +359,9 @@ def test_the_time_in_which_all_must_be_well_begins_with_the_fault(monkeypatch: p
 
 
 def seen(at: float, **more: int) -> soak.Look:
-    """Return a look at two servers with 40 descriptors and 20 threads each, or with that `more`.
+    """Return a look at two servers with 40 descriptors and 20 threads each, or with `more` of them.
 
-    `strays`: servers of pods that are gone, with as much each.
+    `strays`: servers of deleted pods, with the same resources each.
     """
     strays = more.pop("strays", 0)
     servers = 2 + strays

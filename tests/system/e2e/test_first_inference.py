@@ -1,4 +1,4 @@
-"""docs/aws.md on the twin: its commands as they stand there, from a checkout without a stack to an answer, and back.
+"""docs/aws.md on the twin: runs its commands unchanged, from a checkout without a stack to an inference and back.
 
 `make state` is tested with recorders (tests/bootstrap/test_state_target.py): the twin's shell has a place for the state.
 """
@@ -28,12 +28,12 @@ FLAGS = {
     f"python3 -m stackctl first-inference {STACK}": "--yes",
     f"python3 -m stackctl destroy {STACK}": f"--confirm {STACK}",
 }
-"""Options for where nobody is there to be asked."""
+"""Options for a run without a person who answers questions."""
 _BLOCK = re.compile(r"^```sh first-inference\n(.*?)^```$", re.M | re.S)
 
 
 def commands() -> list[str]:
-    """The commands of the page, in order, without their comments."""
+    """Return the commands of the page, in order, without comments."""
     page = (REPOSITORY / "docs" / "aws.md").read_text()
     lines = [line.partition("#")[0].strip() for block in _BLOCK.findall(page) for line in block.splitlines()]
     return [line for line in lines if line]
@@ -45,13 +45,13 @@ def test_the_page_needs_five_commands_and_one_to_end_it() -> None:
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
-    """A twin whose servers run, without any stack, and a checkout of its own."""
+    """Return a twin whose servers run without any stack, with its own checkout."""
     with servers_alone(tmp_path_factory.mktemp("newcomer")) as twin:
         yield twin
 
 
 def follow(twin: Twin, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the page, with what nobody is there to answer."""
+    """Run a command of the page, with the options for a run without a person."""
     return twin.shell(f"{command} {FLAGS[command]} </dev/null")
 
 

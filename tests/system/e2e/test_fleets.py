@@ -1,6 +1,4 @@
-"""Two fleets on the twin: models move from one to the other by the steps of docs/fleets.md, under a load through the gateway
-of which no request is lost.
-"""
+"""Two fleets on the twin: models move between them by the steps of docs/fleets.md, under a load that loses no request."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _SECONDS = 60.0
 
 @contextmanager
 def _a_twin(home: Path) -> Iterator[Twin]:
-    """A twin with a gateway and the two fleets."""
+    """Return a twin with a gateway and the two fleets."""
     twin = Twin(TwinHome(home))
     for key, value in pinned.FLEETS.items():
         twin.pin(key, value)
@@ -47,7 +45,7 @@ def _a_twin(home: Path) -> Iterator[Twin]:
 
 
 def _asking(address: str, model: str) -> Ask:
-    """Requests for a model over HTTP, each on a connection of its own."""
+    """Send requests for a model over HTTP, each on a separate connection."""
     body = {"inputs": [{"name": _INPUTS[model], "shape": [1, 4], "datatype": "FP32", "data": gateway_load.VALUES}]}
 
     def ask() -> str:
@@ -66,7 +64,7 @@ def _gateway(kube: KubeClient) -> str:
 
 
 def _routed(kube: KubeClient) -> dict[str, list[tuple[str, int]]]:
-    """By model, the Services that its route leads to, each with its weight."""
+    """Return, by model, the Services of its route with their weights."""
     routes = kube.get(object_path("gateway.networking.k8s.io/v1", "httproutes", TRITON_NAMESPACE))["items"]
     return {
         route["metadata"]["name"]: [(ref["name"], ref.get("weight", 1)) for ref in route["spec"]["rules"][0]["backendRefs"]]
@@ -75,7 +73,7 @@ def _routed(kube: KubeClient) -> dict[str, list[tuple[str, int]]]:
 
 
 def _loaded(kube: KubeClient) -> dict[str, list[str]]:
-    """By fleet, the models that its pods say they serve."""
+    """Return, by fleet, the models that its pods report as loaded."""
     pods = kube.get(object_path("v1", "pods", TRITON_NAMESPACE))["items"]
     return {
         pod["metadata"]["labels"]["app.kubernetes.io/instance"]: [
@@ -87,14 +85,14 @@ def _loaded(kube: KubeClient) -> dict[str, list[str]]:
 
 
 def _update(twin: Twin, fleets: list[dict[str, Any]]) -> None:
-    """Do as a person does: change the file, then `pulumi up`, which waits for pods."""
+    """Change the file, then run `pulumi up`, which waits for pods, as a person does."""
     twin.pin("triton-eks:fleets", fleets)
     done = twin.shell(f"pulumi up --stack {STACK} --yes --skip-preview --non-interactive")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 def _comment(twin: Twin, folder: Path, fleets: list[dict[str, Any]]) -> str:
-    """The comment of a pull request that changes the twin's stack to these fleets, on a preview of the stack that runs."""
+    """Return a pull request's comment for a change to these fleets, from a preview of the running stack."""
     checkout = clone(folder)
     file = checkout / "stacks" / f"Pulumi.{STACK}.yaml"
     file.write_bytes(stack_files.write_merged(twin.home, STACK).read_bytes())

@@ -1,4 +1,4 @@
-"""Requests that fail at the gateway raise its alert, in the real Prometheus, from the counters of every Envoy together."""
+"""Failed requests at the gateway fire its alert in the real Prometheus, from the counters of all Envoys together."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.timeout(3600)
 ALERT = "TritonGatewayFailures"
 BAD = [-777.0, 0.0, 0.0, 0.0]
 FIRES_SECONDS = 900.0
-"""The alert wants five minutes of failures; scrapes, the rule's rate and its evaluation come before."""
+"""The alert needs five minutes of failures, after scrapes, the rule's rate and its evaluation."""
 
 
 def failing(address: str) -> Ask:
-    """Requests of which the model says that it cannot answer them."""
+    """Send requests that the model answers with an error."""
     request = {"inputs": [{**BODY["inputs"][0], "data": BAD}]}
 
     def ask() -> str:
@@ -59,7 +59,7 @@ def test_requests_that_fail_raise_the_alert_about_their_route_alone(tmp_path: Pa
                 )
         assert set(failures.outcomes) == {"HTTP 500"}
         assert failures.sent == failures.outcomes.total() > 300
-        # A batch that a request of the others is in fails as a whole.
+        # One such request in a batch makes the whole batch fail.
         assert {outcome.partition(":")[0] for outcome in account.outcomes} <= {ANSWERED, "HTTP 500"}
         assert {(one["labels"]["route"], one["labels"]["protocol"]) for one in firing} == {(MODEL, "http")}
         codes = twin.query('sum by (pod) (envoy_cluster_upstream_rq_xx{envoy_response_code_class="5"})')

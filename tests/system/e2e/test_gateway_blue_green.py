@@ -1,6 +1,6 @@
-"""Rollouts on two Deployments with the real Envoy: the command changes the twin's stack file, and Envoy's weights follow.
+"""Rollouts on two Deployments with the real Envoy: the command changes the stack file, and Envoy's weights follow.
 
-The tests follow each other: the second release that is taken replaces the first.
+The tests depend on their order: the second accepted release replaces the first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OLD, NEW = by_version("1"), by_version("2")
 COPIES = r"(http|grpc)route/triton/classify/rule/\d+-mirror-\d+"
 ROLLOUT_SECONDS = 900.0
 TOLD_SECONDS = 5.0
-"""How long one Envoy may be told of new weights after another."""
+"""The longest time between the updates of two Envoys with new weights."""
 
 
 @dataclass
@@ -59,13 +59,13 @@ class Site:
         return f"--bucket {self.gateway.twin.servers().engine().outputs(STACK)['modelBucket']} --stacks {self.stacks}"
 
     def compare_answers(self) -> None:
-        """Have the stack compare answers to copies from the next `pulumi up` on."""
+        """Enable the stack's comparison of answers to mirrored requests from the next `pulumi up` on."""
         document = yaml.safe_load(self.file.read_text())
         document["config"]["triton-eks:triton"]["comparerImage"] = pinned.COMPARER_IMAGE
         self.file.write_text(yaml.safe_dump(document, sort_keys=False))
 
     def release(self, lines: str = "", *, version: int = 2, like: int = 2) -> str:
-        """Release a version of classify, made of the files of another, with these lines before all of `execute`; its id."""
+        """Release a version of classify with another version's files and these lines first in `execute`. Return its id."""
         models = self.directory / "models"
         shutil.rmtree(models, ignore_errors=True)
         shutil.copytree(REPOSITORY / "models", models, ignore=shutil.ignore_patterns("__pycache__"))
@@ -83,13 +83,13 @@ class Site:
 
     @contextmanager
     def rollout(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Have `modelctl rollout <arguments>` run while the block lasts, at most until it has ended."""
+        """Run `modelctl rollout <arguments>` during the block, at most until it exits."""
         words = " ".join(arguments)
         limits = "--canary-least-seconds 5 --watch-seconds 5 --canary-seconds 300"
         command = f"python -m modelctl rollout {words} --stack {STACK} {limits} {self.options}"
         script = f'eval "$(python3 -m twin env)" && exec {command}'
         twin = self.gateway.twin
-        # Made anew here: what the rollout before has said is not taken for what this one has not said yet.
+        # A new file, so the previous rollout's output is not taken for this one's.
         with self.log.open("wb") as log:
             process = subprocess.Popen(
                 ["bash", "-c", script], cwd=twin.checkout, env=twin.environment(), stdout=log, stderr=subprocess.STDOUT
@@ -103,11 +103,11 @@ class Site:
 
     @property
     def said(self) -> str:
-        """Return what the newest rollout has said until now."""
+        """Return the present output of the newest rollout."""
         return self.log.read_text()
 
     def until_said(self, rollout: subprocess.Popen[bytes], what: str) -> None:
-        """Wait for it, and no longer than the rollout lives."""
+        """Wait for this output while the rollout runs."""
 
         def said_or_ended() -> bool:
             return what in self.said or rollout.poll() is not None
@@ -116,12 +116,12 @@ class Site:
         assert what in self.said, f"the rollout ended with {rollout.returncode} before it said {what!r}:\n{self.said}"
 
     def clients(self) -> list[Ask]:
-        """Four of each protocol, that tell versions apart."""
+        """Return four clients of each protocol, which report the version that answered."""
         http = [over_http(self.gateway.http, reused=False, versions=True) for _ in range(4)]
         return [*http, *(over_grpc(self.gateway.grpc, versions=True) for _ in range(4))]
 
     def weights(self) -> dict[str, list[tuple[str, int]]]:
-        """By protocol, the Services of the route of classify with their weights."""
+        """Return, by protocol, the Services of classify's route with their weights."""
         path = object_path("gateway.networking.k8s.io/v1", "{}", TRITON_NAMESPACE, "classify")
         found = {kind: self.gateway.kube.get(path.format(f"{kind}routes"))["spec"]["rules"][0] for kind in ("http", "grpc")}
         return {kind: [(one["name"], one.get("weight", 1)) for one in rule["backendRefs"]] for kind, rule in found.items()}
@@ -133,17 +133,17 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One whose release is that of the samples, on triton-blue."""
+    """Return a site that serves the samples' release on triton-blue."""
     home = tmp_path_factory.mktemp("blue-green")
     with gateway_twin.up(home / "home", pinned.BLUE_GREEN) as gateway:
-        # As the page of the twin says: what the command writes has to be what this twin adds to its stack.
+        # As docs/twin.md says: the command has to write the keys that this twin adds to its stack.
         pins = stack_files.pins_file(gateway.twin.home, STACK)
         pins.write_bytes(stack_files.write_merged(gateway.twin.home, STACK).read_bytes())
         yield Site(gateway, pins.parent, home)
 
 
 class _NoTwin:
-    """In the place of a twin: nothing runs, and no command works."""
+    """A fake twin without running servers; every command fails."""
 
     def __init__(self, folder: Path) -> None:
         self.checkout = folder
@@ -165,7 +165,7 @@ def test_what_the_rollout_before_has_said_is_not_taken_for_what_this_one_says(
 
 
 def _accounted(account: Account, *failures: str) -> None:
-    """Every request was answered by one of the versions, but for those that ended with one of these words."""
+    """Check that a version answered each request, except requests whose outcome has one of these words."""
     assert account.sent == account.outcomes.total()
     others = [one for one in account.outcomes if not one.startswith(ANSWERED)]
     assert [one for one in others if not any(word in one for word in failures)] == [], account.outcomes
@@ -176,7 +176,7 @@ def _accounted(account: Account, *failures: str) -> None:
     [
         ("import time; time.sleep(0.03)\n", "--mirror 100% --canary 50%,100%", "ms in the model, release ", ()),
         (
-            # Not the first ones: the golden inference would find it, before any client does.
+            # Not the first ones: otherwise the golden inference finds it before any client.
             "self.asked = getattr(self, 'asked', 0) + 1\n"
             "if self.asked > 20 and self.asked % 5 == 0: raise pb_utils.TritonModelException('one in five')\n",
             "--canary 50%,100%",
@@ -205,7 +205,7 @@ def test_a_bad_release_is_taken_back_by_itself(
 
 
 def test_a_release_whose_answers_differ_from_live_ones_is_taken_back_before_a_client_has_one(site: Site) -> None:
-    """Its golden inferences are right: they came with it."""
+    """Its golden inferences are right, because the release brings them."""
     before = site.file.read_text()
     release = site.release()
     site.compare_answers()
@@ -267,7 +267,7 @@ def test_a_release_that_answers_live_requests_as_before_is_taken_after_its_answe
         r"classify version 3: 0 of (\d+) copies answered otherwise than by release [0-9a-f]{64}, 0% may", site.said
     )
     assert told is not None, site.said
-    # All came by the gateway, over both protocols.
+    # All of them came through the gateway, over both protocols.
     assert 299 <= int(told[1]) <= sum(copied.values())
     assert min(copied.values()) > 100, copied
     until(lambda: site.deployments() == ["triton-blue"], "all but the release to be gone", 120)

@@ -1,4 +1,4 @@
-"""Who may ask the gateway, on the real Envoy Gateway and Envoy: keys, tokens, and what is refused."""
+"""Access to the gateway on the real Envoy Gateway and Envoy: keys, tokens, and refused requests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_only_who_has_a_key_may_ask_and_each_its_own_models(gateway: Gateway) ->
         envoy = listens(gateway.envoys()[0])
         http, grpc = partial(gateway_clients.http, f"{envoy}:8000"), partial(gateway_clients.grpc, f"{envoy}:8001")
         assert (http(every), grpc(every)) == (200, ANSWERED)
-        # Its message could ask for the other model of these pods.
+        # Its message could name the other model of these pods.
         assert (http(ours), grpc(ours)) == (200, "StatusCode.PERMISSION_DENIED")
         assert http(**{"x-api-key": ours}) == 200
         assert (http(), grpc()) == (401, "StatusCode.UNAUTHENTICATED")
         assert (http("wrong"), grpc("wrong")) == (401, "StatusCode.UNAUTHENTICATED")
         assert (http(theirs), grpc(theirs)) == (403, "StatusCode.PERMISSION_DENIED")
-        # Who says himself who he is.
+        # A client that sets the header with its name.
         assert http(theirs, **{"x-triton-client": "team-a.current"}) == 403
         slow = keys["slow"]["current"]
         assert sorted(http(slow) for _ in range(5)) == [200, 429, 429, 429, 429]
@@ -94,7 +94,7 @@ def test_a_token_is_checked_for_who_made_it_for_whom_and_when(gateway: Gateway) 
                 "of another issuer": http(provider.token(iss="https://evil.example.com/")),
                 "signed by somebody else": http(gateway_clients.Provider().token()),
             }
-            # Of somebody else's audience Envoy says 403 (`JwtAudienceNotAllowed`).
+            # For a token of another audience, Envoy returns 403 (`JwtAudienceNotAllowed`).
             assert refused == {**dict.fromkeys(refused, 401), "for another service": 403}
             assert grpc(provider.token(exp=int(time.time()) - 120)) == "StatusCode.UNAUTHENTICATED"
             assert http(provider.token(client_id="team-b")) == 403

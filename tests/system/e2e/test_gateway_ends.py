@@ -1,4 +1,4 @@
-"""Ends of servers and of Envoys behind a gateway under load: every request is accounted for."""
+"""Shutdowns and kills of servers and Envoys behind a gateway under load: every request has an outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_no_request_fails_while_every_pod_of_triton_is_replaced(gateway: Gateway
 
 
 def test_no_request_fails_while_an_envoy_ends(gateway: Gateway) -> None:
-    """New connections to it too: a load balancer may go on making them for a minute."""
+    """This includes new connections to it: a load balancer may open them for another minute."""
     envoy = gateway.envoys()[0]
     straight = [over_http(f"{listens(envoy)}:8000", reused=reused) for reused in (True, False)]
     with load(*clients(gateway)) as account:
@@ -39,7 +39,7 @@ def test_no_request_fails_while_an_envoy_ends(gateway: Gateway) -> None:
 
 
 def test_a_new_pod_gets_its_share_little_by_little(gateway: Gateway) -> None:
-    """Least request alone would send most requests to the pod that has none; Envoy raises its part within half a minute."""
+    """Pure least-request balancing would send most requests to the idle pod. Envoy raises its share within half a minute."""
     cluster, gone = gateway.twin.servers().cluster(), gateway.tritons()[0]
     with load(*clients(gateway), *clients(gateway), rate=5) as account:
         gateway.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, gone["metadata"]["name"]))
@@ -52,7 +52,7 @@ def test_a_new_pod_gets_its_share_little_by_little(gateway: Gateway) -> None:
 
 
 def _share_of_the_newest(gateway: Gateway, requests: int) -> float:
-    """The part of the next `requests` at least that the newest pod answers."""
+    """Return the newest pod's share of at least the next `requests` requests."""
     pods = gateway.tritons()
     newest = max(pods, key=lambda pod: pod["status"]["startTime"])["metadata"]["name"]
     before = after = served(pods)
@@ -67,7 +67,7 @@ def _share_of_the_newest(gateway: Gateway, requests: int) -> float:
 
 
 def test_a_killed_envoy_costs_nothing_but_connections_and_comes_back(gateway: Gateway) -> None:
-    """How many requests are lost is a matter of its start and of the clients, which wait before they connect again."""
+    """The number of lost requests depends on its restart and on the clients, which wait before they reconnect."""
     with load(*clients(gateway)) as account:
         until(lambda: account.sent > 50, "the load to run")
         os.kill(gateway.process(gateway.envoys()[0], "envoy"), signal.SIGKILL)
@@ -80,7 +80,7 @@ def test_a_killed_envoy_costs_nothing_but_connections_and_comes_back(gateway: Ga
 
 
 def test_a_killed_server_costs_the_requests_that_it_had(gateway: Gateway) -> None:
-    """A request that could not connect is sent to the other pod."""
+    """Envoy sends a request that could not connect to the other pod."""
     asks = clients(gateway)
     with load(*asks) as account:
         until(lambda: account.sent > 50, "the load to run")

@@ -1,4 +1,4 @@
-"""Keys of clients on their whole way: from Secrets Manager by the real External Secrets Operator to the real Envoys."""
+"""Client keys from Secrets Manager through the real External Secrets Operator to the real Envoys."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.timeout(3600)
 STACK = "local"
 CLIENTS = "triton-eks:gateway.clients"
 READ_SECONDS = 3.0 * REFRESH_SECONDS
-"""In which the operator has read a key by itself, and every Envoy has been told of it, on a busy machine."""
+"""The time in which the operator reads a key by itself and every Envoy gets it, on a busy machine."""
 Keys = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Site:
-    """A twin whose gateway lets in clients with keys alone."""
+    """A twin whose gateway allows only clients with keys."""
 
     gateway: Gateway
 
@@ -45,36 +45,36 @@ class Site:
         return account.client(self.gateway.twin.servers().aws_url, "secretsmanager")
 
     def stackctl(self, command: str) -> None:
-        """Run `stackctl keys <command>` where the twin's own stack file is."""
+        """Run `stackctl keys <command>` on the twin's own stack file."""
         folder, checkout = shlex.quote(str(self.gateway.twin.home.path / "project")), shlex.quote(str(REPOSITORY))
         done = self.gateway.twin.shell(f"cd {folder} && PYTHONPATH={checkout} python -m stackctl keys {command}")
         assert done.returncode == 0, done.stdout + done.stderr
 
     def key(self, client: str) -> str:
-        """The key of a client, as it reads it."""
+        """Return a client's key, as the client reads it."""
         found: Keys = json.loads(self._secrets.get_secret_value(SecretId=_secret(client))["SecretString"])
         return found["current"]
 
     def write(self, client: str, keys: Keys) -> None:
-        """Write what `stackctl keys` writes, without the five minutes that it waits between two steps."""
+        """Write the same as `stackctl keys`, without its wait of five minutes between two steps."""
         self._secrets.put_secret_value(SecretId=_secret(client), SecretString=json.dumps(keys))
 
     def lose(self, client: str) -> None:
-        """Delete a client's secret for good."""
+        """Delete a client's secret permanently."""
         self._secrets.delete_secret(SecretId=_secret(client), ForceDeleteWithoutRecovery=True)
 
     def read_now(self) -> None:
-        """Have the operator read the secrets at once (https://external-secrets.io/latest/introduction/faq/)."""
+        """Make the operator read the secrets at once (https://external-secrets.io/latest/introduction/faq/)."""
         at = f"--namespace {EXTERNAL_SECRETS.namespace} externalsecret {CLIENT_KEYS}"
         self.gateway.twin.kubectl(f"annotate --overwrite {at} force-sync={uuid.uuid4()}")
 
     def in_cluster(self) -> Keys:
-        """Return what the operator has made of the secrets of all clients."""
+        """Return the operator's output from the secrets of all clients."""
         secret = self.gateway.kube.find(object_path("v1", "secrets", EXTERNAL_SECRETS.namespace, CLIENT_KEYS))
         return {name: base64.b64decode(key).decode() for name, key in ((secret or {}).get("data") or {}).items()}
 
     def ready(self) -> tuple[str, str]:
-        """Return whether the operator could read everything, and its reason."""
+        """Return whether the operator could read all secrets, and the reason."""
         path = object_path("external-secrets.io/v1", "externalsecrets", EXTERNAL_SECRETS.namespace, CLIENT_KEYS)
         (found,) = [one for one in self.gateway.kube.get(path)["status"]["conditions"] if one["type"] == "Ready"]
         return found["status"], found["reason"]
@@ -86,7 +86,7 @@ def _secret(client: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One that got its first clients while it was up, in the order that docs/access.md gives."""
+    """Return a site that got its first clients while it was up, in the order of docs/access.md."""
     with gateway_twin.up(tmp_path_factory.mktemp("keys") / "home", pinned.PROMPT) as gateway:
         found, twin = Site(gateway), gateway.twin
         twin.pin(CLIENTS, pinned.KEYS[CLIENTS])

@@ -1,4 +1,4 @@
-"""A language model behind the gateway: tokens come one by one, and a client that leaves ends its generation."""
+"""A language model behind the gateway: tokens are streamed, and a client's disconnect stops its generation."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from twin.host.home import TwinHome
 
 pytestmark = pytest.mark.timeout(3600)
 TOKENS = 240
-"""Of an answer: with its prompt nearly the whole context. It takes the backend 2.6 s at least."""
+"""Tokens of an answer: with its prompt nearly the whole context. It takes the backend 2.6 s at least."""
 MODEL = "chat"
 
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A twin whose two pods serve a language model alone, behind two Envoys."""
+    """Return a twin whose two pods serve only a language model, behind two Envoys."""
     folder = tmp_path_factory.mktemp("chat")
     with taken_down(Monitored(TwinHome(folder / "home"))) as twin:
         up = twin.run("up", "--gateway", seconds=UP_SECONDS)
@@ -55,7 +55,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def words(gateway: Gateway, tokens: int) -> Iterator[str]:
-    """The words of a stream over HTTP, each as soon as it is here; closed, the connection is too."""
+    """Yield the words of a stream over HTTP as they arrive. Closing the iterator closes the connection."""
     url = f"http://{gateway.http}/v2/models/{MODEL}/generate_stream"
     body = {"text_input": "to be", "stream": True, "parameters": {"max_tokens": tokens}}
     with httpx.stream("POST", url, json=body, timeout=30, trust_env=False) as answer:
@@ -66,7 +66,7 @@ def words(gateway: Gateway, tokens: int) -> Iterator[str]:
 
 
 def counted(gateway: Gateway, name: str) -> float:
-    """The sum of one of the backend's metrics over the pods."""
+    """Return the sum of one of the backend's metrics over the pods."""
     texts = [httpx.get(f"http://{listens(pod)}:8002/metrics", trust_env=False).text for pod in gateway.tritons()]
     return sum(float(value) for value in re.findall(rf"^vllm:{name}{{[^}}]*}} (\S+)$", "".join(texts), re.MULTILINE))
 
@@ -76,7 +76,7 @@ def generated(gateway: Gateway) -> float:
 
 
 def rests(gateway: Gateway) -> float:
-    """Return how many tokens were generated, once no more are."""
+    """Return the number of generated tokens, after generation has stopped."""
     last = generated(gateway)
 
     def still() -> bool:

@@ -1,4 +1,4 @@
-"""Compare what Prometheus reads of the real Envoys with the names that rules and dashboards read."""
+"""Compares Prometheus's metrics of the real Envoys with the names in rules and dashboards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three times the peak rate pages, and a normal load does not: the real Envoy's counters in the real Prometheus."""
+"""Three times the peak rate fires the page, and a normal load does not: real Envoy counters in the real Prometheus."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_three_times_the_peak_rate_pages_and_the_expected_rate_does_not(tmp_path
         refused = account.sent - account.answered
         assert {outcome.partition(":")[0] for outcome in account.outcomes} <= {ANSWERED, "HTTP 429"}
         assert refused > account.sent / 10, account.outcomes
-        # What Envoy let through was answered in time: by Triton's own figures all is well.
+        # The requests that Envoy allowed were answered in time: Triton's own metrics show no problem.
         assert twin.query(f'model:triton_request_failures:ratio_5m{{model="{MODEL}"}} > 0') == []

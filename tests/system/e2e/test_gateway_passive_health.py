@@ -1,4 +1,4 @@
-"""A pod that is ready and answers every request of a model with an error gets none of them for a while."""
+"""Envoy ejects a ready pod for a while if it answers all requests of a model with an error."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ EJECTED = "envoy_cluster_outlier_detection_ejections_active"
 
 @contextmanager
 def stuck(gateway: Gateway, pod: dict[str, Any]) -> Iterator[None]:
-    """Stop the processes in which the models of one pod compute, while its server goes on; then have a new pod in its place.
+    """Suspend the model processes of one pod while its server continues; then replace the pod.
 
-    The server answers each request with 500 from then on: "Stub process … is not healthy".
+    The server then answers each request with 500: "Stub process … is not healthy".
     """
     backends = [child for child in children(gateway.process(pod, "triton")) if b"backend_stub" in cmdline(child)]
     assert backends, "the server has a process for each model"
@@ -32,7 +32,7 @@ def stuck(gateway: Gateway, pod: dict[str, Any]) -> Iterator[None]:
         yield
     finally:
         for pid in backends:
-            with contextlib.suppress(ProcessLookupError):  # the server ends one that it takes for dead
+            with contextlib.suppress(ProcessLookupError):  # the server kills one that it considers dead
                 os.kill(pid, signal.SIGCONT)
         gateway.kube.delete(object_path("v1", "pods", TRITON_NAMESPACE, pod["metadata"]["name"]))
         cluster = gateway.twin.servers().cluster()
@@ -41,7 +41,7 @@ def stuck(gateway: Gateway, pod: dict[str, Any]) -> Iterator[None]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that any thread of a process started, and theirs."""
+    """Return the child processes of all threads of a process, and their children."""
     found = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
     return [*found, *(further for child in found for further in children(child))]
 

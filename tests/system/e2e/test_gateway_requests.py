@@ -1,4 +1,4 @@
-"""Requests through the gateway as the program makes it, on the real Envoy Gateway and Envoy: what passes, what does not."""
+"""Requests through the program's gateway on the real Envoy Gateway and Envoy: accepted and refused ones."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_controller_envoys_and_what_drains_them_listen_on_loopback_alone(gateway
             found[f"{container} at {listens(pod)}"] = {address.rpartition(":")[0] for address in listening(pid)}
     for who, addresses in found.items():
         own = who.partition(" at ")[2] or gateway.address
-        # As /proc has it: the bytes in the order of the machine.
+        # In the format of /proc: the bytes in the machine's order.
         assert addresses == {"".join(f"{int(byte):02X}" for byte in reversed(own.split(".")))}, who
 
 
@@ -104,7 +104,7 @@ def test_only_inference_and_read_only_calls_pass_over_http(gateway: Gateway) -> 
     found = {}
     for path in (*READ_ONLY, *CLOSED):
         for method in ("GET", "POST"):
-            # As it is: httpx would take the dots out.
+            # Unchanged: httpx would remove the dots.
             said = subprocess.run(
                 ["curl", "-s", "-o", "-", "-w", "\n%{http_code}", "--path-as-is", "-X", method, f"{gateway.http}{path}"],
                 capture_output=True,
@@ -133,9 +133,9 @@ def test_a_request_larger_than_what_is_buffered_passes(gateway: Gateway) -> None
 
 
 def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
-    """Two requests a second are seven with what chance adds; one Envoy counts for one route.
+    """Two requests a second are seven with the random variation; one Envoy counts for one route.
 
-    The first of the seven over HTTP may be the one that asked whether all are there.
+    The first of the seven over HTTP may be the request that checks whether all pods are there.
     """
     with gateway.routed(RoutedModel(MODEL, None, least_peak_rate=2)):
         envoy = listens(gateway.envoys()[0])
@@ -159,7 +159,7 @@ def test_a_client_gone_wild_is_limited(gateway: Gateway) -> None:
 
 
 def test_each_envoy_counts_a_model_once_over_http_and_once_over_grpc(gateway: Gateway) -> None:
-    """However many paths and methods it has: what `clientRates` says rests on it."""
+    """However many paths and methods the model has: `clientRates` depends on it."""
     routes = {kind: f"{kind}route/{TRITON_NAMESPACE}/{MODEL}" for kind in ("grpc", "http")}
     with gateway.routed(gateway.model(decoupled=True)):
         for pod in gateway.envoys():
@@ -200,7 +200,7 @@ def test_a_server_that_hangs_costs_a_request_its_time_and_is_not_asked_twice(gat
 
 @contextmanager
 def second_service(gateway: Gateway, name: str) -> Iterator[list[dict[str, Any]]]:
-    """A second Triton with a Service of its own, as a second installation of the chart has it; its pods."""
+    """Start a second Triton with a separate Service, as a second installation of the chart does. Return its pods."""
     deployment = gateway.kube.get(object_path("apps/v1", "deployments", TRITON_NAMESPACE, "triton"))
     labels = {"app": name}
     template = deployment["spec"]["template"]
@@ -305,7 +305,7 @@ def test_tls_ends_in_envoy(gateway: Gateway, tmp_path: Path) -> None:
         def answers() -> bool:
             with httpx.Client(verify=context, trust_env=False, timeout=10) as client:
                 try:
-                    # Envoy takes ports below 1024 as ports above 10000, which need no rights.
+                    # Envoy uses ports above 10000 in place of ports below 1024, because they need no privileges.
                     url = f"https://{envoy}:10443{infer_path()}"
                     answer = client.post(url, json=BODY, extensions={"sni_hostname": host}, headers={"host": host})
                 except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""Clients that know nothing of the gateway, unmodified: tritonclient, and the Open Inference Protocol's own."""
+"""Unmodified clients that do not know the gateway: tritonclient, and the Open Inference Protocol's own clients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLOSED: dict[str, Callable[[Any], Any]] = {
 
 
 def named(answer: Any) -> str:
-    """The name in an answer of either protocol."""
+    """Return the name in a response of either protocol."""
     if isinstance(answer, dict):
         return str(answer["name"])
     return str(answer.config.name if hasattr(answer, "config") else answer.name)
@@ -119,7 +119,7 @@ def test_the_open_inference_protocols_own_clients_work(gateway: Gateway) -> None
 
 
 def routed_with(gateway: Gateway, **serving: Any) -> None:
-    """Apply the routes for clients without headers of a stack whose MODEL has other settings."""
+    """Apply the routes for clients without headers, for a stack whose MODEL has other settings."""
     settings = gateway.settings()
     changed = {**settings.models.serving, MODEL: gateway.serving(**serving)}
     read = settings.model_copy(update={"models": settings.models.model_copy(update={"serving": changed})})
@@ -152,7 +152,7 @@ def test_streams_pass_without_a_header_where_a_model_streams(gateway: Gateway) -
 
 
 def test_the_route_without_a_header_is_no_way_around_the_rate_of_a_model(gateway: Gateway) -> None:
-    """The lowest peak rate of 2 admits 7 a second; a request with the header goes by its model's own rate."""
+    """The lowest peak rate of 2 allows 7 a second; a request with the header has its model's own rate."""
     routed_with(gateway, expected_rate=1.0, peak_rate=2.0)
     try:
         envoy = f"{listens(gateway.envoys()[0])}:8001"

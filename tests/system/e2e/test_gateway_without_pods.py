@@ -1,4 +1,4 @@
-"""Clients while no pod is there: their answers, and what Envoy counts, with all that Envoy Gateway makes of our objects."""
+"""Clients while no pod exists: the responses, and Envoy's counters, with all objects from Envoy Gateway."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.system.e2e.gateway_twin import Gateway, until
 
 
 def counted(gateway: Gateway) -> float:
-    """Return the sum of the program's query in every Envoy: of each listener, before its first request too."""
+    """Return the sum of the program's query in every Envoy: for each listener, even before its first request."""
     query = re.search(r'\((?P<name>envoy_\w+)\{.*envoy_http_conn_manager_prefix=~"(?P<prefix>[^"]+)"', without_a_pod())
     assert query is not None
     series = re.findall(
         rf'^{query["name"]}{{envoy_http_conn_manager_prefix="({query["prefix"]})"}} (\S+)$', gateway.scrape(), re.MULTILINE
     )
-    # An Envoy that had listeners for TLS, too, keeps their counters when they are gone.
+    # An Envoy that also had TLS listeners keeps their counters after they are removed.
     listeners, envoys = Counter(name for name, _ in series), len(gateway.envoys())
     assert listeners >= Counter({"http-8000": envoys, "http-8001": envoys}), "one of each listener of each Envoy"
     return sum(float(value) for _, value in series)
@@ -30,7 +30,7 @@ def counted(gateway: Gateway) -> float:
 
 @contextmanager
 def no_pods(gateway: Gateway) -> Iterator[None]:
-    """No pod of Triton while the block lasts, as every Envoy knows; then as many as before."""
+    """Remove all Triton pods during the block, as every Envoy knows; then restore their number."""
     scale = f"scale deployment {TRITON_DEPLOYMENT} --namespace {TRITON_NAMESPACE} --replicas"
     pods = len(gateway.tritons())
     gateway.twin.kubectl(f"{scale} 0")
@@ -44,7 +44,7 @@ def no_pods(gateway: Gateway) -> Iterator[None]:
             "the pods to be back",
             180,
         )
-        # Not by asking: what Envoy answers by itself is counted.
+        # Without a request: Envoy counts its own answers.
         until(lambda: not any(gateway.answers_itself()), "every Envoy to know the pods")
         until(lambda: over_http(gateway.http, reused=False)() == ANSWERED, "the gateway to answer")
 

@@ -1,7 +1,7 @@
-"""A create that fails after AWS has returned the id: the next `up` does not repair it, and stackctl names what does.
+"""A create fails after AWS has returned the id: the next `up` does not repair it, and stackctl names the repair.
 
-The engine is Pulumi's. What the aws provider does is read in terraform-provider-aws (internal/service/eks/node_group.go,
-addon.go: `SetId`, then the wait) and in pulumi-terraform-bridge: the error is an initialization error with the id.
+The engine is Pulumi's. The aws provider's behaviour is from terraform-provider-aws (internal/service/eks/node_group.go,
+addon.go: `SetId`, then the wait) and pulumi-terraform-bridge: the error is an initialization error with the id.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ aws.eks.AccessEntry("entry", cluster_name=cluster.name, principal_arn=node_role.
 
 
 class Stack:
-    """A program with a node group and add-ons, on the twin's AWS alone."""
+    """A program with a node group and add-ons, only on the twin's AWS."""
 
     def __init__(self, engine: Engine, aws_url: str) -> None:
         self.engine = engine
         self._ssm = account.client(aws_url, "ssm")
 
     def up(self, *arguments: str, most: int = 2) -> dict[str, int]:
-        """Run `up` and return what it did, by operation. Raises EngineError."""
+        """Run `up`, and return its changes by operation. Raises EngineError."""
         config = {"aws:region": account.REGION, "triton-eks:max": most}
         (self.engine.program / f"stacks/Pulumi.{STACK}.yaml").write_text(yaml.safe_dump({"config": config}))
         self.engine.read(STACK, [*UP, *arguments])
@@ -118,7 +118,7 @@ class Stack:
             self._ssm.delete_parameter(Name=name)
 
     def resource(self, type: str, name: str) -> dict[str, Any]:
-        """Return a resource of the state; {} where it is not in it."""
+        """Return a resource of the state; {} if it is not there."""
         found = (one for one in self.engine.resources(STACK) if one["type"] == type and one["urn"].endswith(f"::{name}"))
         return next(found, {})
 
@@ -131,7 +131,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     (program / "__main__.py").write_text(textwrap.dedent(PROGRAM))
     with scratch.account(TwinHome(tmp_path / "twin"), "123456789012", Console(stderr=True)) as servers:
         engine = replace(servers.engine(), program=program)
-        # As in the shell of a person: stackctl runs `pulumi` and asks AWS with this environment, in the program's folder.
+        # As in a person's shell: stackctl runs `pulumi` and calls AWS with this environment, in the program's folder.
         for name, value in engine.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("PATH", os.pathsep.join([str(servers.programs["pulumi"].parent), os.environ["PATH"]]))
@@ -173,7 +173,7 @@ def test_a_group_without_capacity_stays_failed_until_it_is_replaced(stack: Stack
     assert str(stopped.value).splitlines() == ["the stack is not whole:", f"  {said}"]
 
     stack.fault(WITHOUT_CAPACITY, "")
-    # The trap: the next `up` succeeds, forgets the error, and has asked EKS for nothing.
+    # The trap: the next `up` succeeds, forgets the error, and sends no request to EKS.
     assert stack.up()["update"] == 1
     assert not stack.resource(GROUP, "group").get("initErrors")
     assert told(the_stack) == [said]
@@ -208,7 +208,7 @@ def test_a_degraded_add_on_heals_by_itself_and_may_be_replaced(stack: Stack, the
 
 
 def test_an_access_entry_that_exists_is_refused_until_it_is_deleted(stack: Stack) -> None:
-    """EKS returns no id, so the state has none, and every `up` says the same."""
+    """EKS returns no id, so the state has none, and every `up` reports the same error."""
     stack.up()
     entry = stack.resource("aws:eks/accessEntry:AccessEntry", "entry")
     stack.engine.read(STACK, ["state", "delete", entry["urn"], "--yes"])

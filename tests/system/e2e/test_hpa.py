@@ -1,4 +1,4 @@
-"""`autoscaler: hpa`: a HorizontalPodAutoscaler on the custom metrics API, for which the real prometheus-adapter answers."""
+"""`autoscaler: hpa`: a HorizontalPodAutoscaler on the custom metrics API, served by the real prometheus-adapter."""
 
 from __future__ import annotations
 
@@ -38,43 +38,42 @@ API = "/apis/custom.metrics.k8s.io/v1beta1"
 
 
 class Scaled(Monitored):
-    """The stack of `make up AUTOSCALING=1`, with a HorizontalPodAutoscaler in KEDA's place."""
+    """The stack of `make up AUTOSCALING=1`, with a HorizontalPodAutoscaler instead of KEDA."""
 
     def make(self) -> None:
         done = self.run("up", "--autoscaling", seconds=2 * UP_SECONDS)
         assert done.returncode == 0, done.stdout
 
     def autoscaler(self) -> dict[str, Any]:
-        """The HorizontalPodAutoscaler of Triton."""
         found: dict[str, Any] = json.loads(self.kubectl("get horizontalpodautoscaler triton --namespace triton -o json"))
         return found
 
     def numbers(self, recording: Recording, model: str) -> list[dict[str, Any]] | None:
-        """Return the numbers that the API gives for each pod and a model; None while it gives none."""
+        """Return the API's numbers for each pod and a model; None while it has none."""
         selector = urlencode({"metricLabelSelector": f"model={model}"})
         done = self.shell(f"kubectl get --raw '{API}/namespaces/triton/pods/*/{recording.metric}?{selector}'")
         items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
         return items or None
 
     def measured(self, recording: Recording, model: str, pod: str, at: float) -> Decimal | None:
-        """The same by Prometheus, in thousandths as the API has it; None before it was recorded for the first time."""
+        """Return Prometheus's value in thousandths, as the API does; None before its first recording."""
         query = f'{recording.series}{{namespace="triton",pod="{pod}",model="{model}"}}'
         found = self.ask("query", query=query, time=str(at))["result"]
         return Decimal(found[0]["value"][1]).quantize(Decimal("0.001"), ROUND_DOWN) if found else None
 
     def pods(self) -> list[str]:
-        """The names of Triton's pods."""
+        """Return the names of Triton's pods."""
         return self.kubectl("get pods --namespace triton -o name").split()
 
     def adapter(self) -> int:
-        """Its process; 0 while there is none."""
+        """Return the adapter's process; 0 while there is none."""
         record = processes.find(self.home, prometheus_adapter.NAME)
         return record.pid if record else 0
 
 
 @pytest.fixture(scope="module")
 def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scaled]:
-    """One that is up. Tests that use it leave it as they found it."""
+    """Return a stack that is up. Tests must leave it unchanged."""
     with taken_down(Scaled(TwinHome(tmp_path_factory.mktemp("hpa") / "home"))) as twin:
         for key, value in pinned.HPA.items():
             twin.pin(key, value)
@@ -150,7 +149,7 @@ def test_without_the_release_nothing_of_it_is_left(scaled: Scaled) -> None:
 
 
 def _compared(scaled: Scaled, recording: Recording) -> list[tuple[str, Decimal, Decimal | None, Decimal | None]]:
-    """Of each of several loaded pods: what the API says, and Prometheus at the beginning and the end of that second."""
+    """Return, for each of several loaded pods, the API's value, and Prometheus's at the start and end of that second."""
     items = scaled.until(lambda: _of_several(scaled, recording), f"{recording.metric} of several pods", _PATIENCE)
     found = []
     for item in items:

@@ -1,6 +1,6 @@
 """The images of modelctl and the worker: built from this checkout, and run without a container engine.
 
-Command, arguments, environment, user and volumes of what runs are those of the rendered pods.
+Command, arguments, environment, user and volumes of each process come from the rendered pods.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from twin.host.home import TwinHome
 pytestmark = pytest.mark.timeout(1800)
 MODELCTL, WORKER = "modelctl", "triton-worker"
 TARGET_BYTES = 250 * 10**6
-"""Of the files of both images on a node, which has the layers that they share once."""
+"""The size of both images on a node, which stores their shared layers once."""
 KEYS = [{"name": name, "value": "test"} for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
-"""In the place of the role of a pod."""
+"""The credentials that replace a pod's role."""
 Object = dict[str, Any]
 
 
 def build(to: Path) -> dict[str, str]:
-    """Build both images; their digests as the command prints them."""
+    """Build both images, and return the digests that the command prints."""
     done = subprocess.run(["images/build", str(to)], cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return dict(line.split("@") for line in done.stdout.splitlines())
@@ -72,7 +72,7 @@ def build(to: Path) -> dict[str, str]:
 
 @dataclass
 class Node:
-    """Both images, and the containers that run of them."""
+    """Both images, and the running containers of them."""
 
     digests: dict[str, str]
     images: dict[str, Image]
@@ -80,7 +80,7 @@ class Node:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, image: str, pod: Object, container: Object, address: str, volumes: Mapping[str, Path]) -> Container:
-        """Start a container of a pod, whose volumes without a place here are empty."""
+        """Start a container of a pod. Volumes without a folder here are empty."""
         number = len(self.running)
         places = dict(volumes)
         for volume in pod["volumes"]:
@@ -126,7 +126,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         images[name] = Image.extracted(folder / "built" / name, folder / name)
     for above in (folder, *folder.parents):
         if above != above.parent and not above.stat().st_mode & stat.S_IXOTH:
-            above.chmod(above.stat().st_mode | stat.S_IXOTH)  # pytest's own folders are for their owner alone
+            above.chmod(above.stat().st_mode | stat.S_IXOTH)  # pytest's own folders are accessible only to their owner
     built = Node(digests, images, tmp_path_factory.mktemp("node"))
     try:
         yield built
@@ -145,7 +145,7 @@ def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
 
 @pytest.fixture(scope="module")
 def tritons(kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[Pod]:
-    """Two servers: `echo` answers its number plus 1 on the first, plus 2 on the other."""
+    """Return two servers: `echo` answers its number plus 1 on the first, plus 2 on the other."""
     pods = []
     for version in (1, 2):
         repository = tmp_path_factory.mktemp("repository")
@@ -156,7 +156,6 @@ def tritons(kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 @pytest.fixture
 def address() -> str:
-    """A pod's."""
     return free_address()
 
 
@@ -168,7 +167,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def store(site: Site, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A bucket for models in the site's moto."""
+    """Return a bucket for models in the site's moto."""
     for entry in KEYS:
         monkeypatch.setenv(entry["name"], entry["value"])
     site.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
@@ -177,7 +176,7 @@ def store(site: Site, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.fixture(scope="module")
 def deployed() -> dict[str, Object]:
-    """The pods of the parity exporter and the comparer, by name, as the program registers them."""
+    """Return the pods of the parity exporter and the comparer, by name, as the program registers them."""
 
     def program() -> None:
         cluster = access(provider=k8s.Provider("kubernetes", kubeconfig="{}"))
@@ -202,7 +201,7 @@ def test_both_images_have_at_most_250_mb_of_files(node: Node) -> None:
 
 @pytest.mark.parametrize("name", [MODELCTL, WORKER])
 def test_python_is_the_only_program(node: Node, name: str) -> None:
-    """No shell, compiler or package manager; a library is no program, though its file may be executable."""
+    """No shell, compiler or package manager. A library is no program, although its file may be executable."""
     found = [path for path in node.images[name].root.rglob("*") if path.is_file() and not path.is_symlink()]
     programs = {
         str(path.relative_to(node.images[name].root))
@@ -217,7 +216,7 @@ def test_python_is_the_only_program(node: Node, name: str) -> None:
 
 
 def fetching(site: Site, release: str | None, name: str) -> tuple[Object, Object]:
-    """A pod of Triton that fetches a release from the site, else what is live there, and one of its init containers."""
+    """Return a Triton pod that copies a release from the site, else the live one, and one of its init containers."""
     values = {"modelRepository": {"s3": {"bucket": BUCKET, "region": REGION, "endpoint": site.url}}}
     if release is None:
         values = merge(values, IN_PLACE)
@@ -229,7 +228,7 @@ def fetching(site: Site, release: str | None, name: str) -> tuple[Object, Object
 
 
 def disk(tmp_path: Path) -> Path:
-    """The pod's volume of models."""
+    """Return the pod's volume of models."""
     folder = tmp_path / "models"
     folder.mkdir()
     os.chown(folder, 1000, 1000)
@@ -289,7 +288,7 @@ def answer(url: str, number: float) -> float:
 def test_pods_that_differ_are_exported(
     node: Node, deployed: dict[str, Object], tritons: list[Pod], tmp_path: Path, address: str
 ) -> None:
-    """The slices are played: a real API server takes none with loopback addresses."""
+    """The EndpointSlices are fake, because a real API server refuses loopback addresses."""
     account = tmp_path / "account"
     account.mkdir()
     pki = certificates.ensure(TwinHome(tmp_path / "home"))
@@ -317,7 +316,7 @@ def test_pods_that_differ_are_exported(
     with http_server.listening(Api, tls) as api:
         pod = deployed[PARITY_EXPORTER]
         (container,) = pod["containers"]
-        # What the kubelet adds for an account with a token.
+        # The volume that the kubelet adds for an account with a token.
         service = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.server_port)}
         container = {
             **container,
@@ -385,7 +384,7 @@ def test_a_worker_answers_messages_and_ends_when_it_is_told(
 
 
 def test_the_root_of_a_container_cannot_be_written(node: Node, deployed: dict[str, Object], address: str) -> None:
-    """The other tests rest on it."""
+    """The other tests depend on it."""
     pod = deployed[PARITY_EXPORTER]
     (container,) = pod["containers"]
     code = "import os; print(os.getuid(), os.listdir('/tmp')); open('/app/x', 'w')"

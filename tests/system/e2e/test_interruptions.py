@@ -1,4 +1,4 @@
-"""The real Karpenter where machines are not to be had, are taken back, or age, and where it is killed itself."""
+"""The real Karpenter if EC2 lacks machines or takes them back, if nodes expire, and if Karpenter itself is killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(5400)
 
 QUEUE = "triton-local-interruptions"
 FORGETS_SECONDS = 360.0
-"""Karpenter does not ask again for three minutes for what EC2 has none of."""
+"""After EC2 has no capacity for a request, Karpenter waits three minutes before it tries again."""
 CAPACITY = "karpenter.sh/capacity-type"
 
 
@@ -66,7 +66,7 @@ def test_a_karpenter_that_is_killed_amid_a_launch_finishes_it_leaves_no_machine_
     launched = nodes.launched("g5").keys()
     with WatchedEnd(nodes.servers().cluster()) as clients:
         nodes.until(lambda: clients.outcomes["answered"] > 0, "the clients to be answered")
-        with nodes.deployed("unattended", 1):  # which waits for every other machine to be ended
+        with nodes.deployed("unattended", 1):  # it waits until all other machines are terminated
             nodes.until(lambda: nodes.launched("g5").keys() - launched, "a machine to be launched")
             killed = processes.find(nodes.home, "karpenter")
             assert killed is not None
@@ -83,7 +83,7 @@ def test_a_karpenter_that_is_killed_amid_a_launch_finishes_it_leaves_no_machine_
 
 @contextmanager
 def another_pool(nodes: Nodes, name: str, change: Callable[[Any], None]) -> Iterator[None]:
-    """Have a NodePool like that of g5, with a change of its nodes' template, for the length of the block."""
+    """Create a NodePool like g5's, with a change of its nodes' template, during the block."""
     pool = nodes.kube.get(f"{NODE_POOLS}/g5")
     template = pool["spec"]["template"]
     template["metadata"]["labels"]["triton-eks/pool"] = name
@@ -131,7 +131,7 @@ def test_where_ec2_takes_a_spot_machine_back_and_has_no_other_the_pod_gets_one_o
 
 
 def warn(nodes: Nodes, instance: str) -> tuple[Any, str]:
-    """Say, as EventBridge would, that EC2 takes an instance back; the client of SQS, and the queue."""
+    """Send EventBridge's warning that EC2 takes an instance back. Return the SQS client and the queue."""
     sqs = nodes.aws("sqs")
     url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
     warning = {
@@ -164,7 +164,7 @@ def test_a_machine_that_ec2_takes_back_is_drained_first(nodes: Nodes) -> None:
 
 
 def test_no_request_is_lost_while_ec2_takes_the_machine_of_a_pod_back(nodes: Nodes) -> None:
-    """With a second pod: the one that is left answers while the other one has no node."""
+    """With a second pod, which answers while the first one has no node."""
     nodes.merge(TRITON, {"spec": {"replicas": 2}})
     try:
         before = nodes.until(lambda: found if len(found := nodes.tritons()) == 2 else None, "two pods of Triton")

@@ -1,4 +1,4 @@
-"""KEDA's real operator and metrics server on a real control plane: what the program says of scaling is what happens here."""
+"""KEDA's real operator and metrics server on a real control plane: the program's scaling settings take effect."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from twin.plugins.releases import TOKEN, Releases
 from twin.plugins.server import EngineLog
 from twin.services import agent
 
-# The first to ask for the tools may have to build them.
+# The first test that needs the tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ REGION = "us-west-2"
 NAMESPACE = "keda"
 SECONDS = 90.0
 _BUSY = "s1-prometheus"
-"""The trigger of busy instances: the second one of a stack of one model."""
+"""The trigger for busy instances: the second trigger of a stack with one model."""
 PROMETHEUS_URL = "http://metrics.default.svc:9090"
 RELEASE = Resource(urn=f"urn:pulumi:local::triton-eks::{TOKEN}::keda", type=TOKEN, name="keda", id=f"{NAMESPACE}/keda")
 
@@ -69,7 +69,7 @@ class Cluster:
     inputs: dict[str, Any]
 
     def install(self) -> None:
-        """The chart's release in its namespace, as `pulumi up` makes both."""
+        """Install the chart's release in its namespace, as `pulumi up` does."""
         self.kube.create("/api/v1/namespaces", _object("v1", "Namespace", NAMESPACE))
         self.releases.create(RELEASE, self.inputs, 60)
 
@@ -77,7 +77,7 @@ class Cluster:
         return self.account.client(service, endpoint_url=self.aws_url)
 
     def role(self, name: str, subject: str) -> str:
-        """A role for the service account `subject`; its ARN."""
+        """Create a role for the service account `subject`, and return its ARN."""
         host = self.issuer.removeprefix("https://")
         statement = {
             "Effect": "Allow",
@@ -100,7 +100,7 @@ class Cluster:
         self.create("/apis/apps/v1/namespaces/default/deployments", "Deployment", "apps/v1", name, spec)
 
     def scaled_object(self, name: str, trigger: dict[str, Any]) -> None:
-        """Scales the Deployment of that name between 0 and 4, quickly."""
+        """Scale the Deployment with this name between 0 and 4, without delays."""
         behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
         spec = {
             "scaleTargetRef": {"name": name},
@@ -120,7 +120,7 @@ class Cluster:
         until(lambda: self.kube.find(path) is None, f"the operator to let go of {name}")
 
     def scaled_to(self, name: str, replicas: int) -> None:
-        """Waits until the Deployment wants so many pods, and has them."""
+        """Wait until the Deployment requests this number of pods, and has them."""
 
         def settled() -> bool:
             found = self.kube.find(f"/apis/apps/v1/namespaces/default/deployments/{name}")
@@ -130,7 +130,7 @@ class Cluster:
         until(settled, f"{name} to be scaled to {replicas}", self.explain)
 
     def pids(self) -> list[int]:
-        """Of the operator and its metrics server; 0 for one that does not run."""
+        """Return the pids of the operator and its metrics server; 0 for one that does not run."""
         records = (processes.find(self.home, name) for name in (keda.OPERATOR, keda.ADAPTER))
         return [record.pid if record else 0 for record in records]
 
@@ -148,7 +148,7 @@ def until(condition: Callable[[], T], what: str, explain: Callable[[], str] = st
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A twin with KEDA installed as the program installs it."""
+    """Return a twin with KEDA, installed as the program installs it."""
     home = TwinHome(tmp_path_factory.mktemp("keda") / "home")
     console = Console(stderr=True)
     programs = tools.ensure(["control-plane", keda.FAMILY], console)
@@ -197,7 +197,7 @@ def _object(api_version: str, kind: str, name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def queue(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty queue."""
+    """Return the URL of an empty queue."""
     sqs = cluster.aws("sqs")
     url: str = sqs.create_queue(QueueName=f"requests-{request.node.name.partition('[')[0][-40:]}")["QueueUrl"]
     yield url
@@ -254,7 +254,7 @@ def test_a_role_that_trusts_somebody_else_is_not_given(cluster: Cluster, queue: 
 
 @pytest.fixture(scope="module")
 def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
-    """One that is behind the Service PROMETHEUS_URL."""
+    """Return a Prometheus behind the Service PROMETHEUS_URL."""
     server = Prometheus()
     server.start()
     named = {"name": "web", "port": 9090, "targetPort": server.port}
@@ -302,7 +302,7 @@ def test_the_programs_own_scaler_holds_the_pods_in_an_outage_of_prometheus_and_k
 ) -> None:
     cluster.deployment("held")
     spec = of_the_program(floor=2) | {"scaleTargetRef": {"name": "held"}, "pollingInterval": 1}
-    # Nothing but the fallback may hold them: otherwise it would be the time for which fewer pods have to be enough.
+    # Only the fallback may keep these pods, not the stabilization window.
     spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
     path = "/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects"
     prometheus.busy = "0"
@@ -365,7 +365,7 @@ def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_request
     cluster.create(
         path, "ScaledObject", "keda.sh/v1alpha1", "asked", quickly(scaled_object_spec(read, PROMETHEUS_URL), "asked")
     )
-    prometheus.refused = "0.3"  # of one request, `increase` often makes less
+    prometheus.refused = "0.3"  # for one request, `increase` is often less than 1
     cluster.scaled_to("asked", 1)
     prometheus.busy, prometheus.refused = "2", "5000"
     cluster.scaled_to("asked", 3)
@@ -382,17 +382,17 @@ def test_the_programs_own_scaler_of_a_fleet_without_pods_starts_one_by_a_request
 
 
 def quickly(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """The ScaledObject for a Deployment of the test's, without the times that it waits for.
+    """Return the ScaledObject for a Deployment of the test, without its delays.
 
-    But for the time from the first failure to the fallback: a look while KEDA makes its scalers anew after a failure finds
-    none of them active (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977).
+    Keeps the time from the first failure to the fallback: if KEDA polls while it recreates its scalers after a failure, none
+    of them is active (https://github.com/kedacore/keda/blob/v2.20.2/pkg/scaling/scale_handler.go#L975-L977).
     """
     spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
     return {**spec, "scaleTargetRef": {"name": name}, "pollingInterval": 1, "cooldownPeriod": 20}
 
 
 def to_zero(name: str, queue: str) -> dict[str, Any]:
-    """The ScaledObject that a stack of one model gets whose fleet may have no pod: up to 4, and quickly."""
+    """Return the ScaledObject of a one-model stack whose fleet may scale to zero: 0 to 4 pods, without delays."""
     bounds = scaling(minReplicas=0, maxReplicas=4)
     read = settings({**SCALED, "gpu.pools[0].desired": 4, "worker": BY_HAND, "autoscaling": bounds})
     assert read.worker is not None
@@ -403,7 +403,7 @@ def to_zero(name: str, queue: str) -> dict[str, Any]:
 
 
 def of_the_program(floor: int) -> dict[str, Any]:
-    """The ScaledObject that a stack of one model gets: 1 to 4 pods, `floor` of them from an hour ago to one in an hour."""
+    """A one-model stack's ScaledObject: 1 to 4 pods, at least `floor` from an hour ago until an hour from now."""
     now = datetime.datetime.now(datetime.UTC)
     begin, end = ((now + datetime.timedelta(hours=hours)).hour for hours in (-1, 2))
     hours = {"start": f"0 {begin} * * *", "end": f"0 {end} * * *", "timezone": "Etc/UTC", "replicas": floor}
@@ -412,14 +412,14 @@ def of_the_program(floor: int) -> dict[str, Any]:
 
 
 def autoscaler(cluster: Cluster) -> dict[str, Any]:
-    """The HorizontalPodAutoscaler that KEDA makes of it."""
+    """Return the HorizontalPodAutoscaler that KEDA creates."""
     found = cluster.kube.find("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/triton")
     assert found is not None
     return found
 
 
 def per_pod(cluster: Cluster, trigger: str) -> str | None:
-    """Return the number of a trigger for each pod, as the autoscaler last saw it; None while it has not."""
+    """Return a trigger's value for each pod, as the autoscaler last saw it; None before its first value."""
     for metric in autoscaler(cluster).get("status", {}).get("currentMetrics") or []:
         described = metric.get("external", {})
         if described.get("metric", {}).get("name") == trigger:
@@ -429,19 +429,19 @@ def per_pod(cluster: Cluster, trigger: str) -> str | None:
 
 
 def falls_back(cluster: Cluster) -> bool:
-    """Return whether the autoscaler looks at the fallback's number: the target itself, at which as many pods stay."""
+    """Return whether the autoscaler uses the fallback's value: the target itself, which keeps the number of pods."""
     asked = (metric["external"] for metric in autoscaler(cluster)["spec"]["metrics"])
     target = next(one["target"]["averageValue"] for one in asked if one["metric"]["name"] == _BUSY)
     return per_pod(cluster, _BUSY) == target
 
 
 def measures(cluster: Cluster) -> bool:
-    """Return whether it looks at Prometheus's number: 2 busy instances of 3 pods."""
+    """Return whether the autoscaler uses Prometheus's value: 2 busy instances of 3 pods."""
     return per_pod(cluster, _BUSY) == "667m"
 
 
 def fewest_until(cluster: Cluster, condition: Callable[[], bool], what: str, name: str = "held") -> int:
-    """The fewest pods of a Deployment that were wanted until then."""
+    """Return the lowest requested number of pods of a Deployment until the condition holds."""
     fewest = sys.maxsize
 
     def looked() -> bool:

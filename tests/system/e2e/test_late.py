@@ -1,7 +1,7 @@
-"""An AWS whose changes take effect late: what is one step too early fails here, too.
+"""An AWS whose changes take effect late: a step that comes too early fails here too.
 
-IAM and Pod Identity are 15 s late, tags and aliases of KMS keys a minute (on AWS up to five), and calls of KMS are held
-against the policies of the deploy role. With Karpenter as a process: test_late_nodes.py.
+IAM and Pod Identity are 15 s late, tags and aliases of KMS keys a minute (on AWS up to five minutes). KMS calls are checked
+against the deploy role's policies. test_nodes_late.py runs Karpenter as a process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ aws.kms.Alias("alias", name="alias/triton-late-x", target_key_id=key.key_id)
 
 
 def make_late(servers: Servers, stack: str, without: str = "") -> None:
-    """Have the twin's AWS be late, and Pulumi run as the stack's deploy role, less one of its statements."""
+    """Delay the changes of the twin's AWS, and run Pulumi as the stack's deploy role, without one of its statements."""
     of_kms: list[Statement] = [
         one for one in deploy(stack) if any(action.startswith("kms:") for action in one["Action"]) and one["Sid"] != without
     ]
@@ -57,7 +57,7 @@ def test_a_stack_comes_up_at_once(stack: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def late(tmp_path: Path) -> Iterator[tuple[Engine, Servers]]:
-    """A program with one key, on the twin's AWS alone."""
+    """Return a program with one key, only on the twin's AWS."""
     program = tmp_path / "program"
     (program / "stacks").mkdir(parents=True)
     (program / "Pulumi.yaml").write_text("name: triton-eks\nstackConfigDir: stacks\nruntime: python\n")
@@ -68,7 +68,7 @@ def late(tmp_path: Path) -> Iterator[tuple[Engine, Servers]]:
 
 
 def test_a_key_that_its_tags_alone_let_the_deployer_begin_is_never_rotated(late: tuple[Engine, Servers]) -> None:
-    """The state has the key with rotation, so that another `up` asks for nothing."""
+    """The state has the key with rotation, so another `up` changes nothing."""
     engine, servers = late
     make_late(servers, "late", without="BeginNewKeys")
     with pytest.raises(EngineError, match="EnableKeyRotation: AccessDeniedException: "):

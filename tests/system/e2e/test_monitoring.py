@@ -1,4 +1,4 @@
-"""Prometheus as the program installs it: what prometheus-operator makes of our monitors and rules, on real pods."""
+"""Prometheus as the program installs it: prometheus-operator's configuration from our monitors and rules, on real pods."""
 
 import json
 import os
@@ -31,7 +31,7 @@ WITHOUT_A_SOURCE = {
     "Memory": "the kubelet and kube-state-metrics",
     "Restarts": "kube-state-metrics",
 }
-"""The panels of the inference dashboard that stay empty on the twin: what would fill them."""
+"""The panels of the inference dashboard that stay empty on the twin, with the missing data."""
 TRITON, PARITY = "podMonitor/monitoring/triton/0", "podMonitor/monitoring/triton-parity/0"
 OPERATOR = "prometheus-operator"
 RESTRICTED = {
@@ -44,14 +44,14 @@ RESTRICTED = {
 
 @pytest.fixture(scope="module")
 def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
-    """One that is up. Tests that use it leave it as they found it."""
+    """Return a twin that is up. Tests must leave it unchanged."""
     with _up(tmp_path_factory.mktemp("monitored")) as twin:
         yield twin
 
 
 @pytest.fixture
 def own_monitored(tmp_path: Path) -> Iterator[Monitored]:
-    """One of the test's own."""
+    """Return a twin for one test."""
     with _up(tmp_path) as twin:
         yield twin
 
@@ -206,7 +206,7 @@ def test_destroy_leaves_nothing_of_it_in_the_cluster_nor_on_the_machine(own_moni
     assert monitored.kubectl(f"get {kinds} --all-namespaces -l twin.triton-eks/chart -o name") == ""
 
 
-# A twin of its own, and a second `pulumi up` on it.
+# A separate twin, and a second `pulumi up` on it.
 @pytest.mark.timeout(1200)
 def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_exports(
     own_monitored: Monitored, tmp_path: Path
@@ -226,7 +226,7 @@ def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
     def words(count: int) -> list[str]:
-        """The words of an answer, from whichever pod is behind the Service."""
+        """Return the words of an answer, from any pod behind the Service."""
         address = monitored.servers().cluster().service_addresses("triton", "triton")[0]
         url = f"http://{loopback(address)}:8000/v2/models/chat/generate_stream"
         body = {"text_input": "to be", "stream": True, "parameters": {"max_tokens": count}}
@@ -242,7 +242,7 @@ def test_a_language_model_streams_and_is_scaled_and_watched_by_what_its_backend_
     assert len(queries) == 2
 
     def measured() -> bool:
-        with ThreadPoolExecutor(4) as pool:  # of which two wait
+        with ThreadPoolExecutor(4) as pool:  # two of them wait
             assert list(pool.map(lambda _: len(words(100)), range(4))) == [100] * 4
         values = [float(found[0]["value"][1]) if (found := monitored.query(query)) else 0 for query in queries]
         return min(values) > 0 and not monitored.blank(board) & panels
@@ -264,6 +264,6 @@ def _restarts(twin: Monitored) -> int:
 
 
 def _pid(twin: Twin, container: str) -> int:
-    """The process of a container of Prometheus's pod; 0 while it has none."""
+    """Return the process of a container of Prometheus's pod; 0 while it has none."""
     records = (r for r in processes.records(twin.home) if r.name.startswith("pod-") and r.name[41:] == container)
     return next((record.pid for record in records), 0)

@@ -1,4 +1,4 @@
-"""`make up KARPENTER=1`: the real Karpenter starts and ends nodes, from the program's pools and with its role's rights."""
+"""`make up KARPENTER=1`: the real Karpenter starts and terminates nodes of the program's pools, as its role allows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_pool_of_gpus_comes_from_no_node_and_goes_back_to_none(nodes: Nodes) -
 
 
 def test_for_workers_that_come_together_one_node_is_started_in_each_zone(nodes: Nodes) -> None:
-    """Were they to prefer hosts of their own, it would be four nodes. Which of the two they land on is the scheduler's."""
+    """If the workers preferred separate hosts, four nodes would start. The scheduler places them on the two."""
     worker = "/apis/apps/v1/namespaces/triton-worker/deployments/triton-worker"
 
     def places() -> list[str | None]:

@@ -1,4 +1,4 @@
-"""The real Karpenter, whose pod is admitted before its Pod Identity association has an effect."""
+"""The real Karpenter, whose pod is admitted before its Pod Identity association takes effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.host.home import TwinHome
 # Karpenter may have to be built first.
 pytestmark = pytest.mark.timeout(5400)
 LATE = "iam=15,pod-identity=60"
-"""A minute instead of AWS's seconds, so that no machine is slow enough for the association to be in time."""
+"""A minute instead of AWS's seconds, so even on a slow machine the association is too late."""
 
 
 def test_karpenter_has_no_credentials_at_first_and_starts_nodes_all_the_same(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that hold several pods of Triton: the real Karpenter fills them, and joins those that are half empty."""
+"""Nodes that hold several pods of Triton: the real Karpenter fills them, and consolidates half-empty ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scale(packed: Nodes, pods: int) -> None:
 
 
 def placed(packed: Nodes, pods: int) -> dict[str, str]:
-    """Wait until so many pods of Triton, and no others, are ready; their nodes, by pod."""
+    """Wait until exactly this number of Triton pods is ready, and return their nodes by pod."""
     return packed.until(
         lambda: ready if len(ready := packed.tritons()) == pods else None, f"{pods} pods of Triton to be ready"
     )

@@ -1,4 +1,4 @@
-"""`warmPods`: a node that waits for Triton's next pod, which takes it at once, and another one that is started to wait."""
+"""`warmPods`: Triton's next pod starts at once on a node that waits for it, and another node is started to wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALED_OBJECT = f"/apis/keda.sh/v1alpha1/namespaces/{TRITON_NAMESPACE}/scaledobj
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Nodes]:
-    """One whose pods of Triton are scaled, with one node more than they need."""
+    """Return a twin whose Triton pods are scaled, with one node more than they need."""
     twin = Nodes(TwinHome(tmp_path / "home"))
     twin.pin("triton-eks:autoscaling.warmPods", 1)
     try:

@@ -1,4 +1,4 @@
-"""After `make down` nothing is left, wherever the twin's programs may have written."""
+"""`make down` leaves nothing in any place that the twin's programs may write to."""
 
 import dataclasses
 import signal
@@ -17,7 +17,7 @@ def test_a_killed_server_and_a_used_shell_leave_nothing(own_twin: Twin, tmp_path
     person, temporary = tmp_path / "person", tmp_path / "tmp"
     person.mkdir()
     temporary.mkdir()
-    # Built programs and charts' sources are to stay; everything else that is written to the home is a finding.
+    # Built programs and chart sources may stay; all other files in the home are findings.
     variables = {
         "HOME": str(person),
         "TMPDIR": str(temporary),

@@ -27,20 +27,20 @@ from twin.plugins.launchers import write_launchers
 
 VARIABLES = {"TWIN_OFFICIAL_KUBERNETES": "1"}
 _RANDOM = re.compile(r"-[0-9a-f]{7}(?=\")")
-"""The end of a name of the AWS provider's making. A preview makes other names than the one before."""
+"""The suffix of a name that the AWS provider generates. Each preview generates other names."""
 QUIET = "--yes --skip-preview --non-interactive"
 
 
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
-    """A twin without a stack."""
+    """Return a twin without a stack."""
     tools.ensure(["pulumi-kubernetes"], Console(stderr=True))
     with taken_down(Twin(TwinHome(tmp_path_factory.mktemp("official") / "home"))) as twin:
         yield twin
 
 
 def official(twin: Twin) -> Twin:
-    """The same twin, whose engine has the official provider."""
+    """Return the same twin, whose engine has the official provider."""
     return replace(twin, variables=VARIABLES)
 
 
@@ -134,7 +134,7 @@ def test_local_comes_up_stays_as_it_is_changes_and_goes(tmp_path: Path) -> None:
 
 
 def objects(export: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The outputs of each Kubernetes object of a state, by its URN."""
+    """Return the outputs of each Kubernetes object in a state, by its URN."""
     return {
         resource["urn"]: resource["outputs"]
         for resource in export["deployment"]["resources"]

@@ -1,6 +1,6 @@
 """The same calls to the twin's Kubernetes provider and to the official one, on one API server.
 
-docs/twin.md#the-official-kubernetes-provider lists what differs.
+docs/twin.md#the-official-kubernetes-provider lists the differences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Provider:
-    """One provider, as the engine calls it."""
+    """A provider, called as the engine calls it."""
 
     name: str
     stub: Any
@@ -51,7 +51,7 @@ class Provider:
         return plain(self.stub.Update(request).properties)
 
     def diff(self, type: str, id: str, state: Values, old: Values, new: Values) -> tuple[dict[str, str], bool]:
-        """The changed paths with the kind of each change, and whether the old object goes first."""
+        """Return the changed paths with the kind of each change, and whether the old object is deleted first."""
         request = provider_pb2.DiffRequest(
             urn=urn(type), id=id, olds=struct(state), old_inputs=struct(old), news=struct(new)
         )
@@ -66,14 +66,14 @@ def urn(type: str) -> str:
 
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twin]:
-    """A twin whose servers run, without any stack."""
+    """Return a twin whose servers run without any stack."""
     with servers_alone(tmp_path_factory.mktemp("providers")) as twin:
         yield twin
 
 
 @pytest.fixture(scope="module")
 def providers(twin: Twin) -> Iterator[tuple[Provider, Provider]]:
-    """The twin's provider and the official one."""
+    """Return the twin's provider and the official one."""
     program = tools.ensure([official.FAMILY], Console(stderr=True))[official.PROGRAM]
     kubeconfig = (twin.home.path / "kubeconfig").read_text()
     variables = {"kubernetes:config:kubeconfig": kubeconfig}
@@ -99,7 +99,7 @@ def config_map(name: str, **data: str) -> Values:
 
 
 def deployment(name: str) -> Values:
-    """A Deployment without pods, for which no provider waits long."""
+    """Return a Deployment without pods, so no provider waits long for it."""
     labels = {"app": name}
     limits = {"memory": "1024Mi", "cpu": "1000m"}
     return {
@@ -215,7 +215,7 @@ def test_what_kubectl_has_changed_is_a_conflict_for_the_twin_and_set_back_by_the
         assert twin.shell(f"kubectl rollout restart deployment/{name}").returncode == 0
         new = changed(inputs, "metadata", "labels", to={"a": "b"})
         restarted = one.update(DEPLOYMENT, id, state, inputs, new)["spec"]["template"]["metadata"]
-        # Without the mark of the restart, pods restart again.
+        # Without the restart annotation, pods restart again.
         assert ("annotations" in restarted) == (one.name == "own")
         assert twin.shell(f"kubectl set image deployment/{name} a=example.com/a:9").returncode == 0
         if one.name == "own":

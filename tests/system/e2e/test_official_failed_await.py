@@ -1,4 +1,4 @@
-"""An `up` that waited in vain, with the official Kubernetes provider: the tests of the twin's own."""
+"""An `up` whose wait failed, with the official Kubernetes provider: the same tests as for the twin's provider."""
 
 import pytest
 from rich.console import Console
@@ -19,6 +19,6 @@ __all__ = [
 
 @pytest.fixture(autouse=True)
 def official(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have engines use the official provider."""
+    """Make engines use the official provider."""
     tools.ensure(["pulumi-kubernetes"], Console(stderr=True))
     monkeypatch.setenv("TWIN_OFFICIAL_KUBERNETES", "1")

@@ -1,4 +1,4 @@
-"""The policy pack in the real engine: in `preview`, in the twin's shell, and where a program is not what it should be."""
+"""The policy pack in the real engine: in `preview`, in the twin's shell, and on a program with defects."""
 
 import json
 from pathlib import Path
@@ -15,14 +15,14 @@ def test_a_preview_runs_the_pack_and_finds_nothing_but_what_is_not_known_yet(twi
     done = twin.run("preview", "prod", "--json", seconds=600)
     assert done.returncode == 0, done.stdout
     results = json.loads(done.stdout)["policies"]
-    # A first preview cannot judge documents that name what is still to be made, and says so once.
+    # A first preview cannot evaluate documents that name resources to be created, and reports this once.
     assert [(one["policy"], one["level"]) for one in results] == [("judged-at-up", "advisory")]
     assert "iam-no-wildcard (" in results[0]["message"]
 
 
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_a_first_preview_without_a_cluster_is_refused_by_no_policy(twin: Twin, stack: str) -> None:
-    """As on AWS: the engine calls no Kubernetes provider, renders no chart, and has no properties of other objects."""
+    """As on AWS, the engine calls no Kubernetes provider, renders no chart, and has no properties of other objects."""
     whole, first = (json.loads(twin.run("preview", stack, "--json", *flags).stdout) for flags in ((), ("--first",)))
     assert {one["level"] for one in first["policies"]} == {"advisory"}
     urns = {step["urn"] for step in first["steps"]}
@@ -40,7 +40,7 @@ def test_a_first_preview_of_local_needs_a_twin_that_has_not_created_it(twin: Twi
 
 
 def test_a_comparison_with_a_stack_that_is_up_judges_what_the_program_asks_for(twin: Twin, tmp_path: Path) -> None:
-    """Judge no field that the API server and the scalers add to live objects; `up` with the pack had no violation either."""
+    """Evaluate no field that the API server and the autoscalers add to live objects; `up` with the pack had no violation."""
     done = twin.run("preview", "prod", "--against", "HEAD", "--json", seconds=900)
     assert done.returncode == 0, done.stdout
     assert "scaling-one-owner" not in {one["policy"] for one in json.loads(done.stdout)["policies"]}
@@ -82,13 +82,13 @@ def test_a_program_with_a_defect_is_refused_and_the_message_says_what_to_do(twin
 
 
 def test_each_policy_finds_its_defect_in_the_program(twin: Twin, tmp_path: Path) -> None:
-    """All of them are seeded at once into `prod`, while it runs: none hides another."""
+    """`prod` runs with all defects at once, which also proves that no defect hides another."""
     checkout = clone(tmp_path)
     change(checkout / "__main__.py", "\nmain()\n", "\nfrom tests.system.e2e.seeded_program import seed\n\nseed()\nmain()\n")
-    # The defect of k8s-explicit-provider is the default provider, which on the twin has no cluster of its own accord.
+    # The defect of k8s-explicit-provider is the default provider, which has no cluster on the twin by default.
     stack_file = checkout / "stacks" / "Pulumi.prod.yaml"
     change(stack_file, "\nconfig:\n", f"\nconfig:\n  {KUBECONFIG}: {twin.servers().kubeconfig}\n")
-    # Ageing is what a version is for some weeks only.
+    # A version is ageing only for some weeks.
     day = '"the day to judge by (YYYY-MM-DD); empty: today", {"type": "string"}, '
     change(checkout / "policies" / "triton_policies" / "cluster.py", f'{day}""', f'{day}"{TODAY}"')
     done = Twin(twin.home, checkout).run("preview", "prod", "--json", seconds=600)
@@ -100,7 +100,7 @@ def test_each_policy_finds_its_defect_in_the_program(twin: Twin, tmp_path: Path)
 
 
 def test_the_pack_runs_in_the_twins_shell_and_takes_a_configuration(twin: Twin, tmp_path: Path) -> None:
-    """One GPU is less than the stack `dev` has; the same stack without that configuration is in order."""
+    """The stack `dev` has more than one GPU, which the configuration forbids; without it the stack has no violation."""
     configuration = tmp_path / "policies.json"
     configuration.write_text(json.dumps({"ng-max-size-cap": {"maxGpus": 1}}))
     command = "pulumi preview --stack dev --policy-pack policies"

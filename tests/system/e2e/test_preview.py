@@ -1,4 +1,4 @@
-"""Previews of every environment, and of a change against another revision, with no credentials."""
+"""Previews of every environment, and of a change against another revision, without credentials."""
 
 import json
 import re

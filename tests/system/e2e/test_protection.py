@@ -1,4 +1,4 @@
-"""The real engine's protections: the transform that reaches into `eks.Cluster` runs nowhere else than there."""
+"""The real engine's protections: only there the transform for children of `eks.Cluster` runs."""
 
 import json
 

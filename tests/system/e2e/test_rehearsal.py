@@ -1,5 +1,6 @@
-"""A change that is made under load, of what serves in a state, of `local`, and of `local` beside a state: what was judged of
-it, and what became of each request.
+"""Rehearses a change under load, and checks its findings and the outcome of each request.
+
+The workloads are those in a state, `local`, and `local` next to a state.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ TRITON = f"{TEMPLATE}::triton-chart:triton/triton"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with another size of /dev/shm than its last commit, which makes each of Triton's pods anew."""
+    """Return a checkout that changes the size of /dev/shm since its last commit, which replaces all Triton pods."""
     made = clone(tmp_path)
-    # A machine with other work needs longer for a request; what is refused for that says nothing of the change.
+    # A busy machine needs longer for a request; a refusal for this reason says nothing about the change.
     before = (made / LOCAL).read_text()
     (made / LOCAL).write_text(before.replace("sloP95Ms: 100", "sloP95Ms: 2000"))
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
@@ -42,7 +43,7 @@ def enlarge(checkout: Path) -> None:
 
 
 def state_of(stack: str, tmp_path: Path, checkout: Path) -> Path:
-    """Write the state that a stack has after an `up` of a checkout, as the official providers would have left it."""
+    """Write the state of a stack after an `up` of a checkout, in the format of the official providers."""
     with scratch.twin(TwinHome(tmp_path / stack), Console(stderr=True)) as servers:
         engine = dataclasses.replace(servers, program=checkout).engine()
         engine.read(stack, ["up", "--yes", "--skip-preview", "--non-interactive"], awaiting.WITHOUT)
@@ -69,7 +70,7 @@ def judged(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def none_is_lost(code: int, measured: dict[str, Any]) -> None:
-    """See that the change came to its end, and that each of the requests was answered."""
+    """Check that the change completed, and that each request was answered."""
     assert (code, measured["lost"], measured["reasons"], measured["away"], measured["ended"]) == (0, 0, {}, None, None)
     assert measured["sent"] == measured["answered"] > 100
 
@@ -85,7 +86,7 @@ def test_what_serves_in_a_state_loses_no_request_where_its_pods_are_replaced_one
     assert (document["stack"], judged(document), document["not_measured"]) == ("prod", [("rolled", TEMPLATE)], None)
     assert (serving["changed"], serving["pods"]) == ([TRITON], {"triton": {"made": 3, "kept": 3}})
     none_is_lost(code, measured)
-    # Beside the objects there are the stack and its provider.
+    # The state also has the stack and its provider.
     unchanged = len(serving["made"]) + 1
     assert (measured["pods"], measured["kept"]) == (3, 0)
     assert measured["resources"] == {"same": unchanged, "update": 1}

@@ -1,4 +1,4 @@
-"""Whatever was killed or refused, the next `make up` goes on from there."""
+"""The next `make up` continues after any kill or refusal."""
 
 import contextlib
 import dataclasses
@@ -34,7 +34,7 @@ def test_killed_processes_are_told_and_repaired_by_the_next_up(twin: Twin, names
 
 
 def test_a_lost_account_has_the_models_again_before_a_pod_starts_on_its_machines(twin: Twin) -> None:
-    """A Triton that started before would have ended, or would be there with a part of the models for good."""
+    """A Triton that started earlier would have exited, or would serve only part of the models."""
     _up_after_a_kill(twin, ["moto"])
     assert [pod.restarts for pod in twin.servers().cluster().pods() if pod.namespace == "triton"] == [0]
 
@@ -88,9 +88,9 @@ def test_an_up_that_is_killed_while_it_creates_is_continued_by_the_next(own_twin
         processes.wait_until(lambda: _is_creating(state), "the engine to be creating resources", UP_SECONDS, poll=0.1)
         command.kill()
         for pid in processes.marked(own_twin.home, engine.process_name("local")):
-            with contextlib.suppress(ProcessLookupError):  # the plugins end with their engine
+            with contextlib.suppress(ProcessLookupError):  # the plugins exit with their engine
                 os.kill(pid, signal.SIGKILL)
-    # Where a kill may strike, too: the attributes of the checkpoint, which the engine does not write in one step.
+    # A kill may also damage the checkpoint's attributes, which the engine writes in several steps.
     state.with_name("local.json.attrs").write_bytes(b"")
 
     assert "pipeline version 1 answered" in own_twin.up()
@@ -99,7 +99,7 @@ def test_an_up_that_is_killed_while_it_creates_is_continued_by_the_next(own_twin
 
 
 def test_a_refused_create_leaves_the_state_true_and_the_next_up_continues(own_twin: Twin) -> None:
-    assert own_twin.run("preview", "local").returncode == 0  # starts the account, makes nothing in it
+    assert own_twin.run("preview", "local").returncode == 0  # starts the account, creates nothing in it
     servers = own_twin.servers()
     eks = account.client(servers.aws_url, "eks")
     eks.create_cluster(

@@ -1,4 +1,4 @@
-"""The comment of a pull request, made of what the real engine prints, by the commands of docs/pull-requests.md."""
+"""The comment of a pull request, from the real engine's output, by the commands of docs/pull-requests.md."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ OF_THE_BUCKET = dict.fromkeys(
 
 
 def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: Twin, tmp_path: Path) -> None:
-    """On `local`, the one stack in which nothing is protected."""
+    """On `local`, the only stack without protected resources."""
     checkout = clone(tmp_path)
     change(checkout / "stacks" / "Pulumi.local.yaml", "cidr: 10.10.0.0/16", "cidr: 10.11.0.0/16")
     change(checkout / "spec" / "names.py", 'f"triton-models-{', 'f"triton-releases-{')
@@ -83,7 +83,7 @@ def test_the_comment_says_what_is_replaced_why_and_what_goes_with_it(own_twin: T
 
 
 def _output(twin: Twin, package: str, *arguments: str) -> str:
-    """Run `python3 -m PACKAGE`, which must succeed, and return what it prints."""
+    """Run `python3 -m PACKAGE`, which must succeed, and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", package, *arguments],
         cwd=twin.checkout,
@@ -98,7 +98,7 @@ def _output(twin: Twin, package: str, *arguments: str) -> str:
 
 
 def _replaced(comment: str) -> dict[tuple[str, str], dict[str, int]]:
-    """Type and name of each replacement that has a cause of its own; by type, how many are replaced because of it."""
+    """Return type and name of each replacement with its own cause, and by type the number of replacements that it causes."""
     section = comment.partition("#### Replaced: deleted and created again\n")[2].partition("\n#### ")[0]
     found: dict[tuple[str, str], dict[str, int]] = {}
     for line in section.splitlines():

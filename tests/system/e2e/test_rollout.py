@@ -1,4 +1,4 @@
-"""`modelctl rollout` as a person types it, in a twin whose stack asks for in-place rollouts on three pods."""
+"""`modelctl rollout` as a person types it, on a twin with in-place rollouts on three pods."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ POOL = {"name": "g5", "instanceTypes": ["g5.xlarge"], "capacity": "on-demand", "
 
 
 def _write_models(directory: Path, version: int, files: Mapping[str, str]) -> None:
-    """A model repository with this version alone."""
+    """Write a model repository with only this version."""
     for path in sorted(directory.glob(f"{MODEL}/*/*")):
         path.unlink()
     folder = directory / MODEL / str(version)
@@ -36,7 +36,7 @@ def _write_models(directory: Path, version: int, files: Mapping[str, str]) -> No
 
 
 class Stack:
-    """The twin's stack, with a model of this test's own."""
+    """The twin's stack, with a model of this test."""
 
     def __init__(self, twin: Twin, directory: Path) -> None:
         self._twin = twin
@@ -49,7 +49,7 @@ class Stack:
         return done.returncode, done.stdout, done.stderr
 
     def release(self, version: int, files: Mapping[str, str] | None = None, *, pin: bool = False) -> str:
-        """Releases a version, and pins it if asked to; its id."""
+        """Release a version, pin it if `pin` is set, and return its id."""
         _write_models(self._models, version, files or {})
         pins = f" --pin {stack_files.pins_file(self._twin.home, STACK)}" if pin else ""
         code_, said, errors = self.shell(f"python -m modelctl release {self._models} --bucket {self._bucket}{pins}")
@@ -65,7 +65,7 @@ class Stack:
         return code_, said.splitlines()[-1]
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """Triton's pods that are not ending, by UID."""
+        """Return Triton's pods that are not terminating, by UID."""
         _, said, _ = self.shell("kubectl get pods -n triton -o json")
         items = json.loads(said)["items"]
         return {item["metadata"]["uid"]: item for item in items if "deletionTimestamp" not in item["metadata"]}
@@ -76,12 +76,12 @@ class Stack:
         return data
 
     def asking(self) -> Ask:
-        """Requests for the version that clients are told, at each pod of now in turn."""
+        """Send requests for the version published to clients, to each present pod in turn."""
         addresses = [loopback(pod["status"]["podIP"]) for pod in self.pods().values()]
         return versions_in_turn.asking(self._twin.servers().cluster().client, MODEL, addresses)
 
     def answers(self) -> list[float]:
-        """Return each pod's answer to 1 in the version that clients are told."""
+        """Return each pod's answer to 1 in the version published to clients."""
         version = json.loads(self.served()[MODEL])["stable"]
         found = []
         for pod in self.pods().values():
@@ -101,7 +101,7 @@ def test_models_change_on_running_pods(own_twin: Twin, tmp_path: Path) -> None:
     own_twin.up()
     stack = Stack(own_twin, tmp_path)
 
-    # From rolling to in place: live/ is filled first, then the pods are replaced by ones that read it.
+    # From rolling to in-place: live/ is filled first, then new pods that read it replace the old ones.
     first = stack.release(1, pin=True)
     own_twin.pin("triton-eks:models.serving", {})
     code_, said, errors = stack.rollout(first)

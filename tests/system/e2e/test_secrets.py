@@ -1,4 +1,4 @@
-"""Tokens, keys and credentials in use on the twin are seen nowhere: no output, no log, no command line."""
+"""Tokens, keys and credentials in use on the twin appear in no output, no log and no command line."""
 
 import base64
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _SHORTEST = 16
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment of a process; empty when it has just ended."""
+    """Return the environment of a process; empty if it has just exited."""
     try:
         content = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -23,7 +23,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def secrets_in_use(twin: Twin) -> dict[str, str]:
-    """By where each was found. Of a private key in PEM, its second line: it stands in no other key."""
+    """Return the secrets by source. For a private key in PEM, its second line, which is in no other key."""
     found = {}
     for user in yaml.safe_load(twin.home.path.joinpath("kubeconfig").read_text())["users"]:
         given = user["user"]
@@ -49,7 +49,7 @@ def leaks(secrets: Mapping[str, str], texts: Mapping[str, str]) -> list[str]:
 
 
 def command_lines(twin: Twin) -> dict[str, str]:
-    """The command line of each of the twin's processes: every user of the machine can read it."""
+    """Return the command lines of the twin's processes: every user of the machine can read them."""
     found = {}
     for pid, name in processes.marked(twin.home).items():
         try:

@@ -1,4 +1,4 @@
-"""Files that `spec.yaml_reader` reads, asked of the engine itself: `pulumi config` of a stack with each of them."""
+"""Compares `spec.yaml_reader` with the engine's own reading of the same files, through `pulumi config`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from twin.host import environment, tools
 
 _EXAMPLES = 25
 _AT_ONCE = 200
-"""Values in one file: each question is a process of the engine's."""
+"""Values in one file: each query starts a process of the engine."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """An empty stack in a backend of its own."""
+    """An empty stack in a separate backend."""
 
     pulumi: Path
     folder: Path
@@ -52,9 +52,9 @@ class Stack:
         )
 
     def config(self, text: str) -> dict[str, Any] | None:
-        """Return what the engine makes of a stack file: the values by their full names, as the program is given them.
+        """Return the engine's reading of a stack file: the values by their full names, as the program gets them.
 
-        None where it refuses the file.
+        None if it refuses the file.
         """
         (self.folder / "Pulumi.dev.yaml").write_text(text, encoding="utf-8", newline="")
         done = self.run("config", "--stack", "dev", "--json")
@@ -79,7 +79,7 @@ def in_one_file(values: list[str]) -> str:
 
 
 def exactly(value: Any) -> str:
-    """With types: to Python 1, 1.0 and true are equal."""
+    """Return the value with its types: to Python 1, 1.0 and true are equal."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -90,7 +90,7 @@ def test_the_table_is_the_engines(stack: Stack) -> None:
 
 
 def test_what_is_refused_is_something_else_to_the_engine_than_what_is_written(stack: Stack) -> None:
-    """Or nothing at all; only what resembles a date or a number too much is text to it, too."""
+    """The engine reads another value or refuses it. It reads only texts that look too much like a date or number as text."""
     for text in REFUSED:
         found = stack.config(in_one_file([text]))
         is_text = found is not None and exactly(found["triton-eks:x"]) == exactly([text])
@@ -111,7 +111,7 @@ _NUMBERS = st.integers().map(str) | st.floats(allow_nan=False, allow_infinity=Fa
 _PLAIN = (_NUMBER_LIKE | _WORD_LIKE | _NUMBERS).filter(lambda text: text.strip("-.+") != "" and text[:2] != "- ")
 
 
-# Not made smaller when it fails: every try asks the engine, and each value that differs is told by itself.
+# No shrinking: every try calls the engine, and the assertion names each value that differs.
 @settings(
     max_examples=_EXAMPLES,
     deadline=None,

@@ -1,4 +1,4 @@
-"""`make destroy` on the real engine: everything of the stack goes, nothing of anybody else, and the search agrees."""
+"""`make destroy` on the real engine deletes all resources of the stack and no others, and the search confirms it."""
 
 import sys
 

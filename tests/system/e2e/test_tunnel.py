@@ -1,4 +1,4 @@
-"""`kubectl` through `stackctl tunnel`: Go's client, which is that of Pulumi's provider and of Helm too."""
+"""`kubectl` through `stackctl tunnel`: it uses Go's client, as Pulumi's provider and Helm do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twin.host import tools
 
 __all__ = ["account", "api", "cluster", "node", "programs"]
 
-# As Pulumi's provider goes: with the kubeconfig of the cluster, which knows of no proxy, and HTTPS_PROXY.
+# As Pulumi's provider does: with the cluster's kubeconfig, which names no proxy, and HTTPS_PROXY.
 _WITHOUT_PROXY_URL = """\
 import json, os, sys
 config = json.load(open(os.environ["KUBECONFIG"]))
@@ -25,7 +25,7 @@ del config["clusters"][0]["cluster"]["proxy-url"]
 json.dump(config, open(sys.argv[1], "w"))
 os.execv(sys.argv[2], [sys.argv[2], "--kubeconfig", sys.argv[1], *sys.argv[3:]])
 """
-# As in another terminal where KUBECONFIG alone was exported.
+# As in another terminal that only exported KUBECONFIG.
 _WITHOUT_VARIABLES = """\
 import os, sys
 os.environ.pop("HTTPS_PROXY"), os.environ.pop("https_proxy")

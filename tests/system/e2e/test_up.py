@@ -1,4 +1,4 @@
-"""`make up` and what a person does after it."""
+"""`make up` and a person's next steps."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_the_status_has_a_line_that_asks_the_model(twin: Twin) -> None:
     (line,) = [line for line in twin.run("status").stdout.splitlines() if line.startswith("ask it: ")]
 
     def answered() -> Any:
-        """The outputs; None while the queue refuses the request, as it may on a busy machine."""
+        """Return the outputs; None while the queue refuses the request, as it may on a busy machine."""
         answer = subprocess.run(shlex.split(line.removeprefix("ask it: ")), capture_output=True, check=True, timeout=60)
         return json.loads(answer.stdout).get("outputs")
 
@@ -98,13 +98,13 @@ def test_the_shell_is_what_it_was_after_leaving_it(twin: Twin) -> None:
 
 
 def test_a_worker_that_starts_before_its_association_takes_effect_becomes_ready_after_it(twin: Twin) -> None:
-    """By the environment and the token of its own chart: its readiness is an answer of the queue."""
+    """It has its chart's environment and token. Its readiness depends on an answer of the queue."""
     cluster = kubeconfig.connect(yaml.safe_load(twin.home.kubeconfig.read_text()))
     ssm = account.client(twin.servers().aws_url, "ssm")
     pods, log = "/api/v1/namespaces/triton-worker/pods", twin.home.logs / "agent.log"
 
     def ready() -> dict[str, bool]:
-        """Return by the id of its pod if a worker is ready; pods on their way out are left out."""
+        """Return whether a worker is ready, by the id of its pod, without terminating pods."""
         return {
             pod["metadata"]["uid"]: any(one["type"] == "Ready" and one["status"] == "True" for one in conditions(pod))
             for pod in cluster.get(pods)["items"]

@@ -1,6 +1,6 @@
-"""docs/upgrades.md on the twin: its commands as they stand there, under a load of which no request may be lost.
+"""docs/upgrades.md on the twin: runs its commands unchanged, under a load that must lose no request.
 
-What a page's block changes in a stack file is changed in this twin's copy of it.
+If a block of the page changes a stack file, the test changes this twin's copy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALL_ANSWERED = re.compile(r"^(\d+) requests: (\d+) answered, 0 failed;", re.M)
 
 
 def steps(heading: str) -> list[tuple[str, str]]:
-    """The blocks below a heading of the page, in order: their language and their text."""
+    """Return the blocks below a heading of the page, in order: their language and their text."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return [(match[1], match[2]) for match in _BLOCK.finditer(section)]
 
@@ -50,7 +50,7 @@ class Stack:
         self._twin = twin
 
     def follow(self, step: tuple[str, str]) -> str:
-        """Does what one block says; what its commands printed."""
+        """Run one block, and return the output of its commands."""
         language, text = step
         if language == "yaml":
             for section, changed in yaml.safe_load(text).items():
@@ -62,7 +62,7 @@ class Stack:
         return done.stdout
 
     def versions(self) -> dict[str, str]:
-        """The version of the control plane and of what EKS has pinned with it, by the resource's name."""
+        """Return the versions of the control plane and of the resources that EKS pins with it, by resource name."""
         found = {}
         for resource in self._twin.servers().engine().resources(STACK):
             outputs = resource.get("outputs", {})
@@ -73,12 +73,11 @@ class Stack:
         return found
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        """Objects of the cluster."""
         listed: list[dict[str, Any]] = json.loads(self._twin.shell(f"kubectl get {kind} -A -o json").stdout)["items"]
         return listed
 
     def nodes(self, pool: str) -> set[str]:
-        """The nodes of a pool that are Ready."""
+        """Return the nodes of a pool that are Ready."""
         return {
             node["metadata"]["name"]
             for node in self.items("nodes")
@@ -87,11 +86,11 @@ class Stack:
         }
 
     def cordoned(self) -> set[str]:
-        """The nodes that take no new pods."""
+        """Return the nodes that accept no new pods."""
         return {node["metadata"]["name"] for node in self.items("nodes") if node["spec"].get("unschedulable")}
 
     def triton(self) -> dict[str, str]:
-        """Triton's pods that are not ending: UID -> node."""
+        """Return Triton's pods that are not terminating: UID -> node."""
         return {
             pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")
             for pod in self.items("pods")
@@ -101,7 +100,7 @@ class Stack:
 
 @contextmanager
 def load(twin: Twin, log: Path) -> Iterator[None]:
-    """Five inferences a second, all of which have to be answered."""
+    """Send five inferences a second; all of them must be answered."""
     command = [sys.executable, "-m", "twin", "load", "--rate", "5", "--seconds", str(_LOAD_SECONDS), "--model", "pipeline"]
     with log.open("w") as output:
         environment = twin.environment()
@@ -119,7 +118,7 @@ def load(twin: Twin, log: Path) -> Iterator[None]:
 
 
 def expected(version: str, names: Iterable[str]) -> dict[str, str]:
-    """Return what has to be pinned with a version. Which add-ons there are (`names`) is the stack's choice."""
+    """Return the expected pins for a version. The stack chooses its add-ons (`names`)."""
     pins = KUBERNETES[version]
     groups = dict.fromkeys(("nodes-system-group", "nodes-pool-g5-group"), pins.ami_release)
     addons = {name: pins.addons[name] for name in names if name in pins.addons}
@@ -149,7 +148,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
         add, make, look, pool, move, old_pool, move_back, empty, refill, remove, take = steps("Blue and green GPU pools")
         stack.follow(add)
         stack.follow(make)
-        # EKS has made a group when its nodes have joined; the twin's join a second after it.
+        # EKS has created a group when its nodes have joined; the twin's nodes join a second later.
         processes.wait_until(lambda: len(stack.nodes("g5-green")) == 2, "the nodes of the new pool to join", 300, poll=1)
         assert stack.follow(look).splitlines()[-1].split() == ["1", "1"], "GPUs of each node"
         green = stack.nodes("g5-green")
@@ -183,7 +182,7 @@ def test_a_minor_version_and_another_gpu_pool_under_load(own_twin: Twin, tmp_pat
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("stack", ["dev", "prod"])
 def test_the_engine_loses_of_the_recorded_release_what_is_told(twin: Twin, stack: str) -> None:
-    """tests/system/upgrade tells causes; the engine also what goes with a replacement: there may be more of those."""
+    """tests/system/upgrade reports only causes; the engine also reports the dependents of a replacement."""
     revision = release.revision()
     needs(revision)
     done = twin.run("preview", stack, "--against", revision, "--json", seconds=_STEP_SECONDS)
@@ -203,7 +202,7 @@ def differences(stack: str) -> list[Finding]:
 
 
 def needs(revision: str) -> None:
-    """A clone of a part of the history may be a developer's. CI's must not be, or nothing would be looked at for ever."""
+    """Fail in CI, or skip elsewhere, if the clone lacks the revision. A shallow clone in CI would skip the test for ever."""
     known = subprocess.run(["git", "cat-file", "-e", revision], cwd=REPOSITORY, capture_output=True, check=False)
     if known.returncode != 0:
         missing = f"the history of this checkout does not have {revision}"

@@ -1,4 +1,4 @@
-"""Requests to pods without a gateway, for the version of a model that clients are told: each pod in turn."""
+"""Requests to pods without a gateway, for the version of a model published to clients: each pod in turn."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.system.e2e.gateway_load import ANSWERED, Ask
 from twin.cluster.kube_api import KubeClient, object_path
 
 BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [1.0]}]}
-"""For the models of `tests/system/serving/rollout_releases.py`, which add their version to it."""
+"""For the models of `tests/system/serving/rollout_releases.py`, which add their version to the input."""
 
 
 def infer_url(address: str, model: str, version: object) -> str:
-    """Return where a version of a model is asked at a pod."""
+    """Return the URL of a version of a model at a pod."""
     return f"http://{address}:{TRITON_HTTP_PORT}/v2/models/{model}/versions/{version}/infer"
 
 
 def asking(kube: KubeClient, model: str, addresses: Sequence[str]) -> Ask:
-    """Return what sends such a request, to the next of these pods each time, and looks whether the answer is right."""
+    """Return a function that sends such a request to the next of these pods, and checks the answer."""
     path, turns = object_path("v1", "configmaps", TRITON_NAMESPACE, SERVED_VERSIONS), itertools.cycle(addresses)
 
     def ask() -> str:

@@ -1,4 +1,4 @@
-"""Watch Triton go: the requests of clients that ask whom its Service names, and which of its objects are still there."""
+"""Watches the deletion of Triton: the outcomes of clients that use its Service, and the remaining objects."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NEEDED = {
 
 
 class WatchedEnd:
-    """For the length of a block, ask Triton without a pause and without a second try, each time over a new connection.
+    """Sends requests to Triton without pause and retry during a block, each over a new connection.
 
-    `outcomes`: how often a request ended how: "answered", "shed" (it waited in the queue for longer than its SLO lets it, as
-    on a busy machine: docs/facts/triton-server.md#queues), or the error. `missed`: what of Triton's was gone while a pod
-    of it was there. `drained`: a pod was seen that had been deleted and was still there.
+    `outcomes`: number of requests by outcome: "answered", "shed" (it queued longer than its SLO allows, as on a busy
+    machine: docs/facts/triton-server.md#queues), or the error. `missed`: objects of Triton that were gone while one of its
+    pods existed. `drained`: a deleted pod was seen while it still existed.
     """
 
     def __init__(self, cluster: ClusterView) -> None:
@@ -55,7 +55,7 @@ class WatchedEnd:
         while not self._over.wait(0.05):
             try:
                 self._addresses = [loopback(ip) for ip in self._cluster.service_addresses(TRITON_NAMESPACE, TRITON_RELEASE)]
-                # In this order: what is missing while a pod is there afterwards went before the pod.
+                # In this order: an object that is missing while a pod exists afterwards was deleted before the pod.
                 gone = {what for what, path in _NEEDED.items() if self._cluster.client.find(path) is None}
                 pods = [pod for pod in self._cluster.pods() if pod.namespace == TRITON_NAMESPACE]
             except KubeError:

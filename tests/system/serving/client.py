@@ -1,4 +1,4 @@
-"""Inferences of the model of `models`, over HTTP or gRPC, and what became of them."""
+"""Inferences of the model of `models`, over HTTP or gRPC, and their outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEADLINE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """`code`: ok, an HTTP status, a gRPC code, or `reset` and `refused` for a connection that was lost or never made."""
+    """`code`: ok, an HTTP status, a gRPC code, or `reset` and `refused` for a lost or refused connection."""
 
     code: str
     message: str = ""
@@ -36,9 +36,9 @@ Send = Callable[[], Coroutine[Any, Any, Answer]]
 
 @contextlib.asynccontextmanager
 async def sender(protocol: Protocol, pod: Pod, model: str = "echo", *, keep_alive: bool = False) -> AsyncIterator[Send]:
-    """Sends single inferences to the pod: gRPC on one connection, HTTP on one for each or, `keep_alive`, on idle ones.
+    """Yield a sender of inferences to the pod. gRPC uses one connection, HTTP one for each (idle ones if `keep_alive`).
 
-    Connections are closed when the context ends. Nothing is tried twice.
+    Closes connections at the end of the context. Never retries.
     """
     making = _http(pod, model, keep_alive) if protocol == "http" else _grpc(pod, model)
     async with making as send:
@@ -46,10 +46,10 @@ async def sender(protocol: Protocol, pod: Pod, model: str = "echo", *, keep_aliv
 
 
 async def burst(pod: Pod, send: Send, number: int, instances: int = 1) -> list[asyncio.Task[Answer]]:
-    """So many requests at once, all of which the server has got when this returns."""
+    """Send this number of requests at once. When this returns, the server has received all of them."""
     tasks = [asyncio.create_task(send()) for _ in range(number)]
     deadline = asyncio.get_running_loop().time() + 30
-    # Requests in execution are not in the server's count of pending ones, and those that a full queue rejected are in none.
+    # The server's count of pending requests includes neither requests in execution nor requests that a full queue rejected.
     while await _pending(pod) + sum(task.done() for task in tasks) < number - instances:
         assert asyncio.get_running_loop().time() < deadline, f"waited 30 s in vain for {number} requests to arrive"
         await asyncio.sleep(0.02)
@@ -57,7 +57,7 @@ async def burst(pod: Pod, send: Send, number: int, instances: int = 1) -> list[a
 
 
 async def _pending(pod: Pod) -> int:
-    """Return how many requests wait in the server's queue."""
+    """Return the number of requests in the server's queue."""
     async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
         answer = await client.get(f"http://{pod.address}:{METRICS}/metrics")
     return sum(
@@ -99,7 +99,7 @@ async def _grpc(pod: Pod, model: str) -> AsyncIterator[Send]:
             return Answer((error.status() or "").removeprefix("StatusCode."), error.message())
         return Answer(OK)
 
-    # A channel of its own for each sender, and none of gRPC's own retries behind the back of the test.
+    # Each sender has a separate channel, without gRPC's own hidden retries.
     options = [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)]
     async with triton.InferenceServerClient(pod.grpc, channel_args=options) as client:
         yield send

@@ -1,7 +1,7 @@
-"""A small endpoint that speaks OTLP over HTTP for real and keeps the spans that it is sent.
+"""A small endpoint that accepts OTLP over HTTP and records the spans.
 
-It stands where the OpenTelemetry collector stands, or behind it: what it accepts has to be OTLP by the protocol's own
-protobuf messages (opentelemetry-proto), as protobuf or as JSON.
+It replaces the OpenTelemetry collector, or is behind it. It accepts only OTLP according to the protocol's own protobuf
+messages (opentelemetry-proto), as protobuf or as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 @dataclass(frozen=True)
 class Span:
-    """One span; ids are lower-case hex, `parent_id` is empty for a root. `events` are names in their order."""
+    """A span; ids are lower-case hex, `parent_id` is empty for a root. `events` are names in order."""
 
     trace_id: str
     span_id: str
@@ -42,7 +42,7 @@ class Span:
 
 
 class Collector:
-    """The spans that came in, and what was refused."""
+    """The accepted spans, and the refused requests."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Collector:
 
     @property
     def refused(self) -> list[str]:
-        """Requests that were no OTLP, one sentence each."""
+        """Return the requests that were not OTLP, one sentence each."""
         with self._lock:
             return list(self._refused)
 
@@ -65,7 +65,7 @@ class Collector:
         return [span for span in self.spans if span.trace_id == trace_id]
 
     def take(self, path: str, content_type: str, body: bytes) -> int:
-        """Keeps the spans of one request; the HTTP status to answer with."""
+        """Record the spans of one request, and return the HTTP status of the response."""
         if path != PATH:
             return self._refuse(404, f"{path} is not {PATH}")
         try:
@@ -84,7 +84,7 @@ class Collector:
 
 @contextlib.contextmanager
 def running_collector() -> Iterator[Collector]:
-    """A collector that listens on a free port of loopback while the context lasts."""
+    """Run a collector on a free loopback port during the context."""
     collector = Collector()
 
     class Answers(http_server.Handler):
@@ -130,7 +130,7 @@ def _spans(content_type: str, body: bytes) -> Iterator[Span]:
 
 
 def _with_base64_ids(node: Any) -> Any:
-    """OTLP writes ids in hex where protobuf's own JSON has base64."""
+    """Convert ids: OTLP writes hex, protobuf's own JSON has base64."""
     if isinstance(node, list):
         return [_with_base64_ids(item) for item in node]
     if not isinstance(node, dict):

@@ -29,20 +29,20 @@ def _no_aws_configuration_of_the_developer(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture(scope="session")
 def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the twin prepares the server's backend directory, once a run."""
+    """Return the folder in which the twin prepares the server's backend directory, once for each run."""
     return tmp_path_factory.mktemp("triton-backends")
 
 
 @pytest.fixture
 def kubelet(tmp_path: Path, triton_cache: Path) -> Iterator[Kubelet]:
-    """Starts pods: `kubelet.pod({"echo": 1}, repository).start().until_ready()`; they end with the test."""
+    """Start pods: `kubelet.pod({"echo": 1}, repository).start().until_ready()`; they stop at the end of the test."""
     with running_kubelet(tmp_path / "node", triton_cache) as running:
         yield running
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """An empty model repository directory; `tests.system.serving.models.write` fills it."""
+    """Return an empty model repository directory; `tests.system.serving.models.write` fills it."""
     path = tmp_path / "repository"
     path.mkdir()
     return path
@@ -50,21 +50,21 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def moto() -> Iterator[str]:
-    """The URL of a moto with the bucket `BUCKET`."""
+    """Return the URL of a moto with the bucket `BUCKET`."""
     with moto_bucket(BUCKET) as url:
         yield url
 
 
 @pytest.fixture
 def empty_site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
-    """A bucket, and servers that load from its `live/`; none of them has started."""
+    """Return a bucket, and servers that load from its `live/`, none of them started."""
     with local_servers(tmp_path / "fleet", triton_cache, f"s3://{moto}/{BUCKET}/live") as servers:
         yield Site(open_store(BUCKET, moto), moto, servers, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def api_server_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The kubeconfig of a real API server of the module's own, with etcd and controllers and without nodes."""
+    """Return the kubeconfig of a separate API server for the module, with etcd and controllers and without nodes."""
     home = TwinHome(tmp_path_factory.mktemp("cluster") / "home")
     console = Console(stderr=True)
     try:
@@ -76,5 +76,5 @@ def api_server_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def api_server(api_server_kubeconfig: str) -> KubeClient:
-    """The twin's client of that API server."""
+    """Return the twin's client of that API server."""
     return kubeconfig.connect(yaml.safe_load(Path(api_server_kubeconfig).read_text()))

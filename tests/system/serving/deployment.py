@@ -1,4 +1,4 @@
-"""A Deployment's rolling update over real servers, and the endpoints that clients see meanwhile."""
+"""A Deployment's rolling update over real servers, with the endpoints that clients see meanwhile."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.system.serving.pods import START_SECONDS, Pod
 
 DEADLINE_SECONDS = 60.0
 LONGEST_SECONDS = 240.0
-"""Of a change under load."""
+"""The longest duration of a change under load."""
 
 
 class RolloutStuck(Exception):
-    """A new pod does not become ready: the update goes no further, and the other pods are as they were."""
+    """A new pod does not become ready: the update stops, and the other pods are unchanged."""
 
     def __init__(self, pod: Pod) -> None:
         super().__init__(f"pod {pod.name} does not become ready")
@@ -31,10 +31,10 @@ class RolloutStuck(Exception):
 
 
 class Deployment:
-    """Ready pods and the order in which the rendered strategy replaces them.
+    """Ready pods, and the order in which the rendered strategy replaces them.
 
-    `propagation_seconds` is how long clients go on using a pod after its deletion (EndpointSlice, DNS); the rendered preStop
-    hook has to be longer.
+    `propagation_seconds` is the time for which clients use a pod after its deletion (EndpointSlice, DNS). The rendered
+    preStop hook has to be longer.
     """
 
     def __init__(self, pods: Sequence[Pod], overrides: Mapping[str, Any], propagation_seconds: float) -> None:
@@ -46,10 +46,10 @@ class Deployment:
         """The pods that clients send to."""
 
     async def roll_out(self, make: Callable[[], Pod], seconds: float = START_SECONDS) -> None:
-        """Replaces every pod by one that `make` returns (started), one at a time.
+        """Replace every pod by a (started) pod from `make`, one at a time.
 
-        Without surge the old pod goes first, to the end: its GPU is the new one's. Raises RolloutStuck when a new pod is not
-        ready within `seconds` or its container has ended.
+        Without surge the old pod stops completely first, because the new one needs its GPU. Raises RolloutStuck if a new pod
+        is not ready within `seconds` or its container has exited.
         """
         assert self._surge + self._unavailable == 1, "the chart replaces pods one by one"
         for old in list(self.pods):
@@ -78,7 +78,7 @@ class Deployment:
 
 @contextlib.asynccontextmanager
 async def round_robin(deployment: Deployment, model: str = "echo") -> AsyncIterator[Send]:
-    """A `loadgen` sender that asks the endpoints in turn over one channel each, and tries nothing twice.
+    """Return a `loadgen` sender that uses the endpoints in turn over one channel each, without retries.
 
     The tag of an answer is the version that gave it.
     """
@@ -105,7 +105,7 @@ async def round_robin(deployment: Deployment, model: str = "echo") -> AsyncItera
 
 
 async def under_load(send: Send, rate: float, change: Callable[[], Awaitable[None]]) -> Result:
-    """Constant load, open loop, from a second before the change to two seconds after it; every request has its outcome."""
+    """Run a constant open-loop load from a second before the change to two seconds after it, and return all outcomes."""
     end = asyncio.Event()
     schedule = Schedule.constant(rate, 2 * LONGEST_SECONDS)
     load = asyncio.create_task(run(schedule, send, drain_seconds=DEADLINE_SECONDS + 10, end=end))

@@ -1,4 +1,4 @@
-"""Real servers that read their own disks, each with the real `modelctl follow` beside it, as in a pod."""
+"""Real servers that read their own disks, each next to a real `modelctl follow`, as in a pod."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FollowingFleet(LocalFleet):
 
 
 class FollowingServers(Servers):
-    """Each server starts when `modelctl follow --once` has ended; `modelctl follow` then stays beside it."""
+    """Servers that start after `modelctl follow --once` has exited; `modelctl follow` then runs next to each."""
 
     def __init__(self, directory: Path, cache: Path, store: Store, endpoint: str) -> None:
         super().__init__(directory, cache, "")
@@ -36,31 +36,29 @@ class FollowingServers(Servers):
         self.followers: dict[str, subprocess.Popen[bytes]] = {}
 
     def disk(self, name: str) -> Path:
-        """Return the directory in which a server has its models."""
+        """Return the directory with a server's models."""
         return self.directory / f"{name}.disk"
 
     def log(self, name: str) -> Path:
-        """The follower's log."""
         return self.directory / f"{name}.follow.txt"
 
     def follow(self, name: str, address: str) -> None:
-        """Start the follower of a server, in place of one that has ended."""
+        """Start the follower of a server, in place of one that has exited."""
         self.followers[name] = self._command(name, "--serve", f"{address}:{FOLLOWER_PORT}")
 
     def end_follower(self, name: str) -> None:
-        """Kill it, as a node that runs out of memory does."""
+        """Kill the follower, as a node without free memory does."""
         if (follower := self.followers.pop(name, None)) is not None:
             follower.send_signal(signal.SIGKILL)
             follower.wait()
 
     def stop(self) -> None:
-        """End all."""
         super().stop()
         for name in [*self.followers]:
             self.end_follower(name)
 
     def _launch(self, name: str, address: str, generation: int) -> subprocess.Popen[bytes]:
-        # Another pod, with a disk of its own.
+        # Another pod, with a separate disk.
         self.end_follower(name)
         shutil.rmtree(self.disk(name), ignore_errors=True)
         before = self._command(name, "--once")
@@ -81,7 +79,7 @@ class FollowingServers(Servers):
 
 @contextlib.contextmanager
 def following_servers(directory: Path, cache: Path, store: Store, endpoint: str) -> Iterator[FollowingServers]:
-    """Servers, none started yet, that end with the context."""
+    """Return servers, none started yet, that stop with the context."""
     servers = FollowingServers(directory, cache, store, endpoint)
     try:
         yield servers

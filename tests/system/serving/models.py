@@ -1,4 +1,4 @@
-"""A model that is as slow as a test wants: it answers its input plus its version's number."""
+"""A model with a configurable speed: it answers its input plus its version's number."""
 
 from __future__ import annotations
 
@@ -48,12 +48,11 @@ class TritonPythonModel:
 
 @dataclass(frozen=True)
 class Timing:
-    """How slow a model is and how long its queue may get. Capacity is batch x instances / seconds requests per second.
+    """The model's speed and queue length. The capacity is batch x instances / seconds requests per second.
 
-    `queue` is max_queue_size; requests beyond it are rejected. 0 is the unbounded queue. `delay_us`: how long a request
-    waits for others. `gate` and `load_gate` are
-    files: before the one is there no batch is answered, before the other the model is not loaded. `reached` is there once
-    something waits for that file.
+    `queue` is max_queue_size; the server rejects requests beyond it. 0 is the unbounded queue. `delay_us`: the time for
+    which a request waits for others. `gate` and `load_gate` are files: no batch is answered before the first exists, and the
+    model is not loaded before the second exists. `reached` exists as soon as something waits for that file.
     """
 
     seconds: float = 0.0
@@ -67,17 +66,17 @@ class Timing:
 
 
 def reached(gate: Path) -> bool:
-    """Return whether a batch is in execution, or a load under way, that has found the gate closed."""
+    """Return whether a batch in execution, or a load, waits for the closed gate."""
     return reached_file(gate).exists()
 
 
 def reached_file(gate: Path) -> Path:
-    """Return the file that says so; whoever takes it away can ask anew."""
+    """Return the file that marks a reached gate; delete it to check again."""
     return gate.with_name(f"{gate.name}.reached")
 
 
 def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing = Timing()) -> None:
-    """Writes the model into the repository; another version of it goes beside the first (all of them are served)."""
+    """Write the model into the repository; another version is added to the first (the server serves all of them)."""
     folder = repository / name / str(version)
     folder.mkdir(parents=True)
     (folder / "model.py").write_text(MODEL)
@@ -85,7 +84,6 @@ def write(repository: Path, name: str = "echo", version: int = 1, timing: Timing
 
 
 def config(timing: Timing) -> str:
-    """Its config.pbtxt."""
     return textwrap.dedent(f"""\
         backend: "python"
         max_batch_size: {timing.batch}

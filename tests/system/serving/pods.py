@@ -1,9 +1,9 @@
-"""Pods of the rendered Deployment as real tritonserver processes, with the kubelet's part played by the twin's own code.
+"""Pods of the rendered Deployment as real tritonserver processes; the twin's own code takes the kubelet's part.
 
-Nothing of a pod is written down a second time: arguments, environment, probes, preStop hook, exit timeout and grace period
-come out of charts/triton through Helm. What a process without a container needs is replaced by the twin's modules that do
-it for `make up` too: the addresses and the flags that server 2.51 lacks (`tritonserver`), the paths of volumes
-(`pod_volumes`), and start, probes, restarts and end of the container (`pod_process`).
+No setting of a pod is duplicated: arguments, environment, probes, preStop hook, exit timeout and grace period come from
+charts/triton through Helm. The twin's modules for `make up` also replace what a process without a container needs: the
+addresses and the flags that server 2.51 lacks (`tritonserver`), the paths of volumes (`pod_volumes`), and start, probes,
+restarts and exit of the container (`pod_process`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from twin.triton.tritonserver import tritonserver_command
 
 HTTP, GRPC, METRICS = 8000, 8001, 8002
 START_SECONDS = 90.0
-"""A server starts in 2-4 s on an idle machine; this one may be busy."""
+"""A server starts in 2-4 s on an idle machine; this machine may be busy."""
 _ADDRESSES = itertools.count(2)
 _CALL_SECONDS = 30.0
 _RELEASE_BYTES = 1 << 20
@@ -44,7 +44,7 @@ _REFUSING = "Waiting for in-flight requests to complete"
 
 @dataclass(frozen=True)
 class Bucket:
-    """Where a release lies: `<endpoint>/<bucket>/releases/<release>`, as the chart's values name it."""
+    """The place of a release: `<endpoint>/<bucket>/releases/<release>`, as the chart's values name it."""
 
     endpoint: str
     name: str
@@ -53,14 +53,14 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a pod ended: exit code of the server, and seconds from the deletion (preStop included)."""
+    """The exit of a pod: the server's exit code, and the seconds since the deletion (preStop included)."""
 
     code: int
     seconds: float
 
 
 class Pod:
-    """One pod. Everything that waits has a deadline and says what it waited for."""
+    """A pod. Every wait has a deadline, and its error names the missing condition."""
 
     def __init__(
         self, kubelet: Kubelet, spec: Object, name: str, address: str, directory: Path | None, wrapper: tuple[str, ...]
@@ -101,7 +101,7 @@ class Pod:
 
     @property
     def admin_key(self) -> str:
-        """The key of the restricted APIs (header `x-admin-key`)."""
+        """Return the key of the restricted APIs (header `x-admin-key`)."""
         return (self.volumes / "admin" / "admin-key").read_text()
 
     @property
@@ -116,7 +116,7 @@ class Pod:
 
     @property
     def state(self) -> Object:
-        """The container's state as in the API: `running`, `waiting` or `terminated`."""
+        """Return the container's state as in the API: `running`, `waiting` or `terminated`."""
         return self._process.status.state
 
     @property
@@ -141,7 +141,7 @@ class Pod:
 
     @property
     def pid(self) -> int:
-        """The pid of the container's process. AssertionError when none runs."""
+        """Return the pid of the container's process. Raises AssertionError if none runs."""
         record = processes.find(self._kubelet.home, process_name(self._object, self.container))
         assert record is not None, f"pod {self.name} has no process; it is {self.state}"
         return record.pid
@@ -152,16 +152,16 @@ class Pod:
         return ""
 
     def messages(self, reason: str) -> list[str]:
-        """The messages of the events with that reason."""
+        """Return the messages of the events with that reason."""
         return [message for seen, message in self.events if seen == reason]
 
     def start(self) -> Pod:
-        """Starts the pod and does not wait for it."""
+        """Start the pod without waiting for it."""
         self._running = self._kubelet.submit(self._process.run())
         return self
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = START_SECONDS) -> None:
-        """Polls until the condition is true; AssertionError with the pod's events and the end of its log if it never is."""
+        """Poll until the condition holds. Else raises AssertionError with the pod's events and the end of its log."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -181,7 +181,7 @@ class Pod:
         self.until(lambda: text in self.log_text(), f"the log to say {text!r}", seconds)
 
     def until_terminating(self) -> None:
-        """Waits for the server to have acted on its SIGTERM: once its HTTP port is closed it says what it waits for next."""
+        """Wait until the server has acted on its SIGTERM: after its HTTP port is closed it logs its next wait."""
 
         def closed() -> bool:
             said = self.log_text().partition("Signal (15) received")[2]
@@ -190,15 +190,15 @@ class Pod:
         self.until(closed, "the server to close its HTTP port", self.pre_stop_seconds + START_SECONDS)
 
     def until_refusing(self) -> None:
-        """Waits for a terminating server to accept no request any more, over gRPC neither."""
+        """Wait until a terminating server accepts no request, also over gRPC."""
         self.until_logged(_REFUSING)
 
     def delete(self) -> concurrent.futures.Future[Exit]:
-        """Ends the pod as its deletion does (preStop, SIGTERM, SIGKILL at the end of the grace period); how it ended."""
+        """Delete the pod (preStop, SIGTERM, SIGKILL at the end of the grace period), and return its exit."""
         return self._kubelet.submit(self._end(self.grace_seconds))
 
     def stop(self) -> None:
-        """Ends whatever still runs, at once."""
+        """Stop everything that still runs, at once."""
         if self._running is not None and not self._running.done():
             self._kubelet.submit(self._end(0)).result(_CALL_SECONDS)
 
@@ -214,7 +214,7 @@ class Pod:
         self.events.append((reason, message))
 
     async def _prepare(self) -> tuple[Service, PathRewriter]:
-        """Make of a pod what `twin.pods.pod_worker` makes of it, without an API server to ask."""
+        """Prepare a pod as `twin.pods.pod_worker` does, without an API server."""
         directories = await pod_volumes.materialize(self._object, self.volumes, Sources(), _no_token)
         rewrite = pod_volumes.rewriter(self.container, directories)
         variables = pod_spec.environment(self.container, self._object, self.address, Sources())
@@ -237,7 +237,7 @@ class Pod:
 
 
 class Kubelet:
-    """Runs pods in an event loop of its own thread, so that tests and load generators have theirs."""
+    """Runs pods in an event loop in a separate thread, so tests and load generators can use their own loops."""
 
     def __init__(self, home: TwinHome, cache: Path) -> None:
         self.home = home
@@ -256,10 +256,10 @@ class Kubelet:
         name: str = "",
         wrapper: tuple[str, ...] = (),
     ) -> Pod:
-        """A pod of the chart's Deployment (values: base.yaml, local.yaml, `overrides`), not started yet.
+        """Return a pod of the chart's Deployment (values: base.yaml, local.yaml, `overrides`), not started yet.
 
-        `models` are the served ones with their versions: readiness asks for them. `repository` is the bucket of a moto, or a
-        directory that takes its place. `wrapper` is a command that starts the server's (unshare).
+        `models` are the served models with their versions, which readiness checks. `repository` is the bucket of a moto, or
+        a directory that replaces it. `wrapper` is a command that starts the server's command (unshare).
         """
         values = merge({"release": {"models": dict(models)}}, overrides or {})
         if isinstance(repository, Bucket):
@@ -276,7 +276,7 @@ class Kubelet:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Ends every pod and the thread."""
+        """Stop every pod and the thread."""
         try:
             for pod in self._pods:
                 pod.stop()
@@ -289,7 +289,7 @@ class Kubelet:
 
 @contextlib.contextmanager
 def running_kubelet(directory: Path, cache: Path) -> Iterator[Kubelet]:
-    """A kubelet that lives while the context lasts, and no longer do its pods."""
+    """Run a kubelet during the context, and stop its pods at the end."""
     kubelet = Kubelet(TwinHome(directory), cache)
     try:
         yield kubelet
@@ -302,7 +302,7 @@ def _in_directory(argument: str, repository: Path) -> str:
 
 
 def free_address() -> str:
-    """An address of 127/8 that this process has not used yet and nobody listens on: what a pod's IP is."""
+    """Return an address of 127/8 that this process has not used and that has no listener, as a pod's IP."""
     process = os.getpid()
     for number in itertools.islice(_ADDRESSES, 1000):
         address = f"127.{40 + process // 256 % 60}.{process % 256}.{number % 250 + 2}"

@@ -18,7 +18,7 @@ from tests.system.serving.rollout_site import Site
 
 
 class Clients:
-    """Clients that ask for the versions which the fleet tells them, at every server in turn; the tag of an answer is
+    """Clients that request the fleet's published versions from every server in turn; the tag of an answer is
     `<version asked for>:<version that answered>:<whether it is right>`.
     """
 
@@ -34,7 +34,7 @@ class Clients:
         return told.stable
 
     async def load(self, rate: float, seconds: float, done: asyncio.Event | None = None) -> tuple[float, Result]:
-        """Return when it began (monotonic clock), and what became of the requests; sends no more once `done` is set."""
+        """Return the start time (monotonic clock) and the outcomes of the requests. Stops sending once `done` is set."""
         tensor = InferInput("IN", [1, 1], "FP32")
         tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
         clients = [InferenceServerClient(url) for url in self._urls]

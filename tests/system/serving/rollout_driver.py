@@ -1,7 +1,7 @@
-"""A rollout in a process of its own, which kills itself after a given number of steps.
+"""A rollout in a separate process, which kills itself after a given number of steps.
 
 `python -m tests.system.serving.rollout_driver ENDPOINT BUCKET FLEET_DIRECTORY RELEASE|--back [STEPS]`; every step is a line
-on standard output, the result the last.
+on standard output, the result is the last line.
 """
 
 import os
@@ -18,10 +18,11 @@ from modelctl.store.bucket import open_store
 from modelctl.store.live import LiveRepository
 
 TERMS = Terms(requests=20, seconds=0, failing=0.02, slower=10.0)
-"""30 requests without a failure are enough. Times of two servers differ on a busy machine, so a version may take 11 times as
-long: tests/modelctl/rollout/test_gate.py and test_blue_green.py have slower ones."""
+"""30 requests without a failure are enough. The times of two servers differ on a busy machine, so a version may take 11
+times as long; tests/modelctl/rollout/test_gate.py and test_blue_green.py have slower ones.
+"""
 LIMITS = Limits(load=60, restart=120, canary=120, watch=0, drain=60, quiet=0.3, settle=60, poll=0.1, terms=TERMS)
-"""Ends of waits that no test waits for, but for `quiet` and `poll`."""
+"""Deadlines that no test reaches, except `quiet` and `poll`."""
 
 
 def main(endpoint: str, bucket: str, fleet: str, release: str, steps: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Releases of one small model, written for rollouts: version N answers its input plus N."""
+"""Releases of one small model for rollouts: version N answers its input plus N."""
 
 from __future__ import annotations
 
@@ -47,17 +47,16 @@ CONFIG = config(256, 60)
 
 
 def code(version: int, *, plus: int | None = None, seconds: float = 0.0) -> str:
-    """model.py of a version; `plus` is what it adds when that is wrong on purpose."""
+    """Return a version's model.py; `plus` is the added number if it is wrong on purpose."""
     return _CODE.format(plus=version if plus is None else plus, seconds=seconds)
 
 
 def failing_code(version: int, *, every: int, after: int = 20) -> str:
-    """model.py of a version that fails one execution of so many on each pod, once it has had some."""
+    """Return model.py of a version that fails one of `every` executions on each pod, after the first `after` ones."""
     return _FAILING_CODE.format(version=version, every=every, after=after)
 
 
 def golden(version: int, *, expected: float | None = None) -> str:
-    """golden.json of a version."""
     tensor = {"datatype": "FP32", "shape": [1, 1]}
     out = 41.0 + version if expected is None else expected
     return json.dumps(
@@ -75,7 +74,7 @@ def publish(
     config: str = CONFIG,
     others: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """Releases one version of the model. `files` replace those of its directory (empty: leave it out); `others` are
+    """Release one version of the model. `files` replace files of its directory (an empty one is left out); `others` are
     further files by path in the repository.
     """
     contents = {"model.py": code(version), "golden.json": golden(version), **(files or {})}

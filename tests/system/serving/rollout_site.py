@@ -1,4 +1,4 @@
-"""A bucket, servers and releases to roll out between, for tests of rollouts on real servers."""
+"""A bucket, servers and releases for tests of rollouts between real servers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tests.system.serving import rollout_driver
 from tests.system.serving.rollout_releases import MODEL, publish
 
 ANSWER_SECONDS = 60.0
-"""A server that is away says so at once; one that is slow is not away."""
-# One for all: making a client takes 50 ms, and whoever looks at servers has to look often. An idle connection would hold up
-# the end of a server.
+"""A missing server refuses at once; a slow server is not missing."""
+# One client for all, because creating a client takes 50 ms and tests look at servers often. An idle connection would
+# delay a server's exit.
 _HTTP = httpx.Client(timeout=ANSWER_SECONDS, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
 class Site:
-    """Servers that load from `live/`. `told` collects the lines of every rollout that ran in this process."""
+    """Servers that load from `live/`. `told` collects the output of every rollout in this process."""
 
     store: Store
     endpoint: str
@@ -54,7 +54,7 @@ class Site:
         return LiveRepository(self.store)
 
     def serve_first(self, servers: int) -> None:
-        """Start so many servers, which serve version 1."""
+        """Start this number of servers with version 1."""
         assert self.rollout(self.release(1)).outcome is Outcome.SEEDED
         self.servers.start(servers)
         self.servers.until_ready(MODEL)
@@ -74,7 +74,7 @@ class Site:
         fleet: Fleet | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> Result:
-        """Rolls the release out in this process; None: --back. `watch` is called after each step."""
+        """Roll the release out in this process; None: --back. `watch` is called after each step."""
 
         def tell(line: str) -> None:
             self.told.append(line)
@@ -86,14 +86,14 @@ class Site:
             return controller.rollout(release.id, lease) if release else controller.back(lease)
 
     def start(self, release: Manifest | str, *, steps: int | None = None) -> subprocess.Popen[str]:
-        """The rollout in a process of its own, which kills itself after so many steps."""
+        """Start the rollout in a separate process, which kills itself after this number of steps."""
         release_id = release if isinstance(release, str) else release.id
         command = [sys.executable, "-m", "tests.system.serving.rollout_driver", self.endpoint, self.store.place.bucket]
         command += [str(self.servers.directory), release_id, *([str(steps)] if steps else [])]
         return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, release: Manifest | str, *, steps: int | None = None) -> tuple[int, list[str]]:
-        """As `start`, to the end; exit code and lines. The lease of one that has killed itself is over when this returns."""
+        """Do as `start`, to the end, and return exit code and lines. The lease of a killed rollout is over afterwards."""
         with self.start(release, steps=steps) as process:
             output, _ = process.communicate(timeout=300)
         if process.returncode == -signal.SIGKILL:
@@ -101,14 +101,14 @@ class Site:
         return process.returncode, output.splitlines()
 
     def _end_the_lease(self) -> None:
-        """End the lease as time does, without waiting for it: tests/modelctl/rollout/test_lease.py waits."""
+        """Expire the lease without waiting for it: tests/modelctl/rollout/test_lease.py waits."""
         journal, tag = self.live.read_journal()
         assert journal.lock is not None, "whoever was killed had the lock"
         over = journal.lock.model_copy(update={"expires": datetime.now(UTC)})
         self.live.write_journal(journal.having(lock=over), tag)
 
     def versions(self) -> dict[str, list[int]]:
-        """The ready versions of the model, by pod."""
+        """Return the ready versions of the model, by pod."""
         return {
             state.pod: next((served.versions for served in state.models if served.model == MODEL), [])
             for state in parity.states({"triton": self.fleet})
@@ -118,15 +118,15 @@ class Site:
         return parity.differences(parity.states({"triton": self.fleet}))
 
     def servers_ready(self) -> list[bool]:
-        """Each server's own readiness, which sticks at 400 after a failed load."""
+        """Return each server's own readiness, which stays at 400 after a failed load."""
         return [ask(f"{pod.http}/v2/health/ready") == 200 for pod in self.fleet.pods()]
 
     def answers(self, version: int) -> list[bool]:
-        """Return whether each pod answers by this version, and rightly."""
+        """Return whether each pod answers correctly with this version."""
         return [_answers(pod, version) for pod in self.fleet.pods()]
 
     def assert_serves(self, version: int) -> None:
-        """This version alone, on every pod, in live/, and in what clients are told; nobody holds the lock."""
+        """Check that every pod, live/ and the published version have only this version, and that the lock is free."""
         assert {tuple(versions) for versions in self.versions().values()} == {(version,)}
         assert self.differences() == []
         assert self.live.models() == {MODEL: {version}}
@@ -137,7 +137,7 @@ class Site:
 
 
 class Watchman:
-    """Asks all pods for one version all the time, in a thread, and counts how many answer at the worst moment."""
+    """Requests one version from all pods continuously in a thread, and records the smallest number of pods that answer."""
 
     def __init__(self, site: Site, version: int) -> None:
         self._site = site
@@ -160,7 +160,7 @@ class Watchman:
 
 
 def ask(url: str) -> int:
-    """The status of an answer; 0 when nothing answers."""
+    """Return the status of a response; 0 if no server responds."""
     try:
         return _HTTP.get(url).status_code
     except httpx.HTTPError:

@@ -1,8 +1,8 @@
-"""Bad input on the default, rolling path: what a person reads, that nothing has to be cleaned up, that old pods serve on.
+"""Bad input on the default, rolling path: its messages, no need for cleanup, and old pods that continue to serve.
 
-The sentences are asserted where `make up` and the twin take them from, the pod's log (`triton_log.causes`; in a cluster
-`kubectl logs`), in the pod's events, and in what modelctl says. That a Deployment stops at the first such pod is shown in
-test_drain_rolling_update.
+The tests check the messages in the sources that `make up` and the twin use: the pod's log (`triton_log.causes`; in a cluster
+`kubectl logs`), the pod's events, and modelctl's output. test_drain_rolling_update shows that a Deployment stops at the
+first such pod.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHECKS_ITS_WEIGHTS = models.MODEL.replace(
 
 
 class Prefix:
-    """A release that was uploaded by hand: nobody validated it."""
+    """A release that was uploaded by hand, without validation."""
 
     def __init__(self, endpoint: str) -> None:
         self._s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=endpoint)
@@ -66,7 +66,7 @@ class Prefix:
 
 @pytest.fixture
 def prefix(moto: str, repository: Path) -> Prefix:
-    """The model `echo`, version 1, as it should be."""
+    """Return the correct model `echo`, version 1."""
     models.write(repository)
     prefix = Prefix(moto)
     prefix.upload(repository)
@@ -74,7 +74,7 @@ def prefix(moto: str, repository: Path) -> Prefix:
 
 
 def ended(pod: Pod) -> int:
-    """Waits for the container's first end; its exit code."""
+    """Wait for the container's first exit, and return its exit code."""
     pod.until(lambda: pod.restarts, "the container to end")
     assert not pod.ready
     return int(pod.last_state["terminated"]["exitCode"])
@@ -114,7 +114,7 @@ def test_an_unknown_field_is_named_with_its_file_and_place(kubelet: Kubelet, pre
 def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the_rest_of_the_upload(
     kubelet: Kubelet, prefix: Prefix, repository: Path
 ) -> None:
-    """Server 2.51 hangs for good in the load of a version without its model file.
+    """Server 2.51 hangs permanently in the load of a version without its model file.
 
     See docs/facts/triton-server.md#missing-model-file.
     """
@@ -128,7 +128,7 @@ def test_a_half_uploaded_version_is_ended_by_the_startup_probe_and_mended_by_the
     assert causes(pod.log) == ["'echo' version 1 hangs in its load: Python model file not found in '1/model.py'"]
 
     prefix.put("echo/1/model.py", (repository / "echo" / "1" / "model.py").read_bytes())
-    # A container that was restarted before the rest came hangs too, until its probe ends it.
+    # A container that restarts before the rest is uploaded hangs too, until its probe kills it.
     pod.until(lambda: pod.ready, "the restarted pod to serve the whole upload", 2 * START_SECONDS)
     assert answer(pod) == 2.0
 
@@ -143,7 +143,7 @@ def test_a_model_that_the_release_lacks_is_named_by_the_readiness_probe(kubelet:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that nothing listens on, and that nobody else is given: it is bound here, and may be once more to listen."""
+    """Yield a port without a listener. It is bound here, so no program gets it by chance, but a server may listen on it."""
     with socket.socket() as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))
@@ -171,11 +171,11 @@ def test_an_unreachable_bucket_is_said_and_waited_for(kubelet: Kubelet, reposito
 
 @contextlib.contextmanager
 def moto_on(port: int) -> Iterator[str]:
-    """A moto on that port, which nothing listens on."""
+    """Run a moto on that port, which has no listener."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:
-        # Every moto of a process has the same accounts: begin without what an earlier test left.
+        # All motos of a process share their accounts: start without an earlier test's resources.
         httpx.post(f"http://127.0.0.1:{port}/moto-api/reset", timeout=30, trust_env=False).raise_for_status()
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -184,7 +184,7 @@ def moto_on(port: int) -> Iterator[str]:
 
 @pytest.fixture
 def small_disk() -> Iterator[Callable[[Path, str], None]]:
-    """Mounts a tmpfs of that size at a directory, or resizes the one there."""
+    """Mount a tmpfs of that size at a directory, or resize the existing one."""
     mounted: set[Path] = set()
 
     def mount(path: Path, size: str) -> None:
@@ -203,7 +203,7 @@ def small_disk() -> Iterator[Callable[[Path, str], None]]:
 def test_a_full_disk_cuts_a_download_off_in_silence_so_that_the_model_has_to_say_it(
     kubelet: Kubelet, prefix: Prefix, small_disk: Callable[[Path, str], None]
 ) -> None:
-    """Triton 2.51 takes a short write for a whole one. Room again is all that a pod needs."""
+    """Triton 2.51 accepts a short write as complete. A pod needs only free space to recover."""
     prefix.put("echo/1/model.py", CHECKS_ITS_WEIGHTS)
     prefix.put("echo/1/weights.bin", bytes(WEIGHTS))
     pod = kubelet.pod({"echo": 1}, prefix.bucket)

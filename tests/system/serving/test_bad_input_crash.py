@@ -1,4 +1,4 @@
-"""A pod that dies in the middle, and a failed load beside a version that serves: what the rendered probes make of both."""
+"""A pod that crashes, and a failed load next to a version that serves: the results of the rendered probes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_pod_that_is_killed_under_load_comes_back_and_no_call_fails(kubelet: K
 
 @pytest.fixture
 def in_place(kubelet: Kubelet, repository: Path) -> Pod:
-    """A pod that loads versions while it serves, as in-place rollouts do; the model's version 2 is broken."""
+    """Return a pod that loads versions while it serves, as in-place rollouts do; the model's version 2 is broken."""
     models.write(repository)
     values = {"rollout": {"mode": "in-place"}, "modelRepository": {"s3": {"prefix": "live"}}}
     pod = kubelet.pod({"echo": 1}, repository, values).start().until_ready()
@@ -73,7 +73,7 @@ def in_place(kubelet: Kubelet, repository: Path) -> Pod:
 
 
 def test_after_a_failed_load_the_server_is_not_ready_for_good_but_the_pod_is(in_place: Pod, repository: Path) -> None:
-    """The server's own readiness sticks at 400, whatever is loaded afterwards. The chart asks per model.
+    """The server's own readiness stays at 400, whatever it loads afterwards. The chart checks each model.
 
     See docs/facts/triton-server.md#failed-load.
     """

@@ -1,4 +1,4 @@
-"""A release whose objects are not what was released: what modelctl says of it, and what pods make of it."""
+"""A release whose objects differ from the released ones: modelctl's report, and the behaviour of pods."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.system.serving.pods import Bucket, Kubelet, Pod
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
-    """The sample models, free to be broken."""
+    """Return a copy of the sample models that a test may break."""
     return Path(shutil.copytree(SAMPLES, tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__")))
 
 
 @pytest.fixture
 def released(moto: str, samples: Path) -> Manifest:
-    """The sample models as a finished release."""
+    """Return the sample models as a finished release."""
     return release(samples, open_store(BUCKET, moto))
 
 
@@ -40,7 +40,7 @@ def verify(moto: str, released: Manifest) -> Ended:
 
 
 def golden_difference(pod: Pod, samples: Path) -> str | None:
-    """Return how classify's answer to its golden request differs from the released one; None when it does not."""
+    """Return the difference between classify's golden answer and the released one; None if there is none."""
     golden = Golden.parse("golden.json", (samples / "classify" / "1" / "golden.json").read_text())
     url = f"{pod.http}/v2/models/classify/versions/1/infer"
     answer = httpx.post(url, json=golden.request(), headers={"Connection": "close"}, timeout=60, trust_env=False)
@@ -50,7 +50,7 @@ def golden_difference(pod: Pod, samples: Path) -> str | None:
 def test_a_replaced_object_is_told_by_verify_and_by_the_golden_inference_of_a_pod(
     kubelet: Kubelet, moto: str, released: Manifest, samples: Path
 ) -> None:
-    """A pod cannot tell: Triton knows no checksums of what it downloads from S3, and the model loads."""
+    """A pod cannot detect it: Triton does not check checksums of downloads from S3, and the model loads."""
     before = start(kubelet, moto, released).until_ready()
     s3 = boto3.client("s3", region_name="us-west-2", endpoint_url=moto)
     text = (samples / "classify" / "1" / "model.py").read_text()

@@ -1,7 +1,7 @@
-"""A release beside another (`triton.rollout: blue-green`) on real servers, under load: which requests are answered by whom.
+"""A second release (`triton.rollout: blue-green`) on real servers under load: the release that answers each request.
 
-The stack file is real, and so are the routes that the program makes of it. In the place of Pulumi and of Envoy are a
-function that starts and ends servers as the file says, and clients that choose a Service by the weights of the route.
+The stack file is real, and so are the program's routes for it. A function replaces Pulumi: it starts and stops servers
+as the file says. Clients replace Envoy: they choose a Service by the weights of the route.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ PODS = 2
 RATE = 20.0
 PROPAGATION_SECONDS = 0.5
 TERMS = Terms(requests=20, seconds=0, failing=0.02)
-# Neither is waited for on an idle machine; on a busy one, times that vary take more requests to be told from slower ones.
+# An idle machine needs neither wait. On a busy one times vary, so the gate needs more requests to find a slower version.
 LIMITS = Limits(restart=60, canary=150, watch=3, poll=0.1, terms=TERMS)
 
 
 def right(version: int) -> str:
-    """model.py that takes long enough for a busy machine, which favours one server or the other, to add little to it."""
+    """Return model.py that is slow enough to hide the differences between two servers on a busy machine."""
     return code(version, seconds=0.03)
 
 
 @dataclass
 class Site:
-    """A stack whose file says what there is, and clients of its gateway."""
+    """A stack whose file declares the servers, and clients of its gateway."""
 
     file: Path
     store: Store
@@ -68,12 +68,12 @@ class Site:
     _turns: Iterator[int] = field(default_factory=itertools.count)
 
     def release(self, version: int, files: dict[str, str] | None = None) -> Manifest:
-        """Publish a version that takes as long as any other, but for these files of it."""
+        """Publish a version that takes as long as any other, except for these files."""
         written = {"model.py": right(version), **(files or {})}
         return publish(self.store, self.directory / f"models-{version}", version, written)
 
     def up(self) -> None:
-        """Do as Pulumi does: new pods, then the routes, and last the end of what the file has no more."""
+        """Do as Pulumi does: new pods, then the routes, and last the deletion of everything that left the file."""
         settings = load_stack_file(self.file)
         for fleet in settings.each_fleet:
             release = fleet.stack.models.release
@@ -103,7 +103,7 @@ class Site:
         self._servers[name] = (id_, servers)
 
     async def send(self, number: int) -> str:
-        """One request, by the weights of the route, tried once. The tag is the version that answered, and what it adds."""
+        """Send one request by the route's weights, without retry. The tag is the answering version and its added number."""
         (name,) = self._chance.choices([*self.weights], [*self.weights.values()])
         urls = self._servers[name][1].grpc_addresses()
         url = urls[next(self._turns) % len(urls)]
@@ -123,7 +123,7 @@ class Site:
 
 
 class SlotFleet(LocalFleet):
-    """The servers of one Deployment, as long as it is there; they serve one release as long as they live."""
+    """The servers of one Deployment, while it exists; they serve one release during their life."""
 
     def __init__(self, name: str, there: Callable[[], tuple[str, Servers] | None]) -> None:
         self._name = name
@@ -144,7 +144,7 @@ class SlotFleet(LocalFleet):
 
 @pytest.fixture
 def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
-    """Two servers that serve version 1, as the stack file says."""
+    """Return two servers with version 1, as the stack file says."""
     with contextlib.ExitStack() as stack:
         file = write_blue_green(tmp_path / "stacks", pods=PODS)
         site = Site(file, open_store(BUCKET, moto), moto, tmp_path, triton_cache, stack)
@@ -154,7 +154,7 @@ def site(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Site]:
 
 
 def rolled(site: Site, release: Manifest, *canary: int) -> tuple[Result, dict[str, int], Account]:
-    """The result of a rollout under load, the answers by their tags, and what became of all requests."""
+    """Return the result of a rollout under load, the answers by their tags, and the outcomes of all requests."""
 
     async def run() -> tuple[Result, dict[str, int], Account]:
         found: list[Result] = []
@@ -206,7 +206,7 @@ def test_a_bad_release_is_taken_back_by_itself(site: Site, files: dict[str, str]
     assert site.shares == shares
     assert site.weights == {"triton-blue": 1}
     assert site.file.read_text() == before
-    # Only requests that the bad release had itself are lost, and of a wrong one there are none.
+    # Only requests that the bad release got are lost, and a wrong release gets none.
     assert account.sent == account.answered + account.failed
     assert account.failed == 0 or "failed" in why
     assert account.failed < 0.2 * account.sent

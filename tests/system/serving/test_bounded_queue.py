@@ -1,4 +1,4 @@
-"""How long a request waits that nobody follows, in a bounded queue: docs/serving.md#known-limits-of-the-server."""
+"""The waiting time in a bounded queue of a request without a successor: docs/serving.md#known-limits-of-the-server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 
 STALL_SECONDS = 0.5
-"""After which the batcher of server 2.51 looks at its queue by itself."""
+"""The interval after which the batcher of server 2.51 checks its queue by itself."""
 TRIES = 20
 
 
 async def waits(pod: Pod, gate: Path, instances: int) -> list[float]:
-    """Return for each try how long a request takes that comes while an instance has another one."""
+    """Return the duration, in each try, of a request that arrives while an instance executes another one."""
     found = []
     async with sender("grpc", pod) as send:
         for _ in range(TRIES):
@@ -50,6 +50,6 @@ def test_a_request_that_nobody_follows_waits_half_a_second_in_a_bounded_queue_of
         pod = kubelet.pod({"echo": 1}, repository).start().until_ready()
         found[name] = asyncio.run(waits(pod, gate, timing.instances))
     stalled = {name: sum(wait >= STALL_SECONDS for wait in waited) for name, waited in found.items()}
-    # Whether a try stalls is a race, which a busy machine decides otherwise, and it adds to a wait by itself.
+    # Whether a try stalls is a race, which a busy machine changes. A busy machine also adds to a wait.
     assert min(stalled["bounded"], stalled["with a delay"]) > 0, found
     assert max(stalled["unbounded"], stalled["two instances"]) < TRIES // 2, found

@@ -1,4 +1,4 @@
-"""The kinds of a chart that the twin does not install: a real API server serves them and takes our objects."""
+"""The CRDs of a chart that the twin does not install: a real API server serves them and accepts our objects."""
 
 from __future__ import annotations
 

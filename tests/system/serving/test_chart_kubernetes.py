@@ -1,4 +1,4 @@
-"""The chart's objects before a real API server, in a namespace that the restricted standard is enforced in."""
+"""The chart's objects on a real API server, in a namespace that enforces the restricted standard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 @pytest.fixture(scope="module")
 def client(api_server: KubeClient) -> KubeClient:
-    """Return that of an API server with the namespace `triton`."""
+    """Return the client of an API server with the namespace `triton`."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "triton", "labels": ENFORCED}}
     api_server.create("/api/v1/namespaces", namespace)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "triton", "namespace": "triton"}}

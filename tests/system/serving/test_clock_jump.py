@@ -1,4 +1,4 @@
-"""The wall clock of a machine jumps: what was accepted is answered, once, and nobody waits for the clock."""
+"""The machine's wall clock jumps: accepted requests are answered once, and no program waits for the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.worker.requests import echo, key
 from tests.worker.site import running_site
 
 JUMPS = (3600, -7200, 0)
-"""Seconds by which the clock differs from the machine's, one after the other: an hour ahead, two behind, right again."""
+"""Offsets from the machine's clock in seconds, one after the other: an hour ahead, two hours behind, correct again."""
 BETWEEN = 150
 """Answers between two jumps."""
 MESSAGES = 300
@@ -31,18 +31,18 @@ HANDS, VISIBILITY_SECONDS = 16, 4
 
 
 class Clock:
-    """The wall clock of whatever is started by `command`."""
+    """The wall clock of each process that starts through `command`."""
 
     def __init__(self, folder: Path) -> None:
         self._offset, library = folder / "offset", folder / "jumping_clock.so"
         self.set(0)
         source = Path(__file__).with_name("jumping_clock.c")
-        # A machine without a C compiler fails here, with the name of what it lacks.
+        # On a machine without a C compiler this fails and names the compiler.
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
         self.command = ("env", f"LD_PRELOAD={library}", f"CLOCK_OFFSET={self._offset}")
 
     def set(self, seconds: int) -> None:
-        """Have it differ from the machine's by so many seconds, from now on."""
+        """Set the offset from the machine's clock in seconds, from now on."""
         with self._offset.open("r+b" if self._offset.exists() else "wb") as file:
             file.write(struct.pack("q", seconds))
 
@@ -53,9 +53,9 @@ def clock(tmp_path: Path) -> Clock:
 
 
 async def jump(clock: Clock, answered: Callable[[], int], seen: Callable[[], float]) -> None:
-    """Set the clock to each of the jumps, with some answers before and after each, and see that the server has it.
+    """Set the clock to each of the jumps, and check that the server sees it. Some answers come before and after each jump.
 
-    `seen`: the latest time that the server has seen, which does not go back with its clock.
+    `seen`: the latest time that the server has seen; it never goes back with the server's clock.
     """
     latest = time.time()
     for seconds in (*JUMPS, None):
@@ -79,7 +79,7 @@ def test_no_request_is_lost_or_waits_when_the_clock_of_a_server_jumps(
     longest = 0.0
 
     def last_answer() -> float:
-        """Return when the server says that it last answered, in seconds of its wall clock."""
+        """Return the time of the server's last answer, in seconds of its wall clock."""
         (stats,) = httpx.get(f"{pod.http}/v2/models/echo/stats", trust_env=False).json()["model_stats"]
         return float(stats["last_inference"]) / 1000
 
@@ -129,7 +129,7 @@ def test_messages_are_answered_once_when_the_clock_of_workers_and_servers_jumps(
 def test_a_worker_whose_clock_goes_back_keeps_the_messages_that_it_has(
     clock: Clock, kubelet: Kubelet, repository: Path, tmp_path: Path
 ) -> None:
-    """As many as it may have at a time, so that one whose visibility has run out would be seen to wait."""
+    """It holds as many as it may at a time. So a message whose visibility timeout runs out stays visible in the queue."""
     gate = tmp_path / "open"
     models.write(repository, timing=Timing(gate=gate, batch=4, instances=2, queue=64))
     pod = kubelet.pod({"echo": 1}, repository).start().until_ready()

@@ -1,4 +1,4 @@
-"""The real collector with our configuration, between a real Triton and an endpoint that takes what it keeps.
+"""The real collector with our configuration, between a real Triton and an endpoint that records the exported spans.
 
 It is built from its own modules (twin/tools/otelcol), in the version of the pinned chart, without the exporter for X-Ray.
 """
@@ -36,7 +36,7 @@ from twin.host.tools import FAMILIES
 
 SLO_MS = 2000
 DECISION_SECONDS = 6
-"""Longer than the few seconds after which Triton sends spans, and no longer, for the test's sake."""
+"""Longer than the few seconds after which Triton sends spans, but short, so the test is fast."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def kept() -> Iterator[Collector]:
 
 @pytest.fixture
 def running(otelcol: Path, kept: Collector, tmp_path: Path) -> Iterator[Running]:
-    """The collector, which keeps what was slow or failed and nothing else."""
+    """Run the collector, which exports only slow and failed requests."""
     file, log, address = tmp_path / "collector.yaml", tmp_path / "collector.log", loopback_address()
     file.write_text(yaml.safe_dump(configuration(kept.url.removesuffix(PATH))))
     with log.open("w") as output:
@@ -74,7 +74,7 @@ def running(otelcol: Path, kept: Collector, tmp_path: Path) -> Iterator[Running]
 
 
 def configuration(endpoint: str) -> dict[str, Any]:
-    """That of a stack, but for the wait."""
+    """Return a stack's configuration, with another wait."""
     tracing = Tracing.model_validate({"exporter": "otlp", "endpoint": endpoint, "keepPercent": 0})
     model = {"device": "cpu", "sloP95Ms": SLO_MS, "expectedRate": 1.0, "peakRate": 10.0}
     made = collector_config(tracing, {"echo": ModelServing.model_validate(model)}, 60, "us-west-2")
@@ -114,7 +114,7 @@ def test_what_was_slow_or_refused_stays_and_the_rest_goes(
     gate.unlink()
     with ThreadPoolExecutor(len(together)) as pool:
         sent = send_each(pool, pod, gate, together)
-        # One is in execution and a full queue waits until the gate opens.
+        # One is in execution, and a full queue waits until the gate opens.
         pod.until(lambda: sum(answer.done() for answer in sent.values()) == 6, "six requests to be refused", 60)
         slow_at = time.monotonic() + SLO_MS / 1000
         pod.until(lambda: time.monotonic() > slow_at, "those that wait to be slow", 60)

@@ -1,7 +1,7 @@
-"""The end of a pod on the real server: {idle, loading, under load, idle connections, full queue} x {HTTP, gRPC}.
+"""Termination of a pod on the real server: {idle, loading, under load, idle connections, full queue} x {HTTP, gRPC}.
 
-Each pod ends as the kubelet ends it: its endpoint leaves while the rendered preStop hook sleeps, then SIGTERM, then SIGKILL
-when the rendered grace period is over. The table of docs/drain.md is what these tests see.
+Each pod terminates as under the kubelet: its endpoint is removed while the rendered preStop hook sleeps, then comes SIGTERM,
+then SIGKILL after the rendered grace period. These tests give the table of docs/drain.md.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from tests.system.serving.pods import Exit, Kubelet, Pod
 PRE_STOP = 2
 QUEUE_FULL = "Exceeds maximum queue size"
 RETRIED = {"refused", "reset", "503", "UNAVAILABLE"}
-"""The failures after which a client asks another pod again."""
+"""The failures after which a client retries on another pod."""
 UNTIL_25_05 = {"NOT_FOUND", "CANCELLED"}
-"""The answers of server 2.51 beside UNAVAILABLE to gRPC calls that come after SIGTERM. Releases since 25.05 stop gRPC
-gracefully (docs/facts/triton-configuration.md#releases), and the chart accepts none before 26.04."""
+"""The answers of server 2.51, besides UNAVAILABLE, to gRPC calls after SIGTERM. Releases since 25.05 stop gRPC gracefully
+(docs/facts/triton-configuration.md#releases), and the chart accepts no release before 26.04.
+"""
 
 MakePod = Callable[..., Pod]
 
 
 @pytest.fixture
 def make_pod(kubelet: Kubelet, repository: Path) -> MakePod:
-    """A pod with the model `echo`, whose Deployment was rendered with these drain values."""
+    """Return a pod with the model `echo`, whose Deployment was rendered with these drain values."""
 
     def make(timing: Timing, *, pre_stop: int = PRE_STOP, longest_request: int = 30, longest_batch: int = 2) -> Pod:
         if not (repository / "echo").exists():
@@ -54,19 +55,19 @@ def make_pod(kubelet: Kubelet, repository: Path) -> MakePod:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """A file that a model waits for: what a test needs to be under way is, however long it takes to look."""
+    """Return a file that a model waits for. It keeps a test's request in execution for as long as the test needs."""
     return tmp_path / "open"
 
 
 async def terminating(pod: Pod) -> asyncio.Future[Exit]:
-    """Deletes the pod and returns once the server has acted on its SIGTERM."""
+    """Delete the pod, and return after the server has acted on its SIGTERM."""
     ending = asyncio.wrap_future(pod.delete())
     await asyncio.to_thread(pod.until_terminating)
     return ending
 
 
 async def refusals_until(ending: asyncio.Future[Exit], send: Send) -> set[str]:
-    """Return the codes that a client which missed the removal of the endpoint is answered until the pod is gone."""
+    """Return the codes that a client gets until the pod is gone, if it missed the removal of the endpoint."""
     seen = set()
     while not ending.done():
         seen.add((await send()).code)
@@ -154,7 +155,7 @@ def test_a_full_queue_is_worked_off_and_only_the_excess_is_rejected(
 
     async def scenario() -> tuple[list[Answer], int, Exit]:
         async with sender(protocol, pod) as send:
-            # A burst may fill the queue before the first of it is taken out: then one more is rejected.
+            # A burst may fill the queue before the server takes out its first request: then it rejects one more.
             first = asyncio.create_task(send())
             await asyncio.to_thread(pod.until, lambda: models.reached(gate), "a request to be in execution", 60)
             tasks = [first, *await burst(pod, send, 29, instances=0)]
@@ -223,7 +224,7 @@ def test_http_connections_that_clients_close_within_the_pre_stop_hook_cost_nothi
 
 
 def test_work_longer_than_the_exit_timeout_is_lost_over_http(make_pod: MakePod) -> None:
-    """Why longestRequestSeconds has to hold a whole queue: here the queue is 20 s long and the value says 3."""
+    """longestRequestSeconds has to cover a whole queue: here the queue is 20 s long and the value is 3."""
     pod = make_pod(Timing(seconds=0.5), longest_request=3).until_ready()
 
     async def scenario() -> tuple[list[Answer], Exit]:
@@ -268,7 +269,7 @@ def test_a_grpc_client_that_comes_late_is_answered_by_another_pod(
             ending = await terminating(leaving)
             await asyncio.to_thread(leaving.until_refusing)
             attempts: list[int] = []
-            # While it works its queue off, 2.51 refuses as every release does; afterwards as only those before 25.05 do.
+            # While it processes its queue, 2.51 refuses as every release does; afterwards, as only releases before 25.05 do.
             async with asyncio.timeout(30):
                 while len(attempts) < 4 or max(attempts) == 1:
                     attempts.append((await client.infer("echo", {"IN": np.ones((1, 1), np.float32)})).attempts)

@@ -1,7 +1,7 @@
-"""SIGTERM while models load, in a PID namespace as a container has one.
+"""SIGTERM while models load, in a PID namespace as in a container.
 
-Until its models are loaded the server has no handler for SIGTERM. The kernel ends any process that has none, except for
-PID 1 of a namespace, where the signal is dropped. With `shareProcessNamespace: true` PID 1 is the pod's pause process.
+Until its models are loaded, the server has no handler for SIGTERM. The kernel kills any process without a handler, except
+PID 1 of a namespace, where it drops the signal. With `shareProcessNamespace: true` PID 1 is the pod's pause process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.system.serving.pods import Kubelet, Pod
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 PAUSE = ("sh", "-c", '"$@" & wait $!', "pause")
-"""A PID 1 that does nothing but wait for the server."""
+"""A PID 1 that only waits for the server."""
 
 
 def _namespaces_work() -> bool:
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.skipif(not _namespaces_work(), reason="making a PID nam
 
 
 def loading(kubelet: Kubelet, repository: Path, wrapper: tuple[str, ...], load_gate: Path) -> tuple[Pod, int]:
-    """A pod whose server loads its model in a namespace until the file is there, and the server's pid on this machine."""
+    """Return a pod whose server loads in a namespace until the file exists, and the server's pid on this machine."""
     models.write(repository, timing=Timing(load_gate=load_gate))
     pod = kubelet.pod({"echo": 1}, repository, wrapper=wrapper).start()
     pod.until_logged("loading: echo:1")
-    # What it has forked for the model's process is named as it is until that is executed, and comes after it.
+    # The process that it forks for the model has the server's name until its exec, and comes after the server.
     server = next(pid for pid in descendants(pod.pid) if name_of(pid) == "tritonserver")
     return pod, server
 

@@ -1,4 +1,4 @@
-"""A rolling update of the Deployment under constant load: three real servers, replaced one by one, and no failed request."""
+"""A rolling update of the Deployment under constant load replaces three real servers without a failed request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.system.serving.models import Timing
 from tests.system.serving.pods import Kubelet, Pod
 
 PROPAGATION_SECONDS = 0.5
-"""Less than the preStop hook of local.yaml, as it has to be."""
+"""Less than the preStop hook of local.yaml, as required."""
 TIMING = Timing(seconds=0.02, load_seconds=0.5, queue=64)
 RATE = 20.0
 
 
 @pytest.fixture
 def make_release(kubelet: Kubelet, tmp_path: Path) -> Callable[..., Callable[[], Pod]]:
-    """Writes a release with one version of `echo` and returns what starts a pod of it."""
+    """Write a release with one version of `echo`, and return a function that starts its pods."""
 
     def release(
         version: int, overrides: Mapping[str, Any], prepare: Callable[[Path], None] | None = None
@@ -77,7 +77,7 @@ def test_a_broken_release_stops_at_its_first_pod_and_the_old_version_goes_on_ser
         with pytest.raises(RolloutStuck):
             await deployment.roll_out(broken)
         assert deployment.endpoints == pods[1:], "two pods of the old release serve"
-        # What `pulumi up` with the older release does: the Deployment takes the pods that are not ready first.
+        # As `pulumi up` with the older release: the Deployment first replaces the pods that are not ready.
         stuck = [pod for pod in deployment.pods if pod not in pods]
         for pod in stuck:
             await asyncio.wrap_future(pod.delete())

@@ -1,4 +1,4 @@
-"""The balanced gRPC client against three real servers: even shares, versions, a server that dies."""
+"""The balanced gRPC client on three real servers: even shares, versions, and a server that dies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def target(pods: list[Pod]) -> str:
 
 
 def served(pods: list[Pod], version: str = "1") -> list[int]:
-    """Return how many requests each server has answered."""
+    """Return the number of requests that each server has answered."""
     counts = []
     for pod in pods:
         with grpc.InferenceServerClient(pod.grpc) as client:
@@ -47,7 +47,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, triton_cache: Path) -> Iterat
 
 @pytest.fixture(scope="module")
 def pods(node: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[Pod]:
-    """Three servers with two versions of one model."""
+    """Return three servers with two versions of one model."""
     repository = tmp_path_factory.mktemp("repository")
     models.write(repository, version=1)
     models.write(repository, version=2)
@@ -56,7 +56,7 @@ def pods(node: Kubelet, tmp_path_factory: pytest.TempPathFactory) -> list[Pod]:
 
 
 async def until_connected_to_all(client: BalancedClient, pods: list[Pod]) -> int:
-    """round_robin uses each server from the moment that it is connected to it. The requests that this took."""
+    """Return the number of requests until the client is connected to all servers: round_robin uses only those."""
     before, deadline, sent = served(pods), time.monotonic() + SECONDS, 0
     while any(now == then for now, then in zip(served(pods), before, strict=True)):
         assert time.monotonic() < deadline, f"waited {SECONDS} s for an answer of each server: {before} -> {served(pods)}"
@@ -66,7 +66,7 @@ async def until_connected_to_all(client: BalancedClient, pods: list[Pod]) -> int
 
 
 def served_at_last(pods: list[Pod], total: int) -> list[int]:
-    """`served`, once all of so many are counted: a server answers a request first and counts it then."""
+    """Return `served` after the servers have counted `total` requests: a server first answers, then counts."""
     pods[0].until(lambda: sum(served(pods)) >= total, f"{total} counted answers", SECONDS)
     return served(pods)
 

@@ -1,4 +1,4 @@
-"""The example programs as a person runs them: what they print, and what they say when something is wrong."""
+"""The example programs as a person runs them: their output and their errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def printed(program: str, *arguments: str) -> str:
 
 
 def complaint(program: str, *arguments: str, api_key: str = "") -> str:
-    """The one sentence on standard error of a run that must fail with exit code 1."""
+    """Return the only sentence on standard error of a run that must fail with exit code 1."""
     done = run(program, *arguments, api_key=api_key)
     assert (done.returncode, done.stdout) == (1, ""), done
     (sentence,) = done.stderr.splitlines()
@@ -111,7 +111,7 @@ def test_measuring_shared_memory_prints_a_row_for_each_size(pod: Pod) -> None:
     ],
 )
 def test_a_server_that_is_not_there(program: str, place: str, arguments: tuple[str, ...]) -> None:
-    """The attempts end long before the deadline, which would cut the last one off with an error of its own."""
+    """The attempts finish long before the deadline; otherwise the deadline would end the last one with another error."""
     said = complaint(program, place, *arguments)
     assert said.startswith(f"{place} cannot be reached")
     assert said.endswith(": is a server there, and is it ready?")
@@ -154,7 +154,7 @@ def test_a_mistake_in_the_arguments(program: str, arguments: tuple[str, ...], se
 
 @contextlib.contextmanager
 def refusing_gateway(program: str, refuses: Mapping[str | None, Any]) -> Iterator[str]:
-    """Yields the target of a gateway that lets nobody in: what it answers by the header `authorization` that it gets."""
+    """Run a gateway that refuses every client, and yield its target; the header `authorization` decides the answer."""
     if program == "http_client":
 
         class Answers(http_server.Handler):

@@ -1,4 +1,4 @@
-"""The gRPC and the HTTP client when a real server is full, slow or away: retries are counted, deadlines kept."""
+"""The gRPC and the HTTP client when a real server is full, slow or missing: they limit retries and respect deadlines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class Gate:
-    """A server whose one instance waits for a file, and whose queue holds one request."""
+    """A server whose only instance waits for a file, and whose queue holds one request."""
 
     pod: Pod
     folder: Path
@@ -73,7 +73,7 @@ class Gate:
         (self.folder / "open").touch()
 
     async def fill(self, client: Client) -> list[asyncio.Task[Answer]]:
-        """One request in execution and one in the queue: the next one is rejected."""
+        """Send one request for execution and one for the queue, so the server rejects the next one."""
         executing = asyncio.create_task(client.infer("gated", ONE))
         await until(lambda: (self.folder / "executing").exists(), "a request to be in execution")
         queued = asyncio.create_task(client.infer("gated", ONE))
@@ -99,7 +99,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, triton_cache: Path) -> Iter
 
 @pytest.fixture
 def gate(server: Gate) -> Iterator[Gate]:
-    """The server with its gate closed and nothing under way; afterwards whatever still waits is let through."""
+    """Return the server with a closed gate and without requests. Afterwards, release all waiting requests."""
     for file in server.folder.iterdir():
         file.unlink()
     yield server
@@ -125,7 +125,7 @@ async def client(protocol: str, address: str, policy: RetryPolicy) -> AsyncItera
 
 @dataclass(frozen=True)
 class Failure:
-    """How a call failed, and how long that took."""
+    """The error of a call, and its duration."""
 
     code: str
     attempts: int
@@ -176,7 +176,7 @@ def test_a_retry_succeeds_as_soon_as_there_is_room(gate: Gate, protocol: str) ->
 
 
 async def failure_of_one(gate: Gate, protocol: str) -> int:
-    """The queue is full: a client that tries once fails, once."""
+    """With a full queue, a client with one attempt fails once."""
     async with client(protocol, gate.pod.address, RetryPolicy(WAIT_SECONDS, attempts=1)) as once:
         return (await failure(once)).attempts
 
@@ -196,7 +196,7 @@ def test_retries_live_inside_the_deadline(gate: Gate, protocol: str) -> None:
 
     failed = asyncio.run(run())
 
-    assert failed.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")  # the last attempt may be cut off
+    assert failed.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")  # the deadline may end the last attempt
     assert 2 <= failed.attempts < 1_000_000
     assert failed.seconds < WAIT_SECONDS / 2
 

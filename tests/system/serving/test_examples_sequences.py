@@ -1,4 +1,4 @@
-"""Sequences over three real servers: each stays on its server, and says so when that server is gone."""
+"""Sequences over three real servers: each stays on its server, and reports an error if that server is gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pods(tmp_path_factory: pytest.TempPathFactory, triton_cache: Path) -> Iterat
     config = repository / "running_sum" / "config.pbtxt"
     idle = "max_sequence_idle_microseconds: "
     assert f"{idle}5000000\n" in config.read_text()
-    # No test here is about sequences that are idle, and none shall lose one because it was slow itself.
+    # No test here is about idle sequences, and a slow test must not lose one.
     config.write_text(config.read_text().replace(f"{idle}5000000\n", f"{idle}600000000\n"))
     with running_kubelet(tmp_path_factory.mktemp("node"), triton_cache) as kubelet:
         started = [kubelet.pod({"running_sum": 1}, repository).start() for _ in range(3)]
@@ -41,7 +41,7 @@ def pods(tmp_path_factory: pytest.TempPathFactory, triton_cache: Path) -> Iterat
 
 
 def ids_on(address: str, addresses: list[str]) -> Iterator[int]:
-    """Sequence ids that belong to this address, never the same one twice."""
+    """Yield unused sequence ids that belong to this address."""
     return (number for number in _IDS if pod_of(number, addresses) == address)
 
 
@@ -79,7 +79,7 @@ def test_interleaved_sequences_stay_on_their_servers(pods: list[Pod]) -> None:
             return sums
 
     assert asyncio.run(run()) == {number: [number * step for step in range(1, 6)] for number in numbers}
-    # A server answers a request first and counts it then.
+    # A server first answers a request, then counts it.
     pods[0].until(lambda: sum(requests_of(pods)) >= sum(before) + 45, "45 counted answers", DEADLINE_SECONDS)
     assert [int(count) for count in np.subtract(requests_of(pods), before)] == [15, 15, 15]
 
@@ -125,14 +125,14 @@ def test_a_sequence_whose_server_dies_is_lost_and_begins_again_elsewhere(pods: l
 
 
 def test_a_server_that_came_back_without_the_state_does_not_go_on_with_the_sequence(pods: list[Pod]) -> None:
-    """Check the loss of state that a restart, an idle timeout, and a request that went astray have in common."""
+    """A restart, an idle timeout and a misrouted request all lose the sequence's state."""
     pod = pods[2]
 
     async def run() -> str:
         async with SequenceClient([pod.grpc], DEADLINE_SECONDS) as client:
             sequence = client.begin("running_sum", next(_IDS))
             assert await add(sequence, 1) == 1
-            with grpc.InferenceServerClient(pod.grpc) as other:  # ends it behind the client's back
+            with grpc.InferenceServerClient(pod.grpc) as other:  # ends it without the client's knowledge
                 value = grpc.InferInput("VALUE", [1, 1], "INT64")
                 value.set_data_from_numpy(np.array([[0]], dtype=np.int64))
                 other.infer("running_sum", [value], sequence_id=sequence.id, sequence_end=True)

@@ -1,4 +1,4 @@
-"""Which version a client asks for, and the watch on the ConfigMap of a real API server."""
+"""The version that a client requests, and the watch on the ConfigMap of a real API server."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_entry_that_cannot_be_read_leaves_the_model_as_it_was(text: str, capl
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A real control plane. Building it takes minutes once a machine, as for `make up`."""
+    """Return the kubeconfig of a real control plane. The first build on a machine takes minutes, as for `make up`."""
     home = TwinHome(tmp_path_factory.mktemp("control-plane"))
     programs = tools.ensure(("control-plane",), Console(quiet=True))
     try:
@@ -94,7 +94,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def core(kubeconfig: Path) -> Iterator[client.CoreV1Api]:
-    """The API, without the ConfigMap before and after."""
+    """Return the API client; the ConfigMap is absent before and after."""
     api = client.CoreV1Api()
     yield api
     with suppress(client.ApiException):
@@ -111,7 +111,7 @@ def publish(core: client.CoreV1Api, data: dict[str, str]) -> None:
 
 
 class Recorded(ServedVersions):
-    """Remembers what it was told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A Python model with packages of its own, in the archive that docs/serving.md says how to make, on a real server."""
+"""A Python model with its own packages, in an archive made as docs/serving.md says, on a real server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARAMETER = (
 
 
 def recipe() -> list[str]:
-    """The commands of the page, of which the first makes the environment and the last two the archive."""
+    """Return the page's commands: the first creates the environment, the last two create the archive."""
     section = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").partition("## Packages of Python models\n")[2]
     found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert found is not None
@@ -32,7 +32,7 @@ def recipe() -> list[str]:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """Made by the page's own commands, with a module in place of what pip would install; where it was made is gone."""
+    """Return an archive made by the page's own commands, with a module in place of pip's packages; its source is deleted."""
     make, _install, relocate, pack = recipe()
     (tmp_path / "my-models" / "mine").mkdir(parents=True)
     environment = tmp_path / "environment"
@@ -41,7 +41,7 @@ def archive(tmp_path: Path) -> Path:
         if command == relocate:
             packages = environment / sysconfig.get_path("purelib", vars={"base": "."})
             (packages / "answers.py").write_text("OFFSET = 40\n")
-            # The stub needs numpy of the environment that it runs in.
+            # The stub needs numpy in its environment.
             (packages / "here.pth").write_text(sysconfig.get_path("purelib") + "\n")
         subprocess.run(["bash", "-c", line], cwd=tmp_path, check=True, timeout=120)
     shutil.rmtree(environment)

@@ -1,4 +1,4 @@
-"""A model moves from one fleet to another under load, by the steps of docs/fleets.md: real servers, no failed request."""
+"""A model moves between fleets of real servers under load, by the steps of docs/fleets.md, without a failed request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOVING, LEFT, RIGHT = "moving", "left", "right"
 
 
 def fleet(kubelet: Kubelet, repository: Path, *served: str) -> Callable[[], Pod]:
-    """The command line of a pod of a fleet with these models, of a release that has all of them."""
+    """Return the command line of a fleet's pod with these models, from a release with all models."""
     overrides = {"release": {"part": True}}
     return lambda: kubelet.pod(dict.fromkeys(served, 1), repository, overrides).start()
 
 
 @contextlib.asynccontextmanager
 async def asking(routes: dict[str, Deployment]) -> AsyncIterator[Send]:
-    """Requests for each model in turn, to the pods of the fleet that its route leads to, each of which is tried once."""
+    """Send requests for each model in turn to the pods of its route's fleet, without retries."""
     names, fleets = sorted(routes), set(routes.values())
     async with contextlib.AsyncExitStack() as stack:
         senders = {
@@ -54,7 +54,7 @@ def test_a_model_moves_to_another_fleet_and_no_request_fails(kubelet: Kubelet, t
     routes = {MOVING: old, LEFT: old, RIGHT: new}
 
     async def move() -> None:
-        # 1: the new fleet has the model, and then the route leads there; the old one still has it.
+        # 1: the new fleet has the model, then the route leads there; the old fleet still has it.
         await new.roll_out(fleet(kubelet, repository, MOVING, RIGHT))
         routes[MOVING] = new
         await asyncio.sleep(1)

@@ -1,7 +1,7 @@
-"""`modelctl` on pods that only the API server's port forward reaches: a real API server, real servers, a lossy network.
+"""`modelctl` on pods that it reaches only through the API server's port forward: real API server and servers, lossy network.
 
-The addresses of the pods in the API lead nowhere. Between the commands and the API server is a network whose connections the
-tests reset.
+The pods' addresses in the API are unreachable. The tests reset connections of the network between the commands and the
+API server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from twin.host.processes import wait_until
 NAMESPACE = "triton"
 NODE = "node-0"
 NOWHERE = "10.244.200.{}"
-"""As a pod's address of a cluster is to whoever is not in it."""
+"""A pod's address, which clients outside the cluster cannot reach."""
 
 
 class Nodes:
@@ -80,7 +80,7 @@ class Nodes:
         return 0, admin_key(pod)
 
     def register(self, site: Site) -> None:
-        """Make a pod of each server, and the EndpointSlice of their Service."""
+        """Create a pod for each server, and the EndpointSlice of their Service."""
         endpoints = []
         for number, record in enumerate(site.servers.fleet.records(), 2):
             self.hosts[record.name] = record.address
@@ -129,7 +129,7 @@ def _exists(read: Callable[..., Any], name: str) -> bool:
 
 @pytest.fixture
 def network(api_server_kubeconfig: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[forwarding.Network]:
-    """The way to the API server, which KUBECONFIG goes."""
+    """Return the network to the API server, which KUBECONFIG uses."""
     content = yaml.safe_load(Path(api_server_kubeconfig).read_text())
     (cluster,) = content["clusters"]
     url = urlsplit(cluster["cluster"]["server"])
@@ -142,7 +142,7 @@ def network(api_server_kubeconfig: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def site(empty_site: Site, nodes: Nodes) -> Iterator[Site]:
-    """Two servers that serve version 1, as pods."""
+    """Return two servers with version 1, as pods."""
     empty_site.serve_first(2)
     nodes.register(empty_site)
     yield empty_site
@@ -154,7 +154,7 @@ def site(empty_site: Site, nodes: Nodes) -> Iterator[Site]:
 
 
 class Account:
-    """Each request of this process to a pod, by how it ended."""
+    """Each request of this process to a pod, by its outcome."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent = self.answered = self.lost = self.closed = self.other = 0
@@ -240,7 +240,7 @@ def test_what_is_not_there_is_closed_and_the_rest_answers(nodes: Nodes) -> None:
             http.get("http://triton-0:8003/")
         with pytest.raises(PortClosed, match=r'\(404: pods "triton-9" not found\)$'):
             http.get("http://triton-9:8000/")
-        nodes.hosts.pop("triton-1")  # the kubelet knows it no more
+        nodes.hosts.pop("triton-1")  # the kubelet no longer knows it
         with pytest.raises(PortClosed, match=r"^pod triton-1 has no port 8000 to reach \(404"):
             http.get("http://triton-1:8000/")
         nodes.hosts["triton-1"] = "127.0.0.1"

@@ -1,8 +1,8 @@
 """From files to answers with four keys per model: a 400 MB transformer, a detector, a TorchScript file, and a pipeline.
 
-The files go through `modelctl import` and `release`, the stack file through its pin, and the release to a real server. What
-is not shown: a loaded TorchScript model. The server of PyPI has no PyTorch backend, so the file here has a TorchScript
-archive's layout and no network, and the pod gets the other models.
+The files pass `modelctl import` and `release`, the stack file pins the release, and a real server loads it. No test loads
+the TorchScript model, because the server of PyPI has no PyTorch backend: the file has a TorchScript archive's layout without
+a network, and the pod gets the other models.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1000 ] } ]
 
 
 def transformer() -> onnx.ModelProto:
-    """400 MB of embeddings: row i is full of i, so the first score is the mean of the ids, and the second is 100."""
+    """Return a model with 400 MB of embeddings: row i is full of i. The first score is the ids' mean, the second is 100."""
     table = np.repeat(np.arange(WORDS, dtype=np.float32)[:, None], WIDTH, axis=1)
     weights = np.zeros((WIDTH, 2), dtype=np.float32)
     weights[:, 0] = 1 / WIDTH
@@ -109,7 +109,7 @@ def transformer() -> onnx.ModelProto:
 
 
 def detector() -> onnx.ModelProto:
-    """The brightest value of a picture of any size."""
+    """Return a model that finds the brightest value of an image of any size."""
     nodes = [helper.make_node("ReduceMax", ["picture"], ["brightest"], axes=[1, 2, 3], keepdims=0)]
     return onnx_models.model(
         nodes, {"picture": ("FLOAT", ["batch", 3, "height", "width"])}, {"brightest": ("FLOAT", ["batch"])}
@@ -118,7 +118,7 @@ def detector() -> onnx.ModelProto:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Deleted with its weights, which pytest would keep for three runs."""
+    """Return a folder that is deleted with its weights, because pytest would keep it for three runs."""
     yield tmp_path / "files"
     shutil.rmtree(tmp_path / "files")
 
@@ -152,7 +152,7 @@ def write_models(folder: Path) -> Path:
 
 
 def write_repository(plan: Plan, folder: Path) -> Path:
-    """The release as pods get it, without `network`; server 2.51 is older than model_metrics, the histogram of the SLO."""
+    """Write the release as pods get it, without `network`; server 2.51 is older than model_metrics, the SLO's histogram."""
     for key, planned in plan.objects.items():
         if key.startswith("network/"):
             continue
@@ -180,7 +180,7 @@ def ask(client: triton.InferenceServerClient, model: str, name: str, values: np.
 
 def test_four_kinds_of_models_get_from_files_to_answers_with_four_keys_each(folder: Path, kubelet: Kubelet) -> None:
     models = write_models(folder)
-    # device, sloP95Ms, expectedRate and peakRate; the steps of the pipeline have no entry.
+    # device, sloP95Ms, expectedRate and peakRate; the pipeline's steps have no entry.
     entries = {name: wants(sloP95Ms=2000) for name in ("sentiment", "detector", "network")}
     stack = write_stack(folder / "stacks", entries)
 

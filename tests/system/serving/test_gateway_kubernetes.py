@@ -1,4 +1,4 @@
-"""Gateway, routes and policies against a real API server with the chart's definitions: schemas, and rules in CEL."""
+"""Gateway, routes and policies on a real API server with the chart's CRDs: schemas and CEL rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twin.cluster.kube_api import KubeClient
 from twin.cluster.kube_errors import ApiError
 from twin.plugins import definitions
 
-# The first to ask for the tools of the control plane may have to build them.
+# The first test that needs the control plane's tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)
 CHART = "gateway-helm"
 PLURALS = {
@@ -41,7 +41,7 @@ def cluster(api_server: KubeClient) -> KubeClient:
 
 
 def accept(cluster: KubeClient, manifest: Manifest) -> Any:
-    """Return what the server would store. Raises ApiError when it refuses the object or would drop a part of it."""
+    """Return the object as the server would store it. Raises ApiError if the server refuses it or drops a part."""
     namespace = manifest["metadata"].get("namespace")
     plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
     path = f"/apis/{manifest['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
@@ -89,7 +89,7 @@ def test_the_grant_is_accepted(cluster: KubeClient) -> None:
 
 
 def test_the_server_would_have_found_a_mistake(cluster: KubeClient) -> None:
-    """Of the schema, of a field's name, and of a rule in CEL."""
+    """Mistakes in the schema, in a field's name, and in a CEL rule."""
     policy = routes.made(routes.SEQUENCE)["BackendTrafficPolicy"]
     without_hash = {**policy, "spec": {**policy["spec"], "loadBalancer": {"type": "ConsistentHash"}}}
     misspelt = {**policy, "spec": {**policy["spec"], "retries": {}}}

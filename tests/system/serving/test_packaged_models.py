@@ -1,4 +1,4 @@
-"""The models that come out of packages: released for the shipped stacks and for CPUs; they answer as the packages do."""
+"""The models from packages: released for the shipped stacks and for CPUs, they answer as the packages do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from twin.host.home import REPOSITORY
 ONNX = ("filetype", "speech", "text_detection", "text_direction", "text_recognition")
 SHIPPED = ("dev", "prod", "staging")
 SLO_MS = 4000
-"""A picture takes two seconds on two processors."""
+"""An image takes two seconds on two processors."""
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +40,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shipped(repository: Path) -> Plan:
-    """The release that `modelctl release .models` would make now, for the stacks of this repository."""
+    """Return the release that `modelctl release .models` would create now, for the stacks of this repository."""
     return prepare(repository, PART_BYTES, Silent(), REPOSITORY / "stacks")
 
 
 @pytest.fixture(scope="module")
 def plan(repository: Path) -> Plan:
-    """A release for a stack that wants what dev does, of CPUs."""
+    """Return a release for a stack with dev's settings, on CPUs."""
     stacks = repository.parent / "stacks"
     serving = YAML(typ="safe").load(REPOSITORY / "stacks" / "Pulumi.dev.yaml")["config"]["triton-eks:models"]["serving"]
     for entry in serving.values():
@@ -58,7 +58,7 @@ def plan(repository: Path) -> Plan:
 
 @pytest.fixture(scope="module")
 def pod(plan: Plan, repository: Path, triton_cache: Path) -> Iterator[Pod]:
-    """A pod that serves the release as the stack `local` does."""
+    """Return a pod that serves the release as the stack `local` does."""
     for key, planned in plan.objects.items():
         if isinstance(planned.source, bytes):
             (repository / key).parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""A busy pod of many models under a CPU quota stays ready: its probe is one process, in the quota of the server.
+"""A busy pod with many models under a CPU quota stays ready: its probe is one process, in the server's quota.
 
 Measured on two cores with 24 models, a quota of half a CPU and three clients per model: a probe took 0.6 s, at most 1.4 s.
-With a process per model every probe took longer than its 5 s, and the pod left the endpoints.
+With a process per model, every probe took longer than its 5 s, and the pod left the endpoints.
 """
 
 import json
@@ -47,7 +47,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 class Quota:
-    """A control group of half a CPU."""
+    """A control group with half a CPU."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Quota:
 
     @property
     def throttled(self) -> int:
-        """The periods in which its processes had no CPU left."""
+        """Return the number of periods in which the quota throttled its processes."""
         values = dict(line.split() for line in (self._folder / "cpu.stat").read_text().splitlines())
         return int(values["nr_throttled"])
 
@@ -85,7 +85,7 @@ def quota() -> Iterator[Quota]:
 
 @pytest.fixture
 def pod(tmp_path: Path, quota: Quota) -> Iterator[Object]:
-    """The rendered pod's server, in the quota, with every model loaded."""
+    """Return the rendered pod's server, in the quota, with every model loaded."""
     for model in MODELS:
         version = tmp_path / "models" / model / "1"
         version.mkdir(parents=True)
@@ -93,7 +93,7 @@ def pod(tmp_path: Path, quota: Quota) -> Iterator[Object]:
         (version.parent / "config.pbtxt").write_text(CONFIG)
     container = rendering.container({"release": {"models": dict.fromkeys(MODELS, 1)}}, environment="prod")
     server = locate(tmp_path / "backends")
-    # Without the shell in front of it, which makes the admin key.
+    # Without the shell around it, which creates the admin key.
     words = [container["command"][-1], f"--model-repository={tmp_path / 'models'}", *container["args"][1:]]
     argv, _ = server.localize(words, ADDRESS)
     environment = server.environment({"POD_IP": ADDRESS, "HOME": str(tmp_path)})
@@ -154,7 +154,7 @@ def test_a_busy_pod_of_many_models_stays_ready(pod: Object, quota: Quota) -> Non
 
 
 def _run(probe: Probe, quota: Quota) -> bool:
-    """One round of the rendered command, in the quota and in the time that the kubelet gives it."""
+    """Run the rendered command once, in the quota and with the kubelet's timeout."""
     environment = {"POD_IP": ADDRESS, "PATH": os.environ["PATH"]}
     try:
         ended = subprocess.run(

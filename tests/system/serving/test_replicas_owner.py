@@ -1,4 +1,4 @@
-"""Who owns a Deployment's number of pods, on a real API server: with a new autoscaler a stack keeps the pods that it has."""
+"""The owner of a Deployment's number of pods, on a real API server: a new autoscaler keeps the present number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twin.plugins.kube_objects import KubeObjects
 from twin.plugins.provider import Resource
 from twin.plugins.server import EngineLog
 
-# The first to ask for the tools of the control plane may have to build them.
+# The first test that needs the control plane's tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)
 DEPLOYMENT = Resource("urn", "kubernetes:apps/v1:Deployment", "triton", "default/triton")
 LEFT_TO_AN_AUTOSCALER = replace(DEPLOYMENT, ignored=("spec.replicas",))
@@ -30,7 +30,7 @@ PATH = "/apis/apps/v1/namespaces/default/deployments/triton"
 
 @pytest.fixture
 def objects(api_server: KubeClient) -> Iterator[KubeObjects]:
-    """The provider's operations, with a Deployment of 4 pods that they have made."""
+    """Return the provider's operations, after they created a Deployment of 4 pods."""
     found = KubeObjects(api_server, EngineLog("127.0.0.1:1"), threading.Event(), namespace="default")
     found.create(DEPLOYMENT, manifest(replicas=4), 0)
     yield found
@@ -43,7 +43,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        # There is no node here: nobody waits for the pods.
+        # There is no node here, so the provider must not wait for the pods.
         "metadata": {"name": "triton", "namespace": "default", "annotations": {"pulumi.com/skipAwait": "true"}},
         "spec": {
             "selector": {"matchLabels": labels},
@@ -54,7 +54,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
 
 
 def scaled_by_an_autoscaler(api_server: KubeClient, pods: int) -> None:
-    # KEDA and the HorizontalPodAutoscaler write this part of the object alone, as managers of their own.
+    # KEDA and the HorizontalPodAutoscaler write only this part of the object, as separate field managers.
     api_server.patch(f"{PATH}/scale", {"spec": {"replicas": pods}}, "merge")
 
 
@@ -68,7 +68,7 @@ def test_a_number_that_is_no_longer_applied_falls_to_one(api_server: KubeClient,
 
 
 def test_a_stack_that_gets_an_autoscaler_keeps_its_pods(api_server: KubeClient, objects: KubeObjects) -> None:
-    # The engine gives the last inputs of what a program ignores.
+    # For ignored fields of a program, the engine sends the last inputs.
     objects.update(LEFT_TO_AN_AUTOSCALER, {}, manifest(replicas=4), 0)
     assert pods_of(api_server) == 4
 

@@ -1,4 +1,4 @@
-"""`modelctl rollout` on three real servers: what clients see, and what happens when a release is bad."""
+"""`modelctl rollout` on three real servers: the view of clients, and the effect of bad releases."""
 
 import asyncio
 import json
@@ -28,19 +28,21 @@ from tests.system.serving.rollout_site import Site, Watchman
 from twin.host import processes
 
 UNDER_LOAD = replace(LIMITS, quiet=3.0)
-"""`quiet` has to be longer than the longest request: between the look at the version to ask for and its arrival, too."""
+"""`quiet` has to be longer than the longest request, including the time between reading the version and the arrival."""
 
 
 @pytest.fixture
 def site(empty_site: Site) -> Site:
-    """Three servers that serve version 1."""
+    """Return three servers with version 1."""
     empty_site.serve_first(3)
     return empty_site
 
 
 class AskingFleet(LocalFleet):
-    """Has clients that cannot be told: whenever its pods are listed, each is asked for one version. So there is a request
-    between any two looks of a rollout at what pods have answered, however fast or slow either is.
+    """Has clients that do not learn of new versions: each list of its pods sends a request to each.
+
+    The requests are for one version. So there is a request between any two looks of a rollout at the pods' counts, whatever
+    the speed of either.
     """
 
     def __init__(self, site: Site, version: int) -> None:
@@ -54,7 +56,7 @@ class AskingFleet(LocalFleet):
 
 
 class TimedFleet(LocalFleet):
-    """Notes when clients were told of a new stable version."""
+    """Records when a new stable version was published to clients."""
 
     told: float = 0.0
 
@@ -142,7 +144,7 @@ def test_a_half_uploaded_version_hangs_one_load_and_that_pod_is_restarted(site: 
 def test_an_object_with_other_content_than_released_reaches_no_pod(site: Site) -> None:
     second = site.release(2)
     key = f"releases/{second.id}/{MODEL}/2/model.py"
-    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to write over it
+    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to overwrite it
     site.store.client.put_object(Bucket=BUCKET, Key=key, Body=b"changed afterwards", ChecksumAlgorithm="SHA256")
 
     result = site.rollout(second)
@@ -177,7 +179,7 @@ def test_a_pod_that_dies_in_the_middle_comes_up_with_what_the_rollout_says(site:
 def test_a_server_that_ends_while_the_fleet_is_read_is_left_out(tmp_path: Path) -> None:
     running = {"name": "triton-0", "uid": "triton-0-1", "address": "127.0.0.2", "pid": 1}
     (tmp_path / "triton-0.pod.json").write_text(json.dumps(running))
-    (tmp_path / "triton-1.pod.json").symlink_to("taken-away")  # listed, and gone when it is read
+    (tmp_path / "triton-1.pod.json").symlink_to("taken-away")  # listed, but deleted before it is read
 
     assert [pod.name for pod in LocalFleet(tmp_path).pods()] == ["triton-0"]
 
@@ -323,7 +325,7 @@ def test_a_config_that_one_pod_has_otherwise_is_told(site: Site) -> None:
 
 
 def _released_without_its_model_file(site: Site, version: int) -> Manifest:
-    """A finished release of a version that lacks its model.py, which `modelctl release` would refuse."""
+    """Return a finished release of a version without its model.py, which `modelctl release` would refuse."""
     complete = site.release(version, {"golden.json": golden(version, expected=0)})  # another id than the healthy one
     objects = {key: entry for key, entry in complete.objects.items() if not key.endswith("model.py")}
     assert isinstance(next(iter(objects.values())), ObjectEntry)

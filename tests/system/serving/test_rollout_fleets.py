@@ -1,4 +1,4 @@
-"""`modelctl rollout` on two fleets of real servers, which share one model and have one each of their own."""
+"""`modelctl rollout` on two fleets of real servers, which share one model and have one separate model each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stack:
     parts: dict[str, parity.Fleet]
 
     def release(self, versions: dict[str, int], *, wrong: str = "") -> Manifest:
-        """A release of these versions; that of `wrong` answers its golden inference otherwise than it says."""
+        """Release these versions; the model `wrong` gives another answer to its golden inference than the release says."""
         directory = self.directory / "-".join(f"{name}{version}" for name, version in versions.items())
         for name, version in versions.items():
             folder = directory / name / str(version)
@@ -55,7 +55,7 @@ class Stack:
             return controller.rollout(to.id, lease)
 
     def serves(self) -> dict[str, dict[str, list[int]]]:
-        """The versions of each model, by fleet, whose pods are alike."""
+        """Return the versions of each model, by fleet, whose pods are alike."""
         states = parity.states(self.parts)
         assert parity.differences(states) == []
         assert {name: sum(state.fleet == name for state in states) for name in PODS} == PODS
@@ -82,7 +82,7 @@ def stack(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Stack]:
         assert stack.rollout(stack.release({"shared": 1, "left": 1, "right": 1})).outcome is Outcome.SEEDED
         for name, one in started.items():
             one.start(PODS[name])
-            one.until_ready("shared")  # so that the next one finds other addresses
+            one.until_ready("shared")  # so the next one gets other addresses
         yield stack
 
 

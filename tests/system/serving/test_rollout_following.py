@@ -1,4 +1,4 @@
-"""`modelctl rollout` on real servers that read their own disks, which a real `modelctl follow` fills beside each."""
+"""`modelctl rollout` on real servers that read their own disks, each filled by a real `modelctl follow` next to it."""
 
 import asyncio
 import threading
@@ -35,14 +35,14 @@ def servers(moto: str, tmp_path: Path, triton_cache: Path) -> Iterator[Following
 
 @pytest.fixture
 def site(moto: str, tmp_path: Path, servers: FollowingServers) -> Site:
-    """Two servers that serve version 1."""
+    """Return two servers with version 1."""
     site = Site(open_store(BUCKET, moto), moto, servers, tmp_path)
     site.serve_first(2)
     return site
 
 
 def on_disk(servers: FollowingServers) -> list[list[str]]:
-    """Return the releases on each disk, whole or not."""
+    """Return the releases on each disk, complete or not."""
     return [
         sorted(
             str(path.relative_to(servers.disk(pod.name)))
@@ -100,7 +100,7 @@ def test_a_follower_killed_half_way_goes_on_and_the_rollout_waits_for_it(
     get_object, arrive = S3Backend.get_object, threading.Event()
 
     def held(self: S3Backend, bucket: str, key: str, *arguments: Any, **named: Any) -> Any:
-        # A follower asks for parts; a rollout copies whole objects, and asks for their tags.
+        # A follower requests parts of objects; a rollout copies whole objects, and requests their tags.
         if key.endswith("weights.txt") and has_request_context() and "Range" in flask_request.headers:
             assert arrive.wait(120), "nobody let the file through"
         return get_object(self, bucket, key, *arguments, **named)
@@ -127,7 +127,7 @@ def test_a_follower_killed_half_way_goes_on_and_the_rollout_waits_for_it(
 def test_a_file_that_is_not_as_released_is_undone_before_any_pod_loads(site: Site, servers: FollowingServers) -> None:
     second = site.release(2, config=CONFIG + "# second\n")
     key = f"releases/{second.id}/adder/config.pbtxt"
-    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to write over it
+    site.store.client.delete_object(Bucket=BUCKET, Key=key)  # S3 refuses to overwrite it
     site.store.client.put_object(Bucket=BUCKET, Key=key, Body=CONFIG.encode() + b"# secon!\n")
     before = {pod.uid for pod in site.fleet.pods()}
 

@@ -1,4 +1,4 @@
-"""Rollouts in processes that are killed at every step, and two at once."""
+"""Rollouts in processes that are killed at every step, and two rollouts at once."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SIGKILLED = -9
 
 @pytest.fixture
 def site(empty_site: Site) -> Site:
-    """Two servers that serve version 1: one that a killed rollout has reached, one that it has not."""
+    """Return two servers with version 1: a killed rollout may have reached one and not the other."""
     empty_site.serve_first(2)
     return empty_site
 
@@ -77,7 +77,7 @@ def test_another_release_waits_for_the_unfinished_one(site: Site) -> None:
 
 
 def test_of_two_at_once_one_is_refused(site: Site) -> None:
-    """Who asks at the same moment gets the lock in turn: tests/modelctl/rollout/test_lease.py."""
+    """tests/modelctl/rollout/test_lease.py covers two that start at the same moment: they get the lock in turn."""
     second, third = site.release(2), site.release(3)
     others: list[tuple[int, list[str]]] = []
 
@@ -85,7 +85,7 @@ def test_of_two_at_once_one_is_refused(site: Site) -> None:
         if not others:
             others.append(site.run(third))
 
-    # Renewed every 5 s: by that the other process knows that its holder lives.
+    # Its holder renews it every 5 s, so the other process knows that the holder is alive.
     result = site.rollout(second, watch=another, lease_seconds=20)
 
     ((code_, lines),) = others

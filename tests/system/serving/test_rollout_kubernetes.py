@@ -1,4 +1,4 @@
-"""`KubernetesFleet` against a real API server: which pods there are, and the ConfigMap that clients watch."""
+"""`KubernetesFleet` on a real API server: its list of pods, and the ConfigMap that clients watch."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def core(api_server_kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> client.
 
 @pytest.fixture
 def namespace(core: client.CoreV1Api, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own."""
+    """Return a namespace for one test."""
     name = request.node.name.replace("_", "-")[:50].rstrip("-")
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
     yield name

@@ -1,6 +1,6 @@
 """The samples of examples/models on a real server, each for the feature that it shows.
 
-One server for all tests: each uses texts, sequences and models of its own. It runs with the arguments of the rendered chart.
+All tests share one server: each uses its own texts, sequences and models. It runs with the arguments of the rendered chart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CACHE = {"server": {"responseCacheBytes": 1048576}}
 
 
 def versions() -> dict[str, int]:
-    """The samples' models, with the version that a release serves."""
+    """Return the samples' models, with the version that a release serves."""
     return prepare(MODELS, PART_BYTES, Silent()).manifest.versions
 
 
@@ -67,12 +67,12 @@ def refusal(client: grpc.InferenceServerClient, model: str, **arrays: np.ndarray
 
 
 def texts(*lines: str | bytes) -> np.ndarray:
-    """A batch of texts."""
+    """Return a batch of texts."""
     return np.array([[line.encode() if isinstance(line, str) else line] for line in lines], dtype=np.object_)
 
 
 def text(line: str) -> np.ndarray:
-    """One text, for models that do not batch."""
+    """Return one text, for models without batching."""
     return np.array([line.encode()], dtype=np.object_)
 
 
@@ -99,7 +99,7 @@ def test_a_golden_inference_gives_what_it_says(pod: Pod, golden: Path) -> None:
 
 
 def cache_counters(pod: Pod) -> dict[str, int]:
-    """Hits, misses and executions of embed_cached in the server's metrics."""
+    """Return hits, misses and executions of embed_cached in the server's metrics."""
     wanted = ("nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model", "nv_inference_exec_count")
     url = f"http://{pod.address}:8002/metrics"
     lines = httpx.get(url, timeout=DEADLINE_SECONDS, trust_env=False).text.splitlines()
@@ -110,7 +110,7 @@ def cache_counters(pod: Pod) -> dict[str, int]:
 
 
 def change_of_counters(pod: Pod, before: dict[str, int], expected: list[int]) -> list[int]:
-    """By how much hits, misses and executions have grown; waits for what is expected: a server answers, and counts then."""
+    """Wait for the expected growth of hits, misses and executions, and return it: a server first answers, then counts."""
 
     def change() -> list[int]:
         return [now - then for now, then in zip(cache_counters(pod).values(), before.values(), strict=True)]
@@ -188,7 +188,7 @@ def test_pick_model_refuses_the_callers_mistake_before_it_calls(client: grpc.Inf
 
 @pytest.fixture
 def broken(node: Kubelet, tmp_path: Path) -> Any:
-    """Serves pick_model with callees of which those named fail."""
+    """Return a pod with pick_model and its callees; the named callees fail."""
 
     def serve(*names: str) -> Pod:
         callees = ("embed_cached", "embed_long", "pick_model")
@@ -265,7 +265,7 @@ def test_a_reader_that_leaves_stops_the_generator(pod: Pod, client: grpc.Inferen
         return seen
 
     assert asyncio.run(leave_after_three()) == ["on", "and", "on"]
-    # The one instance would be busy for hours: that the next request is answered shows that it stopped.
+    # Its only instance would be busy for hours: an answer to the next request proves that it stopped.
     assert [word.text for word in asyncio.run(words(pod, {"next": Prompt("free", 1)}))] == ["free"]
 
 
@@ -354,7 +354,7 @@ def test_a_sequence_that_begins_again_begins_at_nothing(client: grpc.InferenceSe
 
 def test_idle_sequences_lose_their_slots_to_those_that_wait(client: grpc.InferenceServerClient) -> None:
     for number in range(4):
-        add(client, 400 + number, 1, start=True)  # all slots, and nobody ends
+        add(client, 400 + number, 1, start=True)  # all slots, and no sequence ends
 
     assert add(client, 410, 9, start=True, end=True) == 9  # waits for max_sequence_idle_microseconds of the others
 

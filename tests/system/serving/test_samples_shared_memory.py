@@ -1,7 +1,7 @@
-"""Shared memory between a client and a real server of one host: off behind the admin key, cleaned up whoever dies.
+"""Shared memory between a client and a real server on one host: behind the admin key, and cleaned up after any crash.
 
-The server runs with the arguments of the rendered chart; 2.51 has client shared memory on, as `--allow-client-shm=true` does
-since 26.05.
+The server runs with the arguments of the rendered chart. Client shared memory is on in 2.51, as `--allow-client-shm=true`
+sets it since 26.05.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_picture_goes_through_shared_memory_both_ways(client: grpc.InferenceSe
 def test_a_region_is_gone_when_a_request_that_its_client_gave_up_has_ended(
     client: grpc.InferenceServerClient, memory: SharedMemory
 ) -> None:
-    """Until then the server has it in use, and refuses to let go of it."""
+    """Until then the server uses the region, and refuses to release it."""
     picture = np.zeros((3000, 4000, 3), np.uint8)
     with pytest.raises(CallFailed) as failed, memory.region(picture.nbytes * 4 // 3) as region:
         to_gray(client, region, picture, deadline_seconds=0.02)
@@ -109,7 +109,7 @@ DYING_CLIENT = textwrap.dedent("""
 
 @pytest.fixture
 def other_client(pod: Pod) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Another process with a region of its own, and the region's name."""
+    """Start another process with its own region, and return the region's name."""
     command = [sys.executable, "-c", DYING_CLIENT, pod.grpc, pod.admin_key, str(BYTES)]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

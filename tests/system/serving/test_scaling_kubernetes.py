@@ -1,4 +1,4 @@
-"""Objects that scale pods and nodes, on a real API server: schemas, defaults, and the rules in CEL that no schema has."""
+"""Objects that scale pods and nodes, on a real API server: schemas, defaults, and the CEL rules that no schema contains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.spec.test_stack_mistakes_autoscaling import CLASSIFY, FLOOR, HPA, PRO
 from twin.charts.registry import CHARTS
 from twin.releases import go_module
 
-# The first to ask for the tools of the control plane may have to build them.
+# The first test that needs the control plane's tools may have to build them.
 pytestmark = pytest.mark.timeout(1800)
 _ESTABLISHED_SECONDS = 60
 
@@ -49,7 +49,7 @@ def _install(api: client.ApiextensionsV1Api, crd: Any) -> None:
 
 
 def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
-    """Wait until a kind that is established is listed among the server's resources, a moment later."""
+    """Wait until the server lists an established kind among its resources, which takes a moment."""
     spec, deadline = crd["spec"], time.monotonic() + _ESTABLISHED_SECONDS
     (version,) = (version["name"] for version in spec["versions"] if version["storage"])
     while True:
@@ -62,7 +62,7 @@ def _until_discovered(cluster: dynamic.DynamicClient, crd: Any) -> None:
 
 
 def accept(cluster: dynamic.DynamicClient, manifest: dict[str, Any], namespace: str | None = None) -> Any:
-    """Return what the server would store. Raises ApiException when it refuses the object."""
+    """Return the object as the server would store it. Raises ApiException if the server refuses it or drops a part."""
     api = cluster.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
     options = {"dry_run": "All", "field_validation": "Strict"}
     return api.create(body=manifest, **({"namespace": namespace} if namespace else {}), **options).to_dict()
@@ -94,7 +94,7 @@ def test_the_autoscaler_of_two_models_is_accepted_as_it_is(cluster: dynamic.Dyna
     read = settings({**HPA, "models.serving": {"classify": CLASSIFY, "embed.v2": {**CLASSIFY, "instances": 2}}})
     spec = autoscaler_spec(read)
     stored = accept(cluster, manifest("autoscaling/v2", "HorizontalPodAutoscaler", "triton", spec), "default")["spec"]
-    stored["behavior"]["scaleDown"].pop("selectPolicy")  # the default, said by the server
+    stored["behavior"]["scaleDown"].pop("selectPolicy")  # the default, as the server sets it
     assert stored == spec
 
 
@@ -108,7 +108,7 @@ def test_karpenters_objects_are_accepted(cluster: dynamic.DynamicClient, changes
 
 
 def test_a_node_class_with_two_identities_is_refused(cluster: dynamic.DynamicClient) -> None:
-    """By a rule in CEL: the check sees what a schema does not."""
+    """By a CEL rule, so the test also proves checks that a schema lacks."""
     spec = {**node_class_spec(pool(), CLUSTER, "profile"), "role": "nodes"}
     with pytest.raises(ApiException, match="instanceProfile"):
         accept(cluster, manifest("karpenter.k8s.aws/v1", "EC2NodeClass", "g5", spec))

@@ -1,4 +1,4 @@
-"""Spans of a real server, as the chart starts it, in a real OTLP endpoint (docs/facts/triton-server.md#tracing)."""
+"""Spans of a real server, started as in the chart, in a real OTLP endpoint (docs/facts/triton-server.md#tracing)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.system.serving.pods import Kubelet, Pod
 INSTANT = Timing()
 CALLER = "00f067aa0ba902b7"
 ARRIVAL_SECONDS = 60.0
-"""The server sends spans in batches, a few seconds after they have ended."""
+"""The server sends spans in batches, a few seconds after their end."""
 
-# One for all: making a client takes 50 ms, and requests that shall meet have to be sent together. An idle connection would
-# hold up the end of a server.
+# One client for all, because creating a client takes 50 ms, and requests that should overlap must be sent together. An
+# idle connection would delay a server's exit.
 HTTP = httpx.Client(timeout=60, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 MakePod = Callable[..., Pod]
@@ -37,7 +37,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def make_pod(kubelet: Kubelet, repository: Path, collector: Collector) -> MakePod:
-    """A ready pod with the model `echo`, which traces every request unless told otherwise."""
+    """Return a ready pod with the model `echo`, which traces every request by default."""
 
     def make(timing: Timing = INSTANT, **tracing: object) -> Pod:
         models.write(repository, timing=timing)
@@ -48,7 +48,7 @@ def make_pod(kubelet: Kubelet, repository: Path, collector: Collector) -> MakePo
 
 
 def over_http(pod: Pod, traceparent: str | None, value: float = 1.0) -> int:
-    """One inference; the HTTP status."""
+    """Send one inference, and return the HTTP status."""
     url = f"{pod.http}/v2/models/echo/infer"
     headers = {} if traceparent is None else {"traceparent": traceparent}
     body = {"inputs": [{"name": "IN", "shape": [1, 1], "datatype": "FP32", "data": [value]}]}
@@ -56,7 +56,7 @@ def over_http(pod: Pod, traceparent: str | None, value: float = 1.0) -> int:
 
 
 def over_grpc(pod: Pod, traceparent: str) -> int:
-    """The same over gRPC, which raises where it fails."""
+    """Send one inference over gRPC. Raises if it fails."""
     tensor = InferInput("IN", [1, 1], "FP32")
     tensor.set_data_from_numpy(np.ones((1, 1), np.float32))
     with InferenceServerClient(pod.grpc) as client:
@@ -65,7 +65,7 @@ def over_grpc(pod: Pod, traceparent: str) -> int:
 
 
 def arrived(pod: Pod, collector: Collector, trace: str, names: set[str]) -> dict[str, Span]:
-    """The spans of one trace by name, as soon as these are there."""
+    """Return the spans of one trace by name, as soon as these have arrived."""
     pod.until(
         lambda: names <= {span.name for span in collector.of_trace(trace)},
         f"the spans {sorted(names)} of trace {trace}; refused were {collector.refused}",
@@ -96,7 +96,7 @@ def test_the_spans_of_a_request_are_below_the_callers(
 
 
 def send_each(pool: ThreadPoolExecutor, pod: Pod, gate: Path, traces: Sequence[str]) -> dict[str, Future[int]]:
-    """One request of each trace, the first of which is in execution before the others come: they have the whole queue."""
+    """Send one request for each trace. The first is in execution before the others arrive, so they have the whole queue."""
 
     def ask(trace: str) -> Future[int]:
         return pool.submit(over_http, pod, f"00-{trace}-{CALLER}-01")
@@ -108,7 +108,7 @@ def send_each(pool: ThreadPoolExecutor, pod: Pod, gate: Path, traces: Sequence[s
 
 
 def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, collector: Collector, tmp_path: Path) -> None:
-    """Triton marks no span as failed: the missing end is what the collector goes by (infra/platform/tracing.py)."""
+    """Triton marks no span as failed, so the collector uses the missing end (infra/platform/tracing.py)."""
     gate = tmp_path / "open"
     pod = make_pod(Timing(queue=1, gate=gate))
     traces = [secrets.token_hex(16) for _ in range(6)]
@@ -129,7 +129,7 @@ def test_a_request_that_is_refused_has_no_end_and_no_status(make_pod: MakePod, c
 def test_a_request_whose_execution_failed_looks_like_any_other(
     make_pod: MakePod, collector: Collector, value: float
 ) -> None:
-    """No status, no attribute, no event tells it from an answer: only a gateway's span can (docs/traffic.md)."""
+    """No status, attribute or event distinguishes it from an answer; only a gateway's span can (docs/traffic.md)."""
     pod = make_pod()
     answered, failed = secrets.token_hex(16), secrets.token_hex(16)
     assert over_http(pod, f"00-{answered}-{CALLER}-01") == 200
@@ -143,7 +143,7 @@ def test_a_request_whose_execution_failed_looks_like_any_other(
 
 
 def test_one_of_so_many_requests_is_traced_and_every_one_with_a_traceparent(make_pod: MakePod, collector: Collector) -> None:
-    """Whatever its flags say: behind a gateway that traces, the server's rate has no say."""
+    """Its flags do not matter: behind a gateway that traces, the server's rate has no effect."""
     pod = make_pod(rate=5)
     with_parent = [secrets.token_hex(16) for _ in range(6)]
     for trace in with_parent:

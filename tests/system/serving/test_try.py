@@ -1,4 +1,4 @@
-"""`modelctl try`: from an ONNX file to the answer of a real server, a load, and nothing left behind."""
+"""`modelctl try`: from an ONNX file to a real server's answer and a load, without remaining files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST = "The server runs until Ctrl-C, which also deletes its files.\n"
 
 @contextlib.contextmanager
 def trying(temporary: Path, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run the command outside of the checkout, with a temporary directory of its own."""
+    """Run the command outside the checkout, with a separate temporary directory."""
     temporary.mkdir()
     command = [sys.executable, "-m", "modelctl", "try", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}

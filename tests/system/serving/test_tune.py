@@ -1,6 +1,6 @@
-"""`modelctl tune` on a real Triton in explicit mode, whose model control is restricted as a pod's is.
+"""`modelctl tune` on a real Triton in explicit mode, with model control restricted as in a pod.
 
-The model sleeps instead of computing, so that it behaves alike on a busy machine.
+The model sleeps instead of computing, so it is as fast on a busy machine.
 """
 
 import json
@@ -34,7 +34,7 @@ TIMING = Timing(seconds=0.02, batch=8, queue=256)
 
 
 def write_releasable(repository: Path, name: str, timing: Timing) -> None:
-    """Write a model that sleeps, with a config that a release takes: it says the version, and no request waits for ever."""
+    """Write a model that sleeps, with a config that a release accepts: it names the version and limits the queue time."""
     write(repository, name, timing=timing)
     config = repository / name / "config.pbtxt"
     text = config.read_text().replace("version_policy { all { } }\n", "")
@@ -43,7 +43,7 @@ def write_releasable(repository: Path, name: str, timing: Timing) -> None:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that takes 20 ms a batch, one like it, and one that cannot be loaded."""
+    """Return a model that takes 20 ms a batch, one like it, and one that cannot be loaded."""
     repository = tmp_path_factory.mktemp("repository")
     for name in ("sleeper", "other", "broken"):
         write_releasable(repository, name, TIMING)
@@ -55,7 +55,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def running(models: Path, directory: Path, *arguments: str) -> Iterator[str]:
-    """A server over the models; yields its gRPC address."""
+    """Run a server with the models, and yield its gRPC address."""
     address, log = f"{loopback_address()}", directory / "tritonserver.log"
     command = tritonserver_command([f"--model-repository={models}", *arguments], address, directory / "cache", {})
     with process(command.argv, command.env, log) as server, grpc.InferenceServerClient(f"{address}:8001") as client:
@@ -73,7 +73,7 @@ def running(models: Path, directory: Path, *arguments: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """In explicit mode, with nothing loaded, restricted."""
+    """Return a restricted server in explicit mode, with no model loaded."""
     restricted = f"--grpc-restricted-protocol=model-repository,model-config:admin-key={KEY}"
     yield from running(models, tmp_path_factory.mktemp("server"), "--model-control-mode=explicit", restricted)
 
@@ -98,7 +98,7 @@ Tune = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def tune(server: str, models: Path, tmp_path: Path) -> Tune:
-    """Runs the command to its end, with the server's key."""
+    """Run the command to its end, with the server's key."""
 
     def run(model: str, *more: str) -> subprocess.CompletedProcess[str]:
         words = command(model, server, models, tmp_path / "results", "--admin-key", KEY, *more)
@@ -128,7 +128,7 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
     assert "trial 1 (prior): no batching, 1 instance: " in done.stderr
     busy = evidence.machine.load_before > 0.25 * evidence.machine.cpus
     assert ("\nthe machine was busy: its load average was " in done.stdout) == busy
-    # The server has no GPU: nothing is said of its memory.
+    # The server has no GPU, so the output does not mention GPU memory.
     assert {trial.gpu_memory for trial in evidence.trials} == {None}
     assert "GPU" not in done.stdout
     assert "GPU" not in done.stderr
@@ -137,7 +137,7 @@ def test_a_model_is_tuned_and_the_stack_gets_the_values_with_their_evidence(
 
 @contextmanager
 def as_pod(server: str, directory: Path) -> Iterator[tuple[forwarding.Network, dict[str, str]]]:
-    """The server as pod `triton-0` behind an API server; the network in front of that, and the environment with both."""
+    """Yield the network before an API server with the server as pod `triton-0`, and the environment for both."""
     with forwarding.api_server({"triton-0": server.rpartition(":")[0]}) as api:
         api.keys["triton-0"] = POD_KEY
         host, port = api.url.removeprefix("http://").split(":")
@@ -160,7 +160,7 @@ def tune_pod(models: Path, results: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pods_server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """In explicit mode, restricted by the key of the pod `triton-0`."""
+    """Return a server in explicit mode, restricted by the key of the pod `triton-0`."""
     restricted = f"--grpc-restricted-protocol=model-repository,model-config:admin-key={POD_KEY}"
     yield from running(models, tmp_path_factory.mktemp("pod"), "--model-control-mode=explicit", restricted)
 
@@ -200,7 +200,7 @@ def test_where_the_metrics_are_those_of_a_gpu_its_memory_is_in_the_table(server:
     environment = {**os.environ, "TRITON_ADMIN_KEY": KEY}
     with serving(gpu) as metrics:
         words = command("sleeper", server, models, tmp_path, "--slo-p95-ms", "5000", "--metrics", metrics)
-        words += ["--budget-seconds", "200"]  # a lone request may be slow on a busy machine
+        words += ["--budget-seconds", "200"]  # a single request may be slow on a busy machine
         with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
             assert running.stderr is not None
             assert running.stderr.readline().startswith("trial 1 ")

@@ -24,10 +24,10 @@ from tests.system.serving.test_tune import command, running, write_releasable
 
 Tune = Callable[..., tuple[str, dict[str, Evidence]]]
 SLO_MS = 300
-"""Far above what these models take: that each kind of load reaches its model is shown, not how fast it is."""
+"""Far above the latency of these models: the tests prove that each kind of load reaches its model, not its speed."""
 
 BUSY = "tune on a machine that does nothing else"
-"""A part of the sentence where other work spoiled the loads, as other tests do."""
+"""A part of the message if other work, like other tests, disturbed the loads."""
 
 
 PIPELINE = """\
@@ -52,9 +52,9 @@ ensemble_scheduling {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline of two models that sleep 4 ms a batch, a model that answers by streams, and one that keeps a state.
+    """Return a pipeline of two models, a model that streams its answers, and a model that keeps a state.
 
-    All of them wait instead of computing, so that they behave alike on a busy machine.
+    All models sleep instead of computing (in the pipeline 4 ms a batch), so they are as fast on a busy machine.
     """
     ignored = shutil.ignore_patterns("__pycache__", "release.yaml", "2")
     repository = tmp_path_factory.mktemp("repository") / "models"
@@ -75,7 +75,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 @pytest.fixture
 def tune(server: str, models: Path, tmp_path: Path) -> Tune:
-    """Runs the command to its end; returns what it printed, and the evidence by model."""
+    """Run the command to its end, and return its output and the evidence by model."""
 
     def run(model: str, *more: str) -> tuple[str, dict[str, Evidence]]:
         results = tmp_path / "results"
@@ -126,7 +126,7 @@ WORDS = 10
 
 @pytest.fixture
 def request_file(tmp_path: Path) -> Path:
-    """A prompt that is answered by ten words, each of which takes 10 ms."""
+    """Return a prompt that is answered by ten words, each of which takes 10 ms."""
     inputs = {
         "PROMPT": {"datatype": "BYTES", "shape": [1], "data": ["a b"]},
         "WORDS": {"datatype": "INT32", "shape": [1], "data": [WORDS]},
@@ -141,7 +141,7 @@ def test_a_stream_keeps_its_instance_busy_to_its_end(tune: Tune, server: str, re
 
     found = evidence["generate"]
     assert found.load == "streams, of which the first response is judged"
-    # Of two instances at most, each for the whole of a stream; by chance a load has a few more arrivals than it lasts for.
+    # At most two instances, each for a whole stream; by chance a load has a few more arrivals than its duration allows.
     assert 0 < found.winner.rate < 2 / (WORDS * 0.01) * 1.5
     assert not [load.errors for trial in found.trials for load in trial.loads if load.held and load.errors]
     assert _ready(server) == set()
@@ -163,7 +163,7 @@ def test_a_request_of_a_stream_is_answered_by_the_first_response(server: str, mo
         first, whole = asyncio.run(times())
         client.unload_model("generate")
 
-    # Nine of ten words come behind it.
+    # Nine of ten words come after it.
     assert whole - first >= 0.9 * 0.01 * (WORDS - 1)
 
 
@@ -173,7 +173,7 @@ def test_sequences_come_at_their_pace_and_need_a_place_each(tune: Tune, server: 
     found = evidence["running_sum"]
     assert found.load == "sequences of 20 requests, one each 50 ms"
     rates = {trial.values.maxBatchSize: trial.rate for trial in found.trials if trial.origin == "prior"}
-    # A place is one voice, 20 requests/s; more places, more voices.
+    # One place is one voice, 20 requests/s; more places serve more voices.
     assert rates[4] > rates[1] > 0
     assert not [load.errors for trial in found.trials for load in trial.loads if load.held and load.errors]
     assert f"requests/s hold p95 <= {SLO_MS} ms" in said

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(empty_site: Site, file: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """Serves version 2 of the model with these files on two servers; the stack pins it, and version 1 before."""
+    """Serve version 2 of the model with these files on two servers; the stack pins it, and version 1 before."""
     site = empty_site
 
     def fleet(*_: object) -> Fleet:
@@ -129,7 +129,7 @@ def test_pods_of_another_release_are_not_judged(served: Served, file: Path) -> N
 
 
 def pinned_releases(file: Path) -> tuple[str, str]:
-    """The release before, and the one that is pinned."""
+    """Return the previous release and the pinned one."""
     now = pinned(file)
     assert now is not None and now.previous is not None
     return now.previous, now.id

@@ -24,7 +24,7 @@ SAMPLE = 200
 SEED = 20261121
 SECONDS = 300.0
 BACKLOG = 400
-"""Messages in the queue at a time: moto counts all of them whenever one is received."""
+"""Messages in the queue at a time: moto counts all of them at each receive."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_of_ten_thousand_messages_each_is_answered_once_and_none_is_lost(
         workers.append(site.worker(f"ipv4:{pod.grpc}", concurrency=32, retry_seconds=1))
 
     def done() -> int:
-        """The messages that have left the queue. More are sent whenever the queue has become short."""
+        """Return the number of messages that have left the queue. Sends more whenever the queue is short."""
         left = site.left()
         if left < BACKLOG and len(ids) < len(order):
             batch = order[len(ids) : len(ids) + BACKLOG]

@@ -1,4 +1,4 @@
-"""docs/your-model.md: its first commands as they stand there, from an ONNX file to the answer of a real server."""
+"""docs/your-model.md: runs its first commands unchanged, from an ONNX file to a real server's answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 120
 
 
 def commands() -> list[list[str]]:
-    """The commands of the page, in order, without their comments."""
+    """Return the commands of the page, in order, without comments."""
     block = re.search(r"^```sh your-model\n(.*?)^```$", PAGE, re.M | re.S)
     assert block is not None
     return [shlex.split(line, comments=True) for line in block[1].splitlines()]

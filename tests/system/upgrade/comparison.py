@@ -1,7 +1,7 @@
-"""Tell what the present program would replace or delete of what another one made, from the snapshots of both.
+"""Lists the resources that the present program would replace or delete, from its snapshot and another program's.
 
-Which change replaces a resource is the knowledge of the twin's providers. Of a replacement only the cause is told: what goes
-with it (the subnets of a replaced VPC) is in the engine's own preview.
+The twin's providers know which change replaces a resource. A replacement is reported only at its cause: the engine's own
+preview lists the dependents (the subnets of a replaced VPC).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MUTABLE_OPTIONS = {"ConfigMap": "enableConfigMapMutable", "Secret": "enableSecr
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A resource, as `name (type)`, that does not survive. `because`: the properties that force a replacement."""
+    """A lost resource, as `name (type)`. `because`: the properties that force a replacement."""
 
     resource: str
     action: Action
@@ -36,7 +36,7 @@ class Finding:
 
     @property
     def consequence(self) -> str:
-        """Return what goes down with it; "" where nothing does."""
+        """Return the consequence of the loss; "" if there is none."""
         type_ = _type(self.resource)
         return consequences.of(self.action, type_) or consequences.of("replace", type_) or ""
 
@@ -46,7 +46,7 @@ class Finding:
 
 
 class Snapshot:
-    """Registrations of one run of the program, by URN; a URN is told without stack and project."""
+    """Registrations of one run of the program, by URN without stack and project."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self._entries: Mapping[str, Entry] = content["resources"]
@@ -54,11 +54,11 @@ class Snapshot:
         self.aliases = {urn: tuple(self.entry(urn).get("aliases", ())) for urn in self.labels}
 
     def entry(self, urn: str) -> Entry:
-        """Inputs and options of a resource."""
+        """Return inputs and options of a resource."""
         return self._entries[self.labels[urn]]
 
     def provider(self, urn: str) -> tuple[str, Entry]:
-        """Label and inputs of the explicit provider of a resource; empty for one that has none."""
+        """Return label and inputs of a resource's explicit provider; empty if it has none."""
         label = self.entry(urn).get("provider", "")
         return label, self._entries.get(label, {}).get("inputs", {})
 
@@ -71,14 +71,14 @@ class Snapshot:
 
 
 def findings(before: Snapshot, now: Snapshot) -> list[Finding]:
-    """Return what is replaced or deleted, of the types whose loss has a consequence (`stackctl.review.consequences`)."""
+    """Return the replaced or deleted resources whose loss has a consequence (`stackctl.review.consequences`)."""
     successors = _successors(before, now)
     renamed = _renamings(before, now, successors)
     found = []
     for old, label in before.labels.items():
         new = successors.get(old)
         if new is None:
-            # A provider is only in the state; what it had made is looked at by itself.
+            # A provider exists only in the state; its resources are checked separately.
             if not _type(label).startswith(_PROVIDER):
                 found.append(Finding(label, "delete"))
         elif because := tuple(sorted(_replaced_by(before, now, old, new, renamed))):
@@ -87,14 +87,14 @@ def findings(before: Snapshot, now: Snapshot) -> list[Finding]:
 
 
 def _successors(before: Snapshot, now: Snapshot) -> dict[str, str]:
-    """Old URN -> the URN under which the same resource lives on, by name or by alias."""
+    """Return old URN -> the URN under which the same resource continues, by name or by alias."""
     moved = {alias: urn for urn, aliases in now.aliases.items() for alias in aliases if urn not in before.labels}
     kept = {urn: urn for urn in before.labels if urn in now.labels}
     return {**{alias: urn for alias, urn in moved.items() if alias in before.labels}, **kept}
 
 
 def _renamings(before: Snapshot, now: Snapshot, successors: Mapping[str, str]) -> dict[str, str]:
-    """Return how values of the present snapshot are called in the older one.
+    """Return values of the present snapshot -> their names in the older one.
 
     An aliased resource keeps its physical name, and a role whose path the program ignores keeps its ARN.
     """
@@ -119,7 +119,7 @@ def _is_autoname(label: str, value: Any) -> bool:
 
 
 def _replaced_by(before: Snapshot, now: Snapshot, old: str, new: str, renamed: Mapping[str, str]) -> Iterator[str]:
-    """The properties whose change replaces the resource."""
+    """Yield the properties whose change replaces the resource."""
     type_, entry = _type(now.labels[new]), now.entry(new)
     had, has = before.entry(old)["inputs"], _translated(entry["inputs"], renamed)
     ignored = {path.partition(".")[0] for path in entry.get("ignoreChanges", ())}
@@ -137,7 +137,7 @@ def _replaced_by(before: Snapshot, now: Snapshot, old: str, new: str, renamed: M
 
 
 def _another_system(before: Snapshot, now: Snapshot, old: str, new: str) -> Iterator[str]:
-    """A resource that is given to a provider of another account or cluster is made anew there."""
+    """Yield `provider` if the resource's provider has another account or cluster, because it is created again there."""
     (label_before, had), (label_now, has) = before.provider(old), now.provider(new)
     options = _IDENTITY.get(_type(label_now), frozenset()) if label_before and label_now else frozenset()
     if label_before != label_now and any(had.get(option) != has.get(option) for option in options):

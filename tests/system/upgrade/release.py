@@ -1,7 +1,7 @@
-"""The recorded release: what each stack registered as of one revision.
+"""The recorded release: the registrations of each stack in one revision.
 
-`python -m tests.system.upgrade.release` (`make record-release`) records the reviewed snapshots of the checkout. A copy,
-because a shallow clone has no history.
+`python -m tests.system.upgrade.release` (`make record-release`) records the reviewed snapshots of the checkout. It is a
+copy, because a shallow clone has no history.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ RECORD = Path(__file__).parent / "recorded.txt"
 
 
 class NotRecorded(RuntimeError):
-    """A checkout that cannot be recorded; the text says why."""
+    """A checkout that cannot be recorded; the text has the reason."""
 
 
 def recorded(stack: str) -> Snapshot:
-    """Return what the stack registered in the recorded release."""
+    """Return the registrations of the stack in the recorded release."""
     return Snapshot(_content(RECORD)["stacks"][stack])
 
 
 def present(stack: str) -> Snapshot:
-    """Return what the stack registers now; tests/system/component/test_snapshots.py holds that file against the program."""
+    """Return the stack's present snapshot; tests/system/component/test_snapshots.py compares it with the program."""
     return Snapshot(snapshots.read(stack))
 
 
 def revision(file: Path = RECORD) -> str:
-    """Return the commit that is recorded."""
+    """Return the recorded commit."""
     found: str = _content(file)["revision"]
     return found
 
 
 def record(file: Path = RECORD) -> str:
-    """Record the snapshots of the checkout's commit; return the commit. Raises NotRecorded where they differ from it."""
+    """Record the snapshots of the checkout's commit, and return the commit. Raises NotRecorded if they differ from it."""
     if changed := _git("status", "--porcelain", "--", str(snapshots.FOLDER)):
         raise NotRecorded(f"commit the snapshots first: {' '.join(changed.split())}")
     commit = _git("rev-parse", "HEAD").strip()
@@ -70,7 +70,7 @@ def _git(*arguments: str) -> str:
 
 
 def main() -> None:
-    """Record what each stack registers as of the checkout's commit."""
+    """Record the registrations of each stack in the checkout's commit."""
     try:
         commit = record()
     except NotRecorded as error:

@@ -1,4 +1,4 @@
-"""Changes that resources survive or not, on small snapshots; and on the real program with defects in it."""
+"""Changes that replace or keep resources, on small snapshots, and on the real program with defects."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_resource_given_to_another_clusters_provider_is_made_anew() -> None:
 
 
 def network(name: str, *aliases: str) -> Snapshot:
-    """A VPC and a subnet with an autoname, below a component that may have been called otherwise."""
+    """Return a VPC and a subnet with an autoname, below a component whose name may have changed."""
     old = {"aliases": [f"triton:network:Network::{alias}" for alias in aliases]} if aliases else {}
     children = {
         kind: {"aliases": [f"triton:network:Network${type_}::{alias}-{kind}" for alias in aliases]} if aliases else {}

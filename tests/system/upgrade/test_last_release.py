@@ -1,4 +1,4 @@
-"""The recorded release under the present program: nothing that holds data or serves is replaced or deleted."""
+"""The recorded release under the present program: nothing that stores data or serves is replaced or deleted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GUARDED = {
     "kubernetes:karpenter.sh/v1:NodePool",
     "pulumi:providers:kubernetes",
 }
-"""The types that keep something, or serve."""
+"""The types that store data, or serve."""
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -1,1 +1,1 @@
-"""The program run in this process: a resource monitor that applies to moto and records every registration."""
+"""Runs the program in this process: a resource monitor applies registrations to moto and records them."""

@@ -1,4 +1,4 @@
-"""The contents of the fake account, as AWS's own describe calls tell them."""
+"""The contents of the fake account, as AWS's describe calls return them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _reads_policy = FakeBucket._log_permissions_enabled_policy
 
 
 def _lets_logs_in(target_bucket: Any, target_prefix: str | None) -> bool:
-    """As moto has it, which ends in an AttributeError at a statement for everybody (`"Principal": "*"`)."""
+    """Check as moto does; moto itself raises AttributeError at a statement for everyone (`"Principal": "*"`)."""
     document = json.loads(target_bucket.policy or '{"Statement": []}')
     document["Statement"] = [one for one in document["Statement"] if isinstance(one.get("Principal"), dict)]
     policy = json.dumps(document).encode()
@@ -42,12 +42,12 @@ def _lets_logs_in(target_bucket: Any, target_prefix: str | None) -> bool:
 
 @contextmanager
 def fresh_account() -> Iterator[None]:
-    """Give an empty AWS account in this process, with AWS's managed policies and without its thousands of images."""
+    """Create an empty AWS account in this process, with AWS's managed policies and without its thousands of images."""
     managed_policies: Any = {"iam": {"load_aws_managed_policies": True}}
     read = IAMBackend._init_aws_policies
 
-    # moto makes an IAM for each of AWS's partitions, and all of them anew before it throws them away, and each reads the
-    # policies, at 0.06 s of CPU. Once is enough: what an account changes of a policy is how many roles have it.
+    # moto creates an IAM for each AWS partition, then creates all of them again. Each reads the policies, which takes
+    # 0.06 s of CPU. Once is enough: an account changes only the number of roles that have a policy.
     def of_one_partition(backend: IAMBackend) -> list[ManagedPolicy]:
         if backend.partition != "aws":
             return []
@@ -71,7 +71,7 @@ def fresh_account() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Account:
-    """Facts that tests look at after the moto account is gone."""
+    """Facts that tests read after the moto account is gone."""
 
     security_groups: list[Description]
     auto_scaling_groups: list[Description]
@@ -80,7 +80,7 @@ class Account:
 
 
 def seed_roles(clients: Clients, cluster: Cluster) -> None:
-    """Create the roles (of this account) with an access entry that do not exist yet, trusted by the account itself."""
+    """Create the missing roles of this account that have an access entry; they trust the account itself."""
     root = f"arn:{clients.partition}:iam::{clients.account_id}:root"
     statement = {"Effect": "Allow", "Principal": {"AWS": root}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -94,13 +94,13 @@ def seed_roles(clients: Clients, cluster: Cluster) -> None:
 
 
 def seed_topics(clients: Clients, config: Description) -> None:
-    """Make the SNS topics that a stack's configuration names."""
+    """Create the SNS topics that a stack's configuration names."""
     for name in topics_in(config):
         clients("sns").create_topic(Name=name)
 
 
 def observe(clients: Clients) -> Account:
-    """Describe the account now."""
+    """Describe the present account."""
     eks = clients("eks")
     groups = []
     for cluster in eks.list_clusters()["clusters"]:
@@ -115,10 +115,10 @@ def observe(clients: Clients) -> Account:
 
 
 def living(clients: Clients) -> dict[str, list[str]]:
-    """Ids of everything a destroy has to remove, by kind; the region's default VPC and its parts are left out.
+    """Return ids of everything that a destroy has to remove, by kind. Excludes the region's default VPC and its parts.
 
-    Records that AWS itself keeps for a while (deleted NAT gateways and endpoints, terminated instances, keys pending
-    deletion) do not count.
+    Excludes records that AWS itself retains for a while: deleted NAT gateways and endpoints, terminated instances, keys
+    pending deletion.
     """
     ec2, iam = clients("ec2"), clients("iam")
     default = {vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"] if vpc["IsDefault"]}
@@ -145,7 +145,7 @@ def living(clients: Clients) -> dict[str, list[str]]:
         "alias": [item["AliasName"] for item in clients("kms").list_aliases()["Aliases"] if "TargetKeyId" in item],
         "log group": [item["logGroupName"] for item in clients("logs").describe_log_groups()["logGroups"]],
         "role": [item["RoleName"] for item in iam.list_roles()["Roles"]],
-        # The boundary of the stack's roles is made before the stack, as the roles of its administrators are.
+        # The permissions boundary and the administrators' roles exist before the stack.
         "policy": [
             name
             for name in (item["PolicyName"] for item in iam.list_policies(Scope="Local")["Policies"])

@@ -1,4 +1,4 @@
-"""The URNs that a resource may have had before, as the engine makes them of the program's aliases."""
+"""Earlier URNs of a resource, as the engine derives them from the program's aliases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STACK = "pulumi:pulumi:Stack"
 
 
 def previous_urns(urn: str, aliases: Iterable[alias_pb2.Alias], parent: str, of_parent: Iterable[str]) -> tuple[str, ...]:
-    """The resource's own aliases, and those that it has because its parent `parent` has the aliases `of_parent`.
+    """Return the resource's own aliases, and its aliases from the aliases `of_parent` of its parent `parent`.
 
     The rules are the engine's (pkg/resource/deploy/step_generator.go, generateAliases).
     """
@@ -28,7 +28,7 @@ def _of_spec(urn: str, spec: alias_pb2.Alias.Spec, parent: str) -> str:
 
 
 def _below(parent_alias: str, child: str, parent: str) -> str:
-    """The URN of a child when its parent still was `parent_alias`; a name that begins with the parent's changes with it."""
+    """Return the child's URN below the parent's old URN; a name that begins with the parent's name changes with it."""
     head, qualified, name = _parts(child)
     before, now = _parts(parent_alias)[2], _parts(parent)[2]
     if name.startswith(now):

@@ -1,4 +1,4 @@
-"""The engine's side of a policy pack: the real pack process, asked as the engine asks it."""
+"""The engine's side of a policy pack: calls the real pack process as the engine does."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Diagnostic:
 
 
 class Pack:
-    """A policy pack that runs."""
+    """A running policy pack."""
 
     def __init__(self, stub: analyzer_pb2_grpc.AnalyzerStub) -> None:
         self._stub = stub
 
     def policies(self) -> dict[str, analyzer_pb2.PolicyInfo]:
-        """Return what the pack says of each of its policies, by name."""
+        """Return the pack's description of each of its policies, by name."""
         info = self._stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=CALL_SECONDS)
         return {policy.name: policy for policy in info.policies}
 
@@ -65,12 +65,12 @@ class Pack:
         self._stub.Configure(request, timeout=CALL_SECONDS)
 
     def configure_stack(self, stack: str, config: Mapping[str, str]) -> None:
-        """Tell of the stack as the engine does before it sends the first resource. `config`: full names of keys -> text."""
+        """Describe the stack as the engine does before the first resource. `config`: full names of keys -> text."""
         request = analyzer_pb2.AnalyzerStackConfigureRequest(stack=stack, project=PROJECT, config=config)
         self._stub.ConfigureStack(request, timeout=CALL_SECONDS)
 
     def judge_resources(self, registrations: Iterable[Registration], recording: Recording) -> list[Diagnostic]:
-        """Return what the pack says of each resource, on the inputs that the provider has checked."""
+        """Return the pack's findings about each resource, from the inputs that the provider has checked."""
         by_urn = {item.urn: item for item in recording.registrations}
         found = []
         for item in registrations:
@@ -78,7 +78,7 @@ class Pack:
                 type=item.type,
                 name=item.name,
                 urn=item.urn,
-                # Who makes a remote component registers it without the inputs that it was made from.
+                # The constructor of a remote component registers it without its original inputs.
                 properties=to_struct({} if item.remote else _sent(item.checked or item.inputs)),
                 options=_options(item),
                 provider=_provider(item, by_urn),
@@ -88,7 +88,7 @@ class Pack:
         return found
 
     def judge_stack(self, registrations: Iterable[Registration]) -> list[Diagnostic]:
-        """Return what the pack says of all of them together, on their outputs."""
+        """Return the pack's findings about all resources together, from their outputs."""
         resources = [
             analyzer_pb2.AnalyzerResource(
                 type=item.type,
@@ -107,14 +107,14 @@ class Pack:
         return [_diagnostic(one, "") for one in response.diagnostics]
 
     def judge(self, recording: Recording) -> list[Diagnostic]:
-        """Return what a whole run is told: about every resource, then about the stack."""
+        """Return all findings of a run: about every resource, then about the stack."""
         everything = recording.registrations
         return [*self.judge_resources(everything, recording), *self.judge_stack(everything)]
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Pack]:
-    """The pack in `folder`, started as a language host starts it, and ended. Raises AssertionError with what it said."""
+    """Start the pack in `folder` as a language host does, and stop it at the end. Raises AssertionError with its output."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(folder)],
         stdout=subprocess.PIPE,
@@ -146,7 +146,7 @@ def _port(process: subprocess.Popen[bytes]) -> int:
 
 
 def _sent(value: Any) -> Any:
-    """As the engine sends values to packs: a reference to a resource is that resource's id."""
+    """Convert a value as the engine does for packs: a reference to a resource becomes the resource's id."""
     if isinstance(value, Mapping):
         if value.get(SIGNATURE) == RESOURCE:
             return value.get("id") or value["urn"]
@@ -159,7 +159,7 @@ def _options(item: Registration) -> analyzer_pb2.AnalyzerResourceOptions:
 
 
 def _outputs(item: Registration) -> Values:
-    """The outputs, or the inputs of a resource that a test has added."""
+    """Return the outputs, or the inputs of a resource that a test has added."""
     if item.remote or not item.known:
         return item.outputs
     return item.outputs or item.checked or item.inputs

@@ -1,4 +1,4 @@
-"""``helm.v4.Chart``: rendered by real Helm, its objects registered as the official provider registers them."""
+"""``helm.v4.Chart``: renders with real Helm, and registers the objects as the official provider does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKEN = "kubernetes:helm.sh/v4:Chart"
 
 
 def expand(root: Path, name: str, inputs: Values, register: Callable[[str, str, Values], Any]) -> None:
-    """Register every object of the chart. Raises Refused with Helm's sentence."""
+    """Register every object of the chart. Raises Refused with Helm's message."""
     unknown = sorted(inputs.keys() - INPUTS)
     if unknown:
         raise Refused(f"{', '.join(unknown)}: not for a chart in a folder of the project")

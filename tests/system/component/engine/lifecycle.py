@@ -1,4 +1,4 @@
-"""Refresh and destroy over a recording, as the engine does them after an update."""
+"""Refresh and destroy of a recording, as the engine does them after an update."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _AWS = "aws:"
 
 @dataclass(frozen=True)
 class Refresh:
-    """Differences that show when every AWS resource is read back."""
+    """Differences after a read of every AWS resource."""
 
     outputs: list[str]
-    """Where the read differs from what the create said: ``urn: key: created -> read``."""
+    """The read differs from the result of the create: ``urn: key: created -> read``."""
     inputs: list[str]
-    """Where an update after the refresh would do something: ``urn: changed keys``."""
+    """An update after the refresh would change something: ``urn: changed keys``."""
 
 
 def refresh(clients: Clients, recording: Recording) -> Refresh:

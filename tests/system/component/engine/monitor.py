@@ -1,4 +1,4 @@
-"""The resource monitor: the engine's side of the program, without an engine."""
+"""The resource monitor: serves the program as the engine does, without an engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KUBECONFIG = {"apiVersion": "v1", "kind": "Config", "clusters": [], "contexts":
 
 
 class _Failed(grpc.RpcError):
-    """A call that failed, as the SDK gets it from the engine: the program may catch what becomes of it."""
+    """A failed call, as the SDK gets it from the engine; the program may catch the resulting exception."""
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNKNOWN
@@ -39,8 +39,8 @@ class _Failed(grpc.RpcError):
 class RecordingMonitor(MockMonitor):
     """Applies (or plans) each registration and records it.
 
-    A refused resource is collected in ``failures`` and its outputs become unknown, so that the program goes on with
-    what does not depend on it, as under the real engine; what depends on it is skipped.
+    Collects a refused resource in ``failures`` and makes its outputs unknown. As under the real engine, the program
+    continues with independent resources, and the dependent ones are skipped.
     """
 
     def __init__(self, aws: Aws, *, project: str, stack: str, root: Path, preview: bool) -> None:
@@ -54,7 +54,7 @@ class RecordingMonitor(MockMonitor):
         self._by_urn: dict[str, Registration] = {}
         self._broken: set[str] = set()
         self._transforms: dict[str, list[callback_pb2.Callback]] = {}
-        # The SDK registers from several threads; moto's backends are not made for that.
+        # The SDK registers from several threads, and moto's backends are not thread-safe.
         self._lock = threading.RLock()
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
@@ -89,7 +89,7 @@ class RecordingMonitor(MockMonitor):
                     result = self._aws.invoke(request.tok, arguments)
                 except Refused as error:
                     raise _Failed(str(error)) from error
-        response: dict[str, Any] = {"return": to_struct(result)}  # a keyword of Python, hence no keyword argument
+        response: dict[str, Any] = {"return": to_struct(result)}  # a Python keyword, so it cannot be a keyword argument
         return resource_pb2.ResourceInvokeResponse(**response)
 
     def _registration(self, request: resource_pb2.RegisterResourceRequest) -> Registration:
@@ -103,7 +103,7 @@ class RecordingMonitor(MockMonitor):
             custom=request.custom,
             remote=request.remote,
             parent=request.parent,
-            # A remote component gets its providers by package, a custom resource its own.
+            # A remote component gets its providers by package, a custom resource gets its own provider.
             provider=request.provider or request.providers.get(request.type.partition(":")[0], ""),
             protect=request.protect,
             retain_on_delete=request.retainOnDelete,
@@ -115,7 +115,7 @@ class RecordingMonitor(MockMonitor):
         )
 
     def _must_skip(self, registration: Registration, dependencies: Iterable[str]) -> bool:
-        """Return whether something that it needs was refused. A component passes that on to its children."""
+        """Return whether one of its dependencies was refused. A component passes the result on to its children."""
         applied = registration.custom or registration.remote
         unknown = applied and not self._preview and has_unknown(registration.inputs)
         return unknown or bool(self._broken & {*dependencies, registration.parent})
@@ -134,7 +134,7 @@ class RecordingMonitor(MockMonitor):
         return recorded
 
     def _configured(self, registration: Registration) -> bool:
-        """Return whether the configuration of its provider is known: the engine calls no other provider."""
+        """Return whether its provider's configuration is known. The engine calls no other provider."""
         provider = self._by_urn.get(registration.provider.rpartition("::")[0])
         return provider is None or not has_unknown(provider.inputs)
 
@@ -222,14 +222,14 @@ class RecordingMonitor(MockMonitor):
         )
 
     def _urn(self, parent: str, type: str, name: str) -> str:
-        """As the engine makes it: the types of all parents, without the stack's."""
+        """Build the URN as the engine does: the types of all parents, without the stack's."""
         parent_type = parent.split("::")[2] if parent else _STACK
         qualified = type if parent_type in ("", _STACK) else f"{parent_type}${type}"
         return f"{self._prefix}{qualified}::{name}"
 
 
 class FirstPreview(RecordingMonitor):
-    """A preview that knows no kubeconfig, as on AWS before the cluster exists."""
+    """A preview without a known kubeconfig, as on AWS before the cluster exists."""
 
     def _kubeconfig(self, _cluster: Mapping[str, Any]) -> Any:
         return UNKNOWN

@@ -37,11 +37,11 @@ def run(
     preview: bool = False,
     monitor_class: type[RecordingMonitor] = RecordingMonitor,
 ) -> Recording:
-    """Run ``program`` as the engine would and return what it registered.
+    """Run ``program`` as the engine would, and return its registrations.
 
-    ``config`` is the ``config`` mapping of the stack file. Every run has a thread of its own: the SDK keeps its state
-    in context variables and shares the rest (docs/facts/pulumi.md#state-of-the-sdk). Raises StackFailed with every
-    refused resource; what the program itself raises comes out unchanged.
+    ``config`` is the ``config`` mapping of the stack file. Every run has its own thread, because the SDK keeps its state
+    in context variables and shares the rest (docs/facts/pulumi.md#state-of-the-sdk). Raises StackFailed with all refused
+    resources; exceptions of the program itself pass through unchanged.
     """
     default_tags = (config.get("aws:defaultTags") or {}).get("tags", {})
     account.create_boundary(
@@ -53,7 +53,7 @@ def run(
     def work() -> None:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        # Futures of resources that were refused or skipped are nobody's to await.
+        # No task awaits the futures of refused or skipped resources.
         loop.set_exception_handler(lambda *_: None)
         try:
             pulumi.runtime.set_all_config({key: _text(value) for key, value in config.items()})
@@ -64,7 +64,7 @@ def run(
                 task.cancel()
             loop.close()
 
-    # The SDK tells the engine the stack of each registration, which takes a tenth of the program's time; no test asks.
+    # Without this the SDK sends the call stack of each registration: a tenth of the program's time, and no test needs it.
     with mock.patch.object(resource, "_get_stack_trace", source_pb2.StackTrace), ThreadPoolExecutor(1) as executor:
         error = executor.submit(work).exception()
     if monitor.failures:

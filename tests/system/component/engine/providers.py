@@ -1,4 +1,4 @@
-"""Providers that the monitor asks about a custom resource: apply it, or only plan it."""
+"""Providers that the monitor calls for a custom resource, to apply it or only to plan it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twin.aws.base.tags import merge_default_tags
 
 
 class Refused(Exception):
-    """A resource that its provider does not accept; the message is the provider's."""
+    """A resource that its provider refuses; the message is the provider's."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Aws:
-    """The AWS handlers of the twin against the moto account that is active in this process."""
+    """The twin's AWS handlers, on the moto account that is active in this process."""
 
     clients: Clients
     default_tags: Mapping[str, str]
@@ -67,7 +67,7 @@ LOAD_BALANCER = "k8s-envoygat-0123456789-fedcba9876543210.elb.us-west-2.amazonaw
 
 
 def kubernetes_object(inputs: Values, *, preview: bool) -> Applied:
-    """A Kubernetes object or Helm release as declared; its server is not part of these tests."""
+    """Return a Kubernetes object or Helm release as declared; these tests have no API server."""
     metadata: Mapping[str, Any] = inputs.get("metadata") or {}
     name = metadata.get("name") or inputs.get("name")
     if not name:
@@ -80,11 +80,11 @@ def kubernetes_object(inputs: Values, *, preview: bool) -> Applied:
 
 
 def provider_resource(urn: str, inputs: Values, *, preview: bool) -> Applied:
-    """An explicit provider; its id is only ever compared."""
+    """Return an explicit provider; tests only compare its id."""
     id = UNKNOWN if preview else hashlib.sha256(urn.encode()).hexdigest()[:12]
     return Applied(id, dict(inputs), dict(inputs))
 
 
 def _autoname(urn: str, name: str) -> str:
-    """The same physical name in every run."""
+    """Return a physical name that is the same in every run."""
     return f"{name}-{hashlib.sha256(urn.encode()).hexdigest()[:7]}"

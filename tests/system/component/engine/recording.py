@@ -11,13 +11,13 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Registration:
-    """One registered resource, with the options that the mocks of the SDK drop."""
+    """A registered resource, with the options that the SDK's mocks drop."""
 
     urn: str
     type: str
     name: str
     inputs: Values
-    """As the program sent them: plain values, UNKNOWN where a preview does not know."""
+    """The inputs as the program sent them: plain values, UNKNOWN if a preview does not know the value."""
     custom: bool
     parent: str = ""
     provider: str = ""
@@ -27,37 +27,37 @@ class Registration:
     delete_before_replace: bool = False
     ignore_changes: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    """URNs that the resource depends on beyond those that its inputs come from."""
+    """URNs of dependencies other than the sources of its inputs."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Property -> URNs of the resources that its value comes from."""
     remote: bool = False
     aliases: tuple[str, ...] = ()
-    """URNs that it may have had before."""
+    """Earlier URNs that it may have had."""
     checked: Values = field(default_factory=dict)
-    """AWS resources: the inputs after the provider's check (default tags, physical name)."""
+    """For AWS resources: the inputs after the provider's check (default tags, physical name)."""
     id: str = ""
     outputs: Values = field(default_factory=dict)
     known: bool = True
-    """False if its provider has no configuration yet: the engine calls no such provider, and has no outputs of it."""
+    """False if its provider has no configuration yet. The engine does not call such a provider, so it has no outputs."""
 
 
 @dataclass
 class Recording:
-    """All registrations of one run, in the order in which they were finished, and the stack's outputs."""
+    """All registrations of one run, in the order in which they finished, and the stack's outputs."""
 
     registrations: list[Registration] = field(default_factory=list)
     exports: Values = field(default_factory=dict)
 
     def urns(self) -> list[str]:
-        """All URNs, sorted."""
+        """Return all URNs, sorted."""
         return sorted(registration.urn for registration in self.registrations)
 
     def of_type(self, *types: str) -> list[Registration]:
-        """The registrations of these type tokens, by name."""
+        """Return the registrations of these type tokens, by name."""
         return sorted((item for item in self.registrations if item.type in types), key=lambda item: item.name)
 
     def one(self, type: str, name: str | None = None) -> Registration:
-        """The only registration of the type (and name). AssertionError when there is none or more than one."""
+        """Return the only registration of the type (and name). Raises AssertionError if there are none or several."""
         found = [item for item in self.of_type(type) if name is None or item.name == name]
         names = [item.name for item in found]
         assert len(found) == 1, f"{len(found)} registrations of {type} {name or ''}: {names}"
@@ -65,7 +65,7 @@ class Recording:
 
 
 class StackFailed(Exception):
-    """One run's refused resources, all of them; what depends on them was not tried."""
+    """All refused resources of one run; their dependents were not tried."""
 
     def __init__(self, failures: Sequence[tuple[str, str]]) -> None:
         self.failures = tuple(failures)

@@ -1,4 +1,4 @@
-"""A recording that can be reviewed: sorted, with generated ids replaced by where they come from."""
+"""A recording for review: sorted, with the sources of generated ids in place of the ids."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _GENERATED = re.compile(
     r"|\boidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9]+"
     r"|(?P<kept>(?<=:certificate/)[0-9a-f-]{36}|^[0-9a-f]{8}$)"
 )
-"""Ids that AWS makes up. Names that the program or autonaming gives are kept: they are part of what is reviewed. So are
-certificates that the stack names and words of 8 hex digits, unless a resource outputs them (a mount name of FSx).
+"""Ids that AWS generates. Names from the program or from autonaming stay, because people review them. Certificates that the
+stack names stay too, and words of 8 hex digits, unless a resource outputs them (a mount name of FSx).
 """
 
 
@@ -52,7 +52,7 @@ def _entry(item: Registration, names: Mapping[str, str], sources: Mapping[str, s
 
 
 def _sources(recording: Recording) -> dict[str, str]:
-    """Generated id -> ``<logical name.output>``: whose id it is, else the first in alphabetical order that outputs it."""
+    """Generated id -> ``<logical name.output>``: the resource with that id, else the first by name that outputs it."""
     found: dict[str, tuple[bool, str]] = {}
     for item in recording.registrations:
         own = set(_generated(item.inputs))
@@ -86,7 +86,7 @@ def _named(value: Any, sources: Mapping[str, str]) -> Any:
 
 
 def _documents(value: Any) -> Any:
-    """JSON texts (policies, add-on values) as objects, so that a change of one statement is a diff of one line."""
+    """Return JSON texts (policies, add-on values) as objects, so a change of one statement is a one-line diff."""
     if isinstance(value, Mapping):
         return {key: _documents(member) for key, member in value.items()}
     if isinstance(value, list):

@@ -26,12 +26,12 @@ from twin.aws.base.errors import HandlerError
 
 STACKS = ("local", "dev", "staging", "prod")
 TODAY = date(2026, 11, 21)
-"""Support windows of Kubernetes versions are judged by this day."""
+"""The date for checks of Kubernetes support windows."""
 
 
 @dataclass(frozen=True)
 class StackRun:
-    """A stack's run: what it registered and made, and what was left of it."""
+    """A run of a stack: its registrations, the created resources, and the remaining ones."""
 
     stack: str
     settings: Settings
@@ -41,13 +41,13 @@ class StackRun:
     refreshed: Refresh
     """Differences that a refresh right after the update finds."""
     refused_delete: str
-    """The refusal of the cluster's deletion protection; "" without one."""
+    """The error of the cluster's deletion protection; "" if there was none."""
     leftovers: dict[str, list[str]]
-    """The ids that a destroy left behind, by kind."""
+    """The ids of resources that remain after a destroy, by kind."""
 
 
 def required_config(root: Path, stack: str) -> dict[str, Any]:
-    """Read a stack's config, without the sections that it could leave out, but with its GPUs; Triton has one pod."""
+    """Read a stack's config without optional sections, except its GPUs. Triton has one pod."""
     config: dict[str, Any] = yaml.safe_load((root / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]
     for name, field in Document.model_fields.items():
         if not field.is_required() and name != "gpu":
@@ -66,7 +66,7 @@ def deployed(
     root: Path = ROOT,
     monitor_class: type[RecordingMonitor] = RecordingMonitor,
 ) -> Recording:
-    """Return what the program registers for the stack with these settings, which `config` says. Raises StackFailed."""
+    """Return the program's registrations for the stack with these settings, parsed from `config`. Raises StackFailed."""
     with contextlib.chdir(root):
         return run(
             lambda: app.deploy(settings),
@@ -83,7 +83,7 @@ def deployed(
 def previewed(
     root: Path, stack: str, config: dict[str, Any], monitor_class: type[RecordingMonitor] = RecordingMonitor
 ) -> Recording:
-    """Return what a preview registers, in a moto account of its own. It makes nothing there."""
+    """Return the registrations of a preview in a separate, unchanged moto account."""
     settings = load(config, stack, today=TODAY)
     with fresh_account():
         clients = Clients(settings.region)
@@ -92,7 +92,7 @@ def previewed(
 
 
 def bring_up(root: Path, stack: str) -> StackRun:
-    """Run the stack's whole life. Raises StackFailed when a resource is refused."""
+    """Run a stack's whole life cycle. Raises StackFailed if a resource is refused."""
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     config: dict[str, Any] = yaml.safe_load(path.read_text())["config"]
     settings = load_stack_file(path, today=TODAY)
@@ -122,7 +122,7 @@ def bring_up(root: Path, stack: str) -> StackRun:
 
 
 def _lift_deletion_protection(clients: Clients, recording: Recording) -> str:
-    """Try to delete a protected cluster, keep what AWS says, then switch its protection off as one does by hand."""
+    """Try to delete a protected cluster, record AWS's error, then disable its protection as a person does."""
     cluster = recording.one("aws:eks/cluster:Cluster")
     if not cluster.checked.get("deletionProtection"):
         return ""

@@ -1,4 +1,4 @@
-"""Transforms of resources: the program is asked what becomes of a registration, as the engine asks it."""
+"""Transforms of resources: sends a registration to the program's transforms, as the engine does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = 60
 
 
 def transformed(registration: Registration, callbacks: Iterable[callback_pb2.Callback]) -> Registration:
-    """The registration after the transforms, the nearest first."""
+    """Return the registration after the transforms, the nearest first."""
     for callback in callbacks:
         request = resource_pb2.TransformRequest(
             type=registration.type,
