@@ -22,7 +22,8 @@ from twin.services import leftovers, scratch
 
 LOCAL, VALUES = Path("stacks", "Pulumi.local.yaml"), Path("helm-values", "triton")
 TEMPLATE = "kubernetes:apps/v1:Deployment"
-TRITON = f"{TEMPLATE}::triton-chart:triton/triton"
+TRITON = f"{TEMPLATE}::triton-blue-chart:triton/triton-blue"
+"""Of prod, which rolls out on two Deployments."""
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_what_serves_in_a_state_loses_no_request_where_its_pods_are_replaced_one
     code, document = rehearsed(tmp_path, checkout, "--state", str(state))
     measured, serving = document["measured"], document["serving"]
     assert (document["stack"], judged(document), document["not_measured"]) == ("prod", [("rolled", TEMPLATE)], None)
-    assert (serving["changed"], serving["pods"]) == ([TRITON], {"triton": {"made": 3, "kept": 3}})
+    assert (serving["changed"], serving["pods"]) == ([TRITON], {"triton-blue": {"made": 3, "kept": 3}})
     none_is_lost(code, measured)
     # The state also has the stack and its provider.
     unchanged = len(serving["made"]) + 1
